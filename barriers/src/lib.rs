@@ -1,0 +1,1 @@
+//! Futures and phase barriers as state machines, without tasks.

@@ -1,0 +1,2 @@
+//! The `maniple` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Index spaces, fields, logical regions, partitions, privileges, instances and accessors.

@@ -1,0 +1,1 @@
+//! Shard tasks, subtasks, launches, processors and the wires that join them.

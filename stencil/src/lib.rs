@@ -1,0 +1,1 @@
+//! The 1D stencil mini-application.
