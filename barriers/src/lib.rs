@@ -1,1 +1,16 @@
-//! Futures and phase barriers as state machines, without tasks.
+#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod handle;
+mod pair;
+mod phase;
+mod promise;
+mod tree;
+
+pub use error::BarrierError;
+pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
+pub use pair::{PairCell, PairWait};
+pub use phase::PhaseCell;
+pub use promise::{Promise, PromiseState};
+pub use tree::CombiningTree;

@@ -1,0 +1,117 @@
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What a barrier announces: data is there ([`Ready`]), room is there ([`Empty`]), or a phase is over ([`Phase`]).
+pub trait Role: 'static {
+    /// The word used in reports.
+    const NAME: &'static str;
+}
+
+/// Role of a barrier whose arrivals say that data may be read.
+#[derive(Debug)]
+pub enum Ready {}
+/// Role of a barrier whose arrivals say that data has been read and may be overwritten.
+#[derive(Debug)]
+pub enum Empty {}
+/// Role of a general phase barrier with any arrivers and waiters.
+#[derive(Debug)]
+pub enum Phase {}
+
+impl Role for Ready {
+    const NAME: &'static str = "ready";
+}
+impl Role for Empty {
+    const NAME: &'static str = "empty";
+}
+impl Role for Phase {
+    const NAME: &'static str = "phase";
+}
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident, $verb:literal) => {
+        $(#[$doc])*
+        pub struct $name<R: Role, A> {
+            address: A,
+            next: Cell<u64>,
+            role: PhantomData<fn() -> R>,
+        }
+
+        impl<R: Role, A: Copy> $name<R, A> {
+            /// A handle whose first generation is `first`.
+            pub fn new(address: A, first: u64) -> Self {
+                Self { address, next: Cell::new(first), role: PhantomData }
+            }
+
+            /// Where the barrier's cell lives.
+            pub fn address(&self) -> A {
+                self.address
+            }
+
+            #[doc = concat!("Generation the next ", $verb, " through this handle counts for.")]
+            pub fn generation(&self) -> u64 {
+                self.next.get()
+            }
+
+            #[doc = concat!("Takes the generation of one ", $verb, "; the next is one higher.")]
+            pub fn take(&self) -> u64 {
+                self.next.replace(self.next.get() + 1)
+            }
+
+            /// Moves the handle to another generation, for callers that keep count themselves.
+            pub fn seek(&self, generation: u64) {
+                self.next.set(generation);
+            }
+        }
+
+        impl<R: Role, A: fmt::Debug> fmt::Debug for $name<R, A> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("role", &R::NAME)
+                    .field("address", &self.address)
+                    .field("generation", &self.next.get())
+                    .finish()
+            }
+        }
+    };
+}
+
+handle!(
+    /// The right to arrive at a barrier: its k-th use counts for generation k (from 0).
+    ///
+    /// An arriver cannot be waited on, and a ready arriver is not an empty one:
+    ///
+    /// ```compile_fail
+    /// use maniple_barriers::{Arriver, Empty, Ready};
+    /// fn fill(_: &Arriver<Ready, u32>) {}
+    /// fill(&Arriver::<Empty, u32>::new(0, 0));
+    /// ```
+    #[must_use = "an arriver that never arrives leaves its waiters waiting"]
+    Arriver,
+    "arrival"
+);
+handle!(
+    /// The right to wait for a barrier, one generation a wait, in order.
+    ///
+    /// ```compile_fail
+    /// use maniple_barriers::{Arriver, Ready, Waiter};
+    /// fn read_after(_: &Waiter<Ready, u32>) {}
+    /// read_after(&Arriver::<Ready, u32>::new(0, 0));
+    /// ```
+    Waiter,
+    "wait"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_use_takes_the_next_generation() {
+        let ready = Arriver::<Ready, u32>::new(7, 3);
+        assert_eq!((ready.take(), ready.take(), ready.generation()), (3, 4, 5));
+        ready.seek(9);
+        assert_eq!(ready.take(), 9);
+        assert_eq!(ready.address(), 7);
+    }
+}

@@ -1,0 +1,67 @@
+/// The tree along which the processors of one barrier combine arrivals (up) and pass releases (down).
+///
+/// Members are taken in the order given; member 0 is the root and member i has parent (i − 1) / arity. A barrier of
+/// P arrivers on W processors thus costs at most 2·(W − 1) messages a generation, and ⌈log W⌉ of them in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CombiningTree {
+    members: Vec<u32>,
+    arity: usize,
+}
+
+impl CombiningTree {
+    /// A tree over `members` (each once) with at most `arity` ≥ 1 children a member.
+    pub fn new(members: Vec<u32>, arity: usize) -> Self {
+        Self {
+            members,
+            arity: arity.max(1),
+        }
+    }
+
+    /// All members, root first.
+    pub fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    /// Whom `member` reports to; `None` for the root and for strangers.
+    pub fn parent(&self, member: u32) -> Option<u32> {
+        let i = self.position(member)?;
+        (i > 0).then(|| self.members[(i - 1) / self.arity])
+    }
+
+    /// Who reports to `member`.
+    pub fn children(&self, member: u32) -> &[u32] {
+        let Some(i) = self.position(member) else {
+            return &[];
+        };
+        let first = (i * self.arity + 1).min(self.members.len());
+        let last = (first + self.arity).min(self.members.len());
+        &self.members[first..last]
+    }
+
+    fn position(&self, member: u32) -> Option<usize> {
+        self.members.iter().position(|&m| m == member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_but_the_root_has_one_parent_that_knows_it() {
+        for n in 1..40 {
+            for arity in 1..5 {
+                let members: Vec<u32> = (0..n).map(|i| 100 + 7 * i).collect();
+                let tree = CombiningTree::new(members.clone(), arity);
+                assert_eq!(tree.parent(100), None);
+                for &m in &members[1..] {
+                    let parent = tree.parent(m).unwrap();
+                    assert!(tree.children(parent).contains(&m));
+                    assert!(tree.children(parent).len() <= arity);
+                }
+                let children: usize = members.iter().map(|&m| tree.children(m).len()).sum();
+                assert_eq!(children as u32, n - 1);
+            }
+        }
+    }
+}
