@@ -1,0 +1,163 @@
+//! Owned, aligned bytes: how bulk data travels.
+
+use std::any::type_name;
+use std::fmt;
+
+use bytemuck::{Pod, Zeroable};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Element, RegionError};
+
+/// One cache line.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; LINE]);
+
+const LINE: usize = crate::field::CACHE_LINE;
+
+/// An owned block of bytes of fixed length, zero at first, aligned to 64 bytes, so that it can be seen as any
+/// [`Element`].
+///
+/// Serialised as raw bytes: one copy on either side with a binary format.
+///
+/// ```
+/// use maniple_regions::Buffer;
+/// let mut buffer = Buffer::zeroed(16);
+/// buffer.as_mut_slice::<f64>().unwrap()[1] = 2.5;
+/// assert_eq!(buffer.as_slice::<f64>().unwrap(), [0.0, 2.5]);
+/// ```
+#[derive(Clone)]
+pub struct Buffer {
+    lines: Box<[Line]>,
+    len: usize,
+}
+
+impl Buffer {
+    /// `len` zero bytes. Aborts where memory is exhausted, as `Vec` does.
+    pub fn zeroed(len: usize) -> Self {
+        Buffer {
+            lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)),
+            len,
+        }
+    }
+
+    /// A copy of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut buffer = Buffer::zeroed(bytes.len());
+        buffer.as_bytes_mut().copy_from_slice(bytes);
+        buffer
+    }
+
+    /// A copy of `elements`, in native byte order.
+    pub fn from_slice<T: Element>(elements: &[T]) -> Self {
+        Buffer::from_bytes(bytemuck::cast_slice(elements))
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.len]
+    }
+
+    /// The bytes, to be changed.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
+    }
+
+    /// The bytes as elements, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NotWholeElements`] where the length is not a multiple of the element size.
+    pub fn as_slice<T: Element>(&self) -> Result<&[T], RegionError> {
+        const { T::FITS };
+        if !self.len.is_multiple_of(size_of::<T>()) {
+            return Err(self.not_whole::<T>());
+        }
+        Ok(bytemuck::cast_slice(self.as_bytes()))
+    }
+
+    /// The bytes as elements, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NotWholeElements`] where the length is not a multiple of the element size.
+    pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], RegionError> {
+        const { T::FITS };
+        if !self.len.is_multiple_of(size_of::<T>()) {
+            return Err(self.not_whole::<T>());
+        }
+        Ok(bytemuck::cast_slice_mut(self.as_bytes_mut()))
+    }
+
+    #[cold]
+    fn not_whole<T>(&self) -> RegionError {
+        RegionError::NotWholeElements {
+            element: type_name::<T>().into(),
+            size: size_of::<T>(),
+            came: self.len,
+        }
+    }
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Buffer {}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+impl Serialize for Buffer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.as_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Buffer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+struct Bytes;
+
+impl<'de> Visitor<'de> for Bytes {
+    type Value = Buffer;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Buffer, E> {
+        Ok(Buffer::from_bytes(bytes))
+    }
+
+    // Text formats have no bytes and send a list of numbers.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Buffer, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = list.next_element::<u64>()? {
+            bytes.push(
+                u8::try_from(byte)
+                    .map_err(|_| A::Error::custom(format!("expected a byte, got {byte}")))?,
+            );
+        }
+        Ok(Buffer::from_bytes(&bytes))
+    }
+}

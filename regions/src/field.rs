@@ -1,0 +1,229 @@
+//! Typed fields and the sets of them that regions have.
+
+use std::any::{TypeId, type_name};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::RegionError;
+
+/// The cache line, in bytes: every field's array starts on one, and no element may ask for a stricter alignment.
+pub(crate) const CACHE_LINE: usize = 64;
+
+/// What a field may hold: plain old data without padding (`bytemuck::Pod`), at least one byte large, aligned to at most
+/// 64 bytes. Implemented for every such type; derive `bytemuck::Pod` and `Zeroable` on your own.
+///
+/// A type without bytes, or one aligned more strictly, does not compile where it is used as a field:
+///
+/// ```compile_fail,E0080
+/// const NOTHING: maniple_regions::Field<()> = maniple_regions::Field::new(0, "nothing");
+/// ```
+pub trait Element: bytemuck::Pod + Send + Sync + 'static {
+    /// Evaluated wherever an element type is put to use; stops the build for a type that cannot be an element.
+    #[doc(hidden)]
+    const FITS: () = {
+        assert!(size_of::<Self>() > 0, "an element has at least one byte");
+        assert!(
+            align_of::<Self>() <= CACHE_LINE,
+            "an element is aligned to at most 64 bytes"
+        );
+    };
+}
+
+impl<T: bytemuck::Pod + Send + Sync + 'static> Element for T {}
+
+/// The number of a field within its field space.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct FieldId(pub u16);
+
+impl fmt::Display for FieldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "field {}", self.0)
+    }
+}
+
+/// A typed token for a field; usually a constant.
+///
+/// ```
+/// use maniple_regions::Field;
+/// pub const U: Field<f64> = Field::new(0, "u");
+/// assert_eq!((U.name(), U.info().size), ("u", 8));
+/// ```
+pub struct Field<T> {
+    id: FieldId,
+    name: &'static str,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Field<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Field<T> {}
+
+impl<T> fmt::Debug for Field<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Field<{}>({}, {:?})",
+            type_name::<T>(),
+            self.id.0,
+            self.name
+        )
+    }
+}
+
+impl<T: Element> Field<T> {
+    /// The field with number `id` and name `name`; both must be unique in the field space it joins.
+    pub const fn new(id: u16, name: &'static str) -> Self {
+        const { T::FITS };
+        Field {
+            id: FieldId(id),
+            name,
+            element: PhantomData,
+        }
+    }
+
+    /// The field's number.
+    pub const fn id(&self) -> FieldId {
+        self.id
+    }
+
+    /// The field's name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The field's description without its type parameter. Costs no allocation.
+    pub fn info(&self) -> FieldInfo {
+        FieldInfo {
+            id: self.id,
+            name: self.name,
+            type_name: type_name::<T>(),
+            size: size_of::<T>(),
+            align: align_of::<T>(),
+            element: TypeId::of::<T>(),
+        }
+    }
+}
+
+/// What is known of a field at run time. Made by [`Field::info`] only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FieldInfo {
+    /// The field's number.
+    pub id: FieldId,
+    /// The field's name.
+    pub name: &'static str,
+    /// The element type's name, for messages.
+    pub type_name: &'static str,
+    /// The size of an element, in bytes.
+    pub size: usize,
+    /// The alignment of an element, in bytes.
+    pub align: usize,
+    element: TypeId,
+}
+
+impl FieldInfo {
+    /// Whether the elements are of type `T`. Size and alignment are compared too, because they are public and instance
+    /// memory relies on them.
+    pub fn holds<T: Element>(&self) -> bool {
+        self.element == TypeId::of::<T>()
+            && self.size == size_of::<T>()
+            && self.align == align_of::<T>()
+    }
+
+    /// Whether both fields have the same element type.
+    pub(crate) fn same_element(&self, other: &FieldInfo) -> bool {
+        self.element == other.element && self.size == other.size && self.align == other.align
+    }
+
+    /// [`RegionError::WrongElement`] unless the elements are of type `T`.
+    pub(crate) fn expect<T: Element>(&self) -> Result<(), RegionError> {
+        if self.holds::<T>() {
+            Ok(())
+        } else {
+            Err(self.wrong_element(type_name::<T>()))
+        }
+    }
+
+    #[cold]
+    pub(crate) fn wrong_element(&self, came: &str) -> RegionError {
+        RegionError::WrongElement {
+            field: self.name.into(),
+            expected: self.type_name.into(),
+            came: came.into(),
+        }
+    }
+}
+
+/// The fields of a region tree. Cloning shares the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldSpace {
+    // Sorted by id.
+    fields: Arc<[FieldInfo]>,
+}
+
+impl FieldSpace {
+    /// The field space of `fields`, in any order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::DuplicateField`] where two fields share a number or a name.
+    pub fn new(fields: &[FieldInfo]) -> Result<Self, RegionError> {
+        let mut sorted = fields.to_vec();
+        sorted.sort_by_key(|field| field.id);
+        for (i, a) in sorted.iter().enumerate() {
+            if let Some(b) = sorted[i + 1..]
+                .iter()
+                .find(|b| a.id == b.id || a.name == b.name)
+            {
+                return Err(RegionError::DuplicateField {
+                    first: (a.id, a.name.into()),
+                    second: (b.id, b.name.into()),
+                });
+            }
+        }
+        Ok(FieldSpace {
+            fields: sorted.into(),
+        })
+    }
+
+    /// The fields, by rising number.
+    pub fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    /// The field with number `id`, if there is one.
+    pub fn get(&self, id: FieldId) -> Option<&FieldInfo> {
+        self.fields
+            .binary_search_by_key(&id, |field| field.id)
+            .ok()
+            .map(|at| &self.fields[at])
+    }
+
+    /// Whether `field` is one of these fields, with the same name and element type.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::UnknownField`] for a number this space does not have, or has under another name;
+    /// [`RegionError::WrongElement`] for another element type.
+    pub fn check(&self, field: &FieldInfo) -> Result<(), RegionError> {
+        match self.get(field.id) {
+            Some(known) if known.same_element(field) && known.name == field.name => Ok(()),
+            Some(known) if known.name == field.name => Err(known.wrong_element(field.type_name)),
+            _ => Err(RegionError::UnknownField {
+                id: field.id,
+                name: field.name.into(),
+                known: self
+                    .fields
+                    .iter()
+                    .map(|known| (known.id, known.name.into()))
+                    .collect(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Instances with one owner, and the ledger of their leases.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use super::lease::{Lease, Ticket};
+use super::storage::{Access, MemoryId, Storage};
+use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
+
+/// The values of one field over one rectangle, in one memory, with one owner.
+///
+/// The values are an array of their own, row-major, that starts on a cache line and is zero at first. The owner gives
+/// leases out and takes them back; it may move to another thread, but two threads cannot use it at once:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<maniple_regions::Instance>();
+/// ```
+///
+/// No method waits.
+pub struct Instance {
+    storage: Arc<Storage>,
+    ledger: RefCell<Ledger>,
+}
+
+/// A lease that came back to the wrong instance.
+#[derive(Debug)]
+pub struct Returned {
+    /// The lease.
+    pub lease: Lease,
+    /// [`RegionError::ForeignLease`].
+    pub error: RegionError,
+}
+
+impl fmt::Display for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Returned {}
+
+impl From<Box<Returned>> for RegionError {
+    fn from(returned: Box<Returned>) -> Self {
+        returned.error
+    }
+}
+
+/// How many handles of returned leases are kept for the next ones: their reference counts then stay untouched.
+const SPARE: usize = 8;
+
+impl Instance {
+    /// An instance of `field` over `rect` in `memory`, all zero.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutOfMemory`].
+    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
+        let storage = Arc::new(Storage::new(rect, field, memory, Access::Plain)?);
+        Ok(Instance {
+            storage,
+            ledger: RefCell::default(),
+        })
+    }
+
+    /// The points that have values here.
+    pub fn rect(&self) -> Rect {
+        *self.storage.rect()
+    }
+
+    /// The field.
+    pub fn field(&self) -> &FieldInfo {
+        self.storage.field()
+    }
+
+    /// The memory the values live in.
+    pub fn memory(&self) -> MemoryId {
+        self.storage.memory()
+    }
+
+    /// The number of bytes of all values.
+    pub fn bytes(&self) -> usize {
+        self.storage.bytes()
+    }
+
+    /// Gives out a lease of `rect`. Read leases may overlap one another; any other lease has its points for itself.
+    /// Allocates nothing once as many leases have been out before, and touches no shared counter while few are out.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::Leased`] while a lease in the way is
+    /// out, an equal reduction or an atomic lease included: those take turns, or use instances of their own;
+    /// [`RegionError::WrongCoherence`] for simultaneous coherence, which a [`SharedInstance`](crate::SharedInstance) has.
+    pub fn lease(
+        &self,
+        rect: Rect,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Result<Lease, RegionError> {
+        if coherence == Coherence::Simultaneous {
+            return Err(self.not_shared(coherence));
+        }
+        self.storage.covers(&rect)?;
+        let mut ledger = self.ledger.borrow_mut();
+        let ticket = ledger
+            .give(self.storage.rect(), &rect, privilege.writes())
+            .map_err(|held| self.leased(rect, privilege, held))?;
+        let storage = ledger
+            .spare
+            .pop()
+            .unwrap_or_else(|| Arc::clone(&self.storage));
+        Ok(Lease {
+            storage,
+            rect,
+            privilege,
+            coherence,
+            ticket,
+        })
+    }
+
+    /// Takes a lease back.
+    ///
+    /// # Errors
+    ///
+    /// A lease of another instance comes back in the error.
+    pub fn release(&self, lease: Lease) -> Result<(), Box<Returned>> {
+        if !Arc::ptr_eq(&lease.storage, &self.storage) {
+            return Err(self.foreign(lease));
+        }
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.take_back(lease.ticket);
+        if ledger.spare.len() < SPARE {
+            ledger.spare.push(lease.storage);
+        }
+        Ok(())
+    }
+
+    /// The values of `rect`, row-major, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::Leased`] while a lease that writes
+    /// there is out.
+    pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
+        self.free(rect, Privilege::Read)?;
+        let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
+        let mut rest = buffer.as_bytes_mut();
+        for (at, len) in self.storage.runs(&rect) {
+            let (run, more) = rest.split_at_mut(len);
+            // SAFETY: the run lies within the storage, and by rule 2(b) nobody writes there during this call.
+            unsafe {
+                ptr::copy_nonoverlapping(
+                    self.storage.base().add(at).as_ptr(),
+                    run.as_mut_ptr(),
+                    len,
+                )
+            };
+            rest = more;
+        }
+        Ok(buffer)
+    }
+
+    /// Sets the values of `rect` to `bytes`, row-major, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `bytes` are not
+    /// its values; [`RegionError::Leased`] while a lease that overlaps is out.
+    pub fn write_bytes(&self, rect: Rect, bytes: &[u8]) -> Result<(), RegionError> {
+        self.free(rect, Privilege::WriteDiscard)?;
+        self.storage.check_len(&rect, bytes.len())?;
+        let mut rest = bytes;
+        for (at, len) in self.storage.runs(&rect) {
+            let (run, more) = rest.split_at(len);
+            // SAFETY: the run lies within the storage, and by rule 2(b) nobody uses it during this call; so `bytes`,
+            // which somebody may read, lie elsewhere.
+            unsafe {
+                ptr::copy_nonoverlapping(run.as_ptr(), self.storage.base().add(at).as_ptr(), len)
+            };
+            rest = more;
+        }
+        Ok(())
+    }
+
+    /// Sets every value of `rect` to the one whose bytes are `element`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `element` is not
+    /// one element; [`RegionError::Leased`] while a lease that overlaps is out.
+    pub fn fill(&self, rect: Rect, element: &[u8]) -> Result<(), RegionError> {
+        self.free(rect, Privilege::WriteDiscard)?;
+        self.storage.check_element(element.len())?;
+        for (at, len) in self.storage.runs(&rect) {
+            // SAFETY: the run lies within the storage, and by rule 2(b) nobody uses it during this call.
+            let run = unsafe {
+                std::slice::from_raw_parts_mut(self.storage.base().add(at).as_ptr(), len)
+            };
+            run.chunks_exact_mut(element.len())
+                .for_each(|value| value.copy_from_slice(element));
+        }
+        Ok(())
+    }
+
+    /// Sets the values of `rect` to those of `source`, which holds the same type of element. Copying an instance to
+    /// itself changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered by both; [`RegionError::WrongElement`] where the
+    /// element types differ; [`RegionError::Leased`] while a lease of this instance overlaps, or one of `source` writes
+    /// there.
+    pub fn copy_from(&self, source: &Instance, rect: Rect) -> Result<(), RegionError> {
+        self.free(rect, Privilege::WriteDiscard)?;
+        source.free(rect, Privilege::Read)?;
+        if !self.field().same_element(source.field()) {
+            return Err(self.field().wrong_element(source.field().type_name));
+        }
+        if Arc::ptr_eq(&self.storage, &source.storage) {
+            return Ok(());
+        }
+        let (to, from) = (self.storage.base(), source.storage.base());
+        // The runs of the two differ where their rectangles do: advance by the shorter rest of the two.
+        let mut to_runs = self.storage.runs(&rect);
+        let mut from_runs = source.storage.runs(&rect);
+        let ((mut to_at, mut to_len), (mut from_at, mut from_len)) = ((0, 0), (0, 0));
+        loop {
+            if to_len == 0 {
+                let Some(run) = to_runs.next() else { break };
+                (to_at, to_len) = run;
+            }
+            if from_len == 0 {
+                let Some(run) = from_runs.next() else { break };
+                (from_at, from_len) = run;
+            }
+            let len = to_len.min(from_len);
+            // SAFETY: both pieces lie within runs of their storages, which differ and so do not overlap; by rule 2(b)
+            // nobody uses the one or writes the other during this call.
+            unsafe {
+                ptr::copy_nonoverlapping(from.add(from_at).as_ptr(), to.add(to_at).as_ptr(), len)
+            };
+            (to_at, to_len, from_at, from_len) =
+                (to_at + len, to_len - len, from_at + len, from_len - len);
+        }
+        Ok(())
+    }
+
+    /// An error unless this instance may do `wanted` to `rect` by itself now.
+    fn free(&self, rect: Rect, wanted: Privilege) -> Result<(), RegionError> {
+        self.storage.covers(&rect)?;
+        let ledger = self.ledger.borrow();
+        match ledger.in_the_way(self.storage.rect(), &rect, wanted.writes()) {
+            Some(held) => Err(self.leased(rect, wanted, held)),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn leased(&self, asked: Rect, wanted: Privilege, held: Part) -> RegionError {
+        RegionError::Leased {
+            field: self.field().name.into(),
+            wanted,
+            asked: asked.into(),
+            held: if held.writes {
+                Privilege::ReadWrite
+            } else {
+                Privilege::Read
+            },
+            out: held.rect.into(),
+        }
+    }
+
+    #[cold]
+    fn not_shared(&self, came: Coherence) -> RegionError {
+        RegionError::WrongCoherence {
+            what: "a lease of an instance with one owner".into(),
+            field: self.field().name.into(),
+            expected: "exclusive or atomic".into(),
+            came,
+            advice: "a shared instance".into(),
+        }
+    }
+
+    #[cold]
+    fn foreign(&self, lease: Lease) -> Box<Returned> {
+        let error = RegionError::ForeignLease {
+            field: lease.field().name.into(),
+            rect: lease.rect,
+            memory: self.memory(),
+        };
+        Box::new(Returned { lease, error })
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instance({:?})", self.storage)
+    }
+}
+
+/// The leases that are out. No two of them overlap unless both only read. Empty rectangles are not kept.
+#[derive(Default)]
+struct Ledger {
+    whole: Whole,
+    parts: Vec<Part>,
+    next: u64,
+    spare: Vec<Arc<Storage>>,
+}
+
+/// Who holds leases of the whole rectangle.
+#[derive(Clone, Copy, Default)]
+enum Whole {
+    /// Nobody.
+    #[default]
+    Free,
+    /// That many readers.
+    Read(usize),
+    /// One holder who may write. Nothing else is out.
+    Written,
+}
+
+/// A lease of less than the whole.
+#[derive(Clone, Copy)]
+struct Part {
+    serial: u64,
+    rect: Rect,
+    writes: bool,
+}
+
+impl Ledger {
+    /// Gives out `rect`, which lies within `whole`; or names a lease in the way.
+    #[inline]
+    fn give(&mut self, whole: &Rect, rect: &Rect, writes: bool) -> Result<Ticket, Part> {
+        if let Some(held) = self.in_the_way(whole, rect, writes) {
+            return Err(held);
+        }
+        if rect.is_empty() {
+            return Ok(Ticket::Nothing);
+        }
+        if rect == whole {
+            self.whole = match self.whole {
+                _ if writes => Whole::Written,
+                Whole::Read(readers) => Whole::Read(readers + 1),
+                _ => Whole::Read(1),
+            };
+            return Ok(Ticket::Whole);
+        }
+        self.next += 1;
+        self.parts.push(Part {
+            serial: self.next,
+            rect: *rect,
+            writes,
+        });
+        Ok(Ticket::Part(self.next))
+    }
+
+    /// Takes back what `ticket` stands for; it was given out by this ledger and is out.
+    #[inline]
+    fn take_back(&mut self, ticket: Ticket) {
+        match ticket {
+            Ticket::Nothing => {}
+            Ticket::Whole => {
+                self.whole = match self.whole {
+                    Whole::Read(readers) if readers > 1 => Whole::Read(readers - 1),
+                    _ => Whole::Free,
+                }
+            }
+            Ticket::Part(serial) => {
+                // The last one given is often the first to come back.
+                if let Some(at) = self.parts.iter().rposition(|part| part.serial == serial) {
+                    self.parts.swap_remove(at);
+                }
+            }
+        }
+    }
+
+    /// A lease that is out and keeps others from reading, or `writes` from writing, in `rect`.
+    #[inline]
+    fn in_the_way(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
+        let held_whole = |writes| Part {
+            serial: 0,
+            rect: *whole,
+            writes,
+        };
+        match self.whole {
+            Whole::Free => {}
+            _ if rect.is_empty() => return None,
+            Whole::Written => return Some(held_whole(true)),
+            Whole::Read(_) if writes => return Some(held_whole(false)),
+            Whole::Read(_) => {}
+        }
+        self.parts
+            .iter()
+            .find(|part| (writes || part.writes) && part.rect.overlaps(rect))
+            .copied()
+    }
+}

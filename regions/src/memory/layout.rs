@@ -1,0 +1,139 @@
+//! Where the elements of a rectangle lie within an instance: arithmetic only.
+
+use crate::Rect;
+
+/// The elements of a rectangle within a row-major instance, in units of elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout<const D: usize> {
+    /// The rectangle's first point.
+    lo: [i64; D],
+    /// Its extents; all zero if it is empty.
+    extent: [usize; D],
+    /// The distance between neighbours in each dimension. The last one is 1.
+    stride: [usize; D],
+}
+
+impl<const D: usize> Layout<D> {
+    /// The layout of `rect` within an instance of `whole`, and the offset of its first element. `rect` must lie within
+    /// `whole`, and both must have dimension `D`.
+    #[inline]
+    pub fn new(whole: &Rect, rect: &Rect) -> (usize, Self) {
+        debug_assert!(whole.dim() == D && whole.contains_rect(rect));
+        let mut layout = Layout {
+            lo: [0; D],
+            extent: [0; D],
+            stride: [0; D],
+        };
+        let (mut first, mut stride) = (0, 1);
+        let empty = rect.is_empty();
+        for d in (0..D).rev() {
+            layout.lo[d] = rect.lo(d);
+            layout.stride[d] = stride;
+            if !empty {
+                layout.extent[d] = rect.extent(d);
+                first += rect.lo(d).wrapping_sub(whole.lo(d)) as usize * stride;
+                stride *= whole.extent(d);
+            }
+        }
+        (first, layout)
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.extent.iter().product()
+    }
+
+    /// The number of rows: runs of neighbours along the last dimension.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.extent[..D - 1].iter().product()
+    }
+
+    /// The number of elements in a row.
+    #[inline]
+    pub fn row_len(&self) -> usize {
+        self.extent[D - 1]
+    }
+
+    /// The offset of row `row`, which must be below `rows()`.
+    #[inline]
+    pub fn row_offset(&self, mut row: usize) -> usize {
+        let mut offset = 0;
+        for d in (0..D - 1).rev() {
+            offset += row % self.extent[d] * self.stride[d];
+            row /= self.extent[d];
+        }
+        offset
+    }
+
+    /// Whether all elements follow one another without a gap.
+    #[inline]
+    pub fn contiguous(&self) -> bool {
+        let mut run = 1;
+        for d in (0..D).rev() {
+            if self.extent[d] > 1 && self.stride[d] != run {
+                return false;
+            }
+            run *= self.extent[d];
+        }
+        true
+    }
+
+    /// The offset of `point`; `None` outside the rectangle.
+    #[inline]
+    pub fn offset(&self, point: [i64; D]) -> Option<usize> {
+        let mut offset = 0;
+        for (d, coordinate) in point.into_iter().enumerate() {
+            let at = coordinate.wrapping_sub(self.lo[d]) as u64 as usize;
+            // A point below `lo` wraps around to a distance that no extent in memory reaches.
+            if at >= self.extent[d] {
+                return None;
+            }
+            offset += at * self.stride[d];
+        }
+        Some(offset)
+    }
+
+    /// The rectangle.
+    pub fn rect(&self) -> Rect {
+        Rect::new(
+            self.lo,
+            std::array::from_fn(|d| self.lo[d] + self.extent[d] as i64),
+        )
+    }
+}
+
+/// The runs of neighbouring elements that make up `rect` within an instance of `whole`, row-major: pairs of the offset
+/// of the first element and the number of elements. As few and as long as possible; `rect` must lie within `whole`.
+pub(crate) fn runs(whole: &Rect, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let (part, full) = (
+        [0, 1, 2].map(|d| rect.extent(d)),
+        [0, 1, 2].map(|d| whole.extent(d)),
+    );
+    // Trailing dimensions that are covered fully belong to one run with the dimension before them.
+    let last = (0..3)
+        .rev()
+        .find(|&d| d == 0 || part[d] != full[d])
+        .unwrap_or(0);
+    let len: usize = part[last..].iter().product();
+    let count = if rect.is_empty() {
+        0
+    } else {
+        part[..last].iter().product()
+    };
+    let lo = [0, 1, 2].map(|d| rect.lo(d).wrapping_sub(whole.lo(d)) as usize);
+    let (first, stride) = if count == 0 {
+        (0, [0; 3])
+    } else {
+        let stride = [full[1] * full[2], full[2], 1];
+        ((0..3).map(|d| lo[d] * stride[d]).sum(), stride)
+    };
+    (0..count).map(move |run| {
+        let at = match last {
+            2 => run / part[1] * stride[0] + run % part[1] * stride[1],
+            _ => run * stride[0],
+        };
+        (first + at, len)
+    })
+}

@@ -1,0 +1,181 @@
+//! Leases: the right to use a rectangle of an instance.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::layout::Layout;
+use super::storage::{Access, Storage};
+use super::view::{View, ViewMut};
+use super::words::SharedView;
+use crate::{Coherence, Element, FieldInfo, Privilege, Rect, RegionError};
+
+/// The right to use a rectangle of an instance, given by [`Instance::lease`](crate::Instance::lease) or
+/// [`SharedInstance::lease`](crate::SharedInstance::lease).
+///
+/// Accessors borrow it. It may travel to another thread, and keeps the memory alive. A lease of an
+/// [`Instance`](crate::Instance) goes back through [`Instance::release`](crate::Instance::release); one that is dropped
+/// instead leaves its rectangle leased for ever. A lease of a [`SharedInstance`](crate::SharedInstance) is dropped, or
+/// kept and used for one accessor after the other.
+#[must_use = "a lease that is dropped leaves its rectangle leased for ever: release it"]
+pub struct Lease {
+    pub(super) storage: Arc<Storage>,
+    pub(super) rect: Rect,
+    pub(super) privilege: Privilege,
+    pub(super) coherence: Coherence,
+    pub(super) ticket: Ticket,
+}
+
+/// How the ledger finds what it gave out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ticket {
+    /// Nothing: an empty rectangle, or a lease without a ledger.
+    Nothing,
+    /// All of the instance.
+    Whole,
+    /// The part with this serial number.
+    Part(u64),
+}
+
+impl Lease {
+    /// The rectangle that may be used.
+    #[inline]
+    pub fn rect(&self) -> Rect {
+        self.rect
+    }
+
+    /// What may be done.
+    #[inline]
+    pub fn privilege(&self) -> Privilege {
+        self.privilege
+    }
+
+    /// Who else may be there.
+    #[inline]
+    pub fn coherence(&self) -> Coherence {
+        self.coherence
+    }
+
+    /// The field.
+    #[inline]
+    pub fn field(&self) -> &FieldInfo {
+        self.storage.field()
+    }
+
+    /// A view to read; see [`Lease::allows`] for the errors.
+    #[inline]
+    pub(crate) fn view<T: Element, const D: usize>(
+        &mut self,
+        accessor: &str,
+    ) -> Result<View<'_, T, D>, RegionError> {
+        self.allows::<T, D>(accessor, Privilege::Read, Access::Plain)?;
+        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        // SAFETY: the view borrows this lease mutably and reads within its rectangle; element type, dimension and
+        // access were checked (rules 2 and 6). By rules 3 and 4 nobody writes there meanwhile.
+        Ok(unsafe { View::new(self.storage.base().cast::<T>().add(first), layout) })
+    }
+
+    /// A view to write as `asked` says, which must write; see [`Lease::allows`] for the errors.
+    #[inline]
+    pub(crate) fn view_mut<T: Element, const D: usize>(
+        &mut self,
+        accessor: &str,
+        asked: Privilege,
+    ) -> Result<ViewMut<'_, T, D>, RegionError> {
+        assert!(asked.writes(), "{accessor} must ask to write");
+        self.allows::<T, D>(accessor, asked, Access::Plain)?;
+        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        // SAFETY: the view borrows this lease mutably and stays within its rectangle; element type, dimension and access
+        // were checked (rules 2 and 6). The lease writes, since it allows what writes, so that by rules 3 and 4 nobody
+        // else is there meanwhile.
+        Ok(unsafe { ViewMut::new(self.storage.base().cast::<T>().add(first), layout) })
+    }
+
+    /// A view through atomic words for what `asked` says; see [`Lease::allows`] for the errors.
+    #[inline]
+    pub(crate) fn shared_view<T: Element, const D: usize>(
+        &mut self,
+        accessor: &str,
+        asked: Privilege,
+    ) -> Result<SharedView<'_, T, D>, RegionError> {
+        self.allows::<T, D>(accessor, asked, Access::Atomic)?;
+        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        // SAFETY: the storage is atomic, the view stays within the lease's rectangle, which lies within the storage, and
+        // its element type and dimension are the storage's (rules 5 and 6). The borrow keeps the storage alive.
+        Ok(unsafe { SharedView::new(self.storage.base().cast::<T>().add(first), layout) })
+    }
+
+    /// Whether an accessor of elements `T` in `D` dimensions for `asked` may be bound to this lease.
+    ///
+    /// Errors: `WrongCoherence`, `WrongElement`, `WrongDimension`, `WrongPrivilege`. A lease allows an accessor of its own
+    /// privilege, and a read-write lease allows all. (Write-discard does not allow reading: nobody brought the values.)
+    #[inline]
+    fn allows<T: Element, const D: usize>(
+        &self,
+        accessor: &str,
+        asked: Privilege,
+        access: Access,
+    ) -> Result<(), RegionError> {
+        const {
+            let () = T::FITS;
+            assert!(D >= 1 && D <= 3, "accessors have 1 to 3 dimensions");
+        }
+        let privileged = self.privilege == asked || self.privilege == Privilege::ReadWrite;
+        if self.storage.access() == access
+            && self.field().holds::<T>()
+            && self.rect.dim() == D
+            && privileged
+        {
+            return Ok(());
+        }
+        Err(self.refusal::<T, D>(accessor, asked, access))
+    }
+
+    #[cold]
+    fn refusal<T: Element, const D: usize>(
+        &self,
+        accessor: &str,
+        asked: Privilege,
+        access: Access,
+    ) -> RegionError {
+        if self.storage.access() != access {
+            let (expected, advice) = match access {
+                Access::Plain => ("exclusive or atomic", "a shared accessor"),
+                Access::Atomic => ("simultaneous", "an exclusive accessor"),
+            };
+            return RegionError::WrongCoherence {
+                what: accessor.into(),
+                field: self.field().name.into(),
+                expected: expected.into(),
+                came: self.coherence,
+                advice: advice.into(),
+            };
+        }
+        if let Err(wrong) = self.field().expect::<T>() {
+            return wrong;
+        }
+        if self.rect.dim() != D {
+            let what = format!("{accessor} of field `{}`", self.field().name).into();
+            return RegionError::WrongDimension {
+                what,
+                expected: self.rect.dim(),
+                came: D,
+            };
+        }
+        RegionError::WrongPrivilege {
+            accessor: accessor.into(),
+            field: self.field().name.into(),
+            expected: asked,
+            came: self.privilege,
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Lease({} {} of {} of {:?})",
+            self.coherence, self.privilege, self.rect, self.storage
+        )
+    }
+}

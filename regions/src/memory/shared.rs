@@ -1,0 +1,160 @@
+//! Instances that several users access at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::lease::{Lease, Ticket};
+use super::storage::{Access, MemoryId, Storage};
+use super::words;
+use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
+
+/// The values of one field over one rectangle, in one memory, for several users at once: simultaneous coherence.
+///
+/// All access is through relaxed atomic words, so a missing barrier gives an old or a new value of each word, and never
+/// undefined behaviour. A word is the largest power of two up to 8 bytes that divides the element size; an element of
+/// several words may be seen half old and half new. Cloning gives another handle to the same values. No method waits.
+#[derive(Clone)]
+pub struct SharedInstance {
+    storage: Arc<Storage>,
+}
+
+impl SharedInstance {
+    /// An instance of `field` over `rect` in `memory`, all zero.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutOfMemory`].
+    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
+        Ok(SharedInstance {
+            storage: Arc::new(Storage::new(rect, field, memory, Access::Atomic)?),
+        })
+    }
+
+    /// The points that have values here.
+    pub fn rect(&self) -> Rect {
+        *self.storage.rect()
+    }
+
+    /// The field.
+    pub fn field(&self) -> &FieldInfo {
+        self.storage.field()
+    }
+
+    /// The memory the values live in.
+    pub fn memory(&self) -> MemoryId {
+        self.storage.memory()
+    }
+
+    /// The number of bytes of all values.
+    pub fn bytes(&self) -> usize {
+        self.storage.bytes()
+    }
+
+    /// Gives out a lease of `rect` with simultaneous coherence, whoever else has one. It counts a reference to the
+    /// values, on a counter that all handles share: where that matters, keep the lease and use it again.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::NoSharedReduction`] for a reduction.
+    pub fn lease(&self, rect: Rect, privilege: Privilege) -> Result<Lease, RegionError> {
+        if let Privilege::Reduce(_) = privilege {
+            return Err(RegionError::NoSharedReduction {
+                field: self.field().name.into(),
+                came: privilege,
+            });
+        }
+        self.storage.covers(&rect)?;
+        Ok(Lease {
+            storage: Arc::clone(&self.storage),
+            rect,
+            privilege,
+            coherence: Coherence::Simultaneous,
+            ticket: Ticket::Nothing,
+        })
+    }
+
+    /// A fresh instance over `rect` in `memory` with the values that are here now.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::OutOfMemory`].
+    pub fn copy(&self, rect: Rect, memory: MemoryId) -> Result<SharedInstance, RegionError> {
+        self.storage.covers(&rect)?;
+        let copy = SharedInstance::new(rect, *self.field(), memory)?;
+        copy.copy_from(self, rect)?;
+        Ok(copy)
+    }
+
+    /// Sets the values of `rect` to those of `source`, which holds the same type of element.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered by both; [`RegionError::WrongElement`] where the
+    /// element types differ.
+    pub fn copy_from(&self, source: &SharedInstance, rect: Rect) -> Result<(), RegionError> {
+        self.storage.covers(&rect)?;
+        let bytes = source.read_bytes(rect)?;
+        if !self.field().same_element(source.field()) {
+            return Err(self.field().wrong_element(source.field().type_name));
+        }
+        self.write_bytes(rect, bytes.as_bytes())
+    }
+
+    /// The values of `rect`, row-major, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered.
+    pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
+        self.storage.covers(&rect)?;
+        let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
+        let mut rest = buffer.as_bytes_mut();
+        for (at, len) in self.storage.runs(&rect) {
+            let (run, more) = rest.split_at_mut(len);
+            words::load_run(&self.storage, at, run);
+            rest = more;
+        }
+        Ok(buffer)
+    }
+
+    /// Sets the values of `rect` to `bytes`, row-major, in native byte order.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `bytes` are not
+    /// its values.
+    pub fn write_bytes(&self, rect: Rect, bytes: &[u8]) -> Result<(), RegionError> {
+        self.storage.covers(&rect)?;
+        self.storage.check_len(&rect, bytes.len())?;
+        let mut rest = bytes;
+        for (at, len) in self.storage.runs(&rect) {
+            let (run, more) = rest.split_at(len);
+            words::store_run(&self.storage, at, run);
+            rest = more;
+        }
+        Ok(())
+    }
+
+    /// Sets every value of `rect` to the one whose bytes are `element`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `element` is not
+    /// one element.
+    pub fn fill(&self, rect: Rect, element: &[u8]) -> Result<(), RegionError> {
+        self.storage.covers(&rect)?;
+        self.storage.check_element(element.len())?;
+        for (at, len) in self.storage.runs(&rect) {
+            for value in (at..at + len).step_by(element.len()) {
+                words::store_run(&self.storage, value, element);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SharedInstance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedInstance({:?})", self.storage)
+    }
+}

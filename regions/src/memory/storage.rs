@@ -1,0 +1,198 @@
+//! Blocks of bytes with a rectangle and a field.
+
+use std::alloc::{self, alloc_zeroed, dealloc};
+use std::fmt;
+use std::ptr::NonNull;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::runs;
+use crate::field::CACHE_LINE;
+use crate::{FieldInfo, Rect, RegionError};
+
+/// A memory of the machine: the mapper chooses in which one an instance lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct MemoryId(pub u32);
+
+impl fmt::Display for MemoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory {}", self.0)
+    }
+}
+
+/// What a storage begins on.
+#[repr(align(64))]
+struct Line;
+
+const _: () = assert!(align_of::<Line>() == CACHE_LINE);
+
+/// How the bytes of a storage are accessed, for life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    /// Through references, as the leases allow.
+    Plain,
+    /// Through relaxed atomic words.
+    Atomic,
+}
+
+/// One block of initialised bytes for the elements of `rect`, row-major.
+pub(super) struct Storage {
+    /// The first byte; dangling if there are none.
+    base: NonNull<u8>,
+    bytes: usize,
+    rect: Rect,
+    field: FieldInfo,
+    memory: MemoryId,
+    access: Access,
+}
+
+// SAFETY: a storage owns its bytes, which no other value points to but views of leases. Whoever has a reference to it
+// can reach the bytes of a plain storage only as rule 2 says, which rules 3 and 4 keep free of data races on whatever
+// threads the leases are; the bytes of an atomic storage are accessed by atomic operations (rule 5). All other fields
+// are plain data.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// A storage of zero bytes.
+    pub fn new(
+        rect: Rect,
+        field: FieldInfo,
+        memory: MemoryId,
+        access: Access,
+    ) -> Result<Self, RegionError> {
+        let refused = || RegionError::OutOfMemory {
+            field: field.name.into(),
+            rect,
+            size: field.size,
+            memory,
+        };
+        let bytes = rect.volume().checked_mul(field.size).ok_or_else(refused)?;
+        let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
+        let base = if bytes == 0 {
+            NonNull::<Line>::dangling().cast()
+        } else {
+            // SAFETY: the layout's size is not zero.
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?
+        };
+        Ok(Storage {
+            base,
+            bytes,
+            rect,
+            field,
+            memory,
+            access,
+        })
+    }
+
+    #[inline]
+    pub fn rect(&self) -> &Rect {
+        &self.rect
+    }
+
+    #[inline]
+    pub fn field(&self) -> &FieldInfo {
+        &self.field
+    }
+
+    pub fn memory(&self) -> MemoryId {
+        self.memory
+    }
+
+    #[inline]
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// The number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The first byte. Reading or writing through it is up to rules 2 and 5.
+    #[inline]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// An error unless `rect` lies within the storage.
+    #[inline]
+    pub fn covers(&self, rect: &Rect) -> Result<(), RegionError> {
+        if self.rect.contains_rect(rect) {
+            Ok(())
+        } else {
+            Err(self.outside(rect))
+        }
+    }
+
+    #[cold]
+    fn outside(&self, rect: &Rect) -> RegionError {
+        RegionError::OutsideInstance {
+            field: self.field.name.into(),
+            covered: self.rect.into(),
+            asked: (*rect).into(),
+        }
+    }
+
+    /// An error unless `came` bytes are the elements of `rect`.
+    pub fn check_len(&self, rect: &Rect, came: usize) -> Result<(), RegionError> {
+        let expected = rect.volume() * self.field.size;
+        if came == expected {
+            return Ok(());
+        }
+        let what = format!("{rect} of field `{}`", self.field.name).into();
+        Err(RegionError::WrongLength {
+            what,
+            expected,
+            came,
+        })
+    }
+
+    /// An error unless `came` bytes are one element.
+    pub fn check_element(&self, came: usize) -> Result<(), RegionError> {
+        if came == self.field.size {
+            return Ok(());
+        }
+        let what = format!("one element of field `{}`", self.field.name).into();
+        Err(RegionError::WrongLength {
+            what,
+            expected: self.field.size,
+            came,
+        })
+    }
+
+    /// The runs of bytes that make up `rect`, row-major: pairs of the offset of the first byte and the number of bytes.
+    /// `rect` must lie within the storage, and so do the runs.
+    pub fn runs(&self, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
+        assert!(
+            self.rect.contains_rect(rect),
+            "{rect} lies outside {}",
+            self.rect
+        );
+        let size = self.field.size;
+        runs(&self.rect, rect).map(move |(at, len)| (at * size, len * size))
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the bytes were allocated in `new` with this layout, which was valid then, and are freed once.
+            unsafe {
+                let layout = alloc::Layout::from_size_align_unchecked(self.bytes, CACHE_LINE);
+                dealloc(self.base.as_ptr(), layout);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "field `{}` over {} in {}",
+            self.field.name, self.rect, self.memory
+        )
+    }
+}

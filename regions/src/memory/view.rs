@@ -1,0 +1,276 @@
+//! Access through references.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+
+use super::layout::Layout;
+
+/// An element that can be set and never read: what [`Write`](crate::Write) gives slices of.
+///
+/// ```compile_fail,E0599
+/// fn peek(slot: &maniple_regions::Slot<f64>) -> f64 {
+///     slot.get()
+/// }
+/// ```
+///
+/// ```compile_fail,E0616
+/// fn peek(slot: &maniple_regions::Slot<f64>) -> f64 {
+///     slot.value
+/// }
+/// ```
+#[repr(transparent)]
+pub struct Slot<T> {
+    value: T,
+}
+
+impl<T> Slot<T> {
+    /// Sets the element.
+    #[inline(always)]
+    pub fn set(&mut self, value: T) {
+        self.value = value;
+    }
+}
+
+impl<T: Copy> Slot<T> {
+    /// Sets a slice of elements to `values`, which must be as long; panics otherwise.
+    #[inline]
+    #[track_caller]
+    pub fn copy_from_slice(slots: &mut [Slot<T>], values: &[T]) {
+        assert_eq!(
+            slots.len(),
+            values.len(),
+            "as many values as elements are needed"
+        );
+        slots
+            .iter_mut()
+            .zip(values)
+            .for_each(|(slot, value)| slot.value = *value);
+    }
+}
+
+/// The elements of a lease, to be read.
+pub(crate) struct View<'a, T, const D: usize> {
+    first: NonNull<T>,
+    layout: Layout<D>,
+    lease: PhantomData<&'a T>,
+}
+
+impl<'a, T, const D: usize> View<'a, T, D> {
+    /// # Safety
+    ///
+    /// `first` and `layout` are those of a rectangle of a plain storage with elements `T`, which outlives `'a`, and
+    /// nobody writes to that rectangle during `'a`.
+    #[inline]
+    pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
+        View {
+            first,
+            layout,
+            lease: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub fn layout(&self) -> &Layout<D> {
+        &self.layout
+    }
+
+    /// The element at `point`; `None` outside.
+    #[inline]
+    pub fn get(&self, point: [i64; D]) -> Option<&'a T> {
+        let at = self.layout.offset(point)?;
+        // SAFETY: the layout's offsets lie within the rectangle that `new` was promised for `'a`.
+        Some(unsafe { self.first.add(at).as_ref() })
+    }
+
+    /// Row `row`; `None` past the last.
+    #[inline]
+    pub fn row(&self, row: usize) -> Option<&'a [T]> {
+        if row >= self.layout.rows() {
+            return None;
+        }
+        let first = self.layout.row_offset(row);
+        // SAFETY: as in `get`, for all elements of the row, which are neighbours.
+        Some(unsafe {
+            slice::from_raw_parts(self.first.add(first).as_ptr(), self.layout.row_len())
+        })
+    }
+
+    /// All elements, if there is no gap between them.
+    #[inline]
+    pub fn slice(&self) -> Option<&'a [T]> {
+        // SAFETY: as in `get`, for all elements, which are neighbours.
+        self.layout
+            .contiguous()
+            .then(|| unsafe { slice::from_raw_parts(self.first.as_ptr(), self.layout.len()) })
+    }
+
+    #[inline]
+    pub fn rows(&self) -> Rows<'a, T, D> {
+        Rows {
+            view: View {
+                first: self.first,
+                layout: self.layout,
+                lease: PhantomData,
+            },
+            next: 0,
+        }
+    }
+}
+
+impl<'a, T> View<'a, T, 1> {
+    /// All elements.
+    #[inline]
+    pub fn line(&self) -> &'a [T] {
+        // SAFETY: as in `slice`; in one dimension there are no gaps.
+        unsafe { slice::from_raw_parts(self.first.as_ptr(), self.layout.row_len()) }
+    }
+}
+
+/// The elements of a lease, to be read and written.
+pub(crate) struct ViewMut<'a, T, const D: usize> {
+    first: NonNull<T>,
+    layout: Layout<D>,
+    lease: PhantomData<&'a mut T>,
+}
+
+impl<'a, T, const D: usize> ViewMut<'a, T, D> {
+    /// # Safety
+    ///
+    /// `first` and `layout` are those of a rectangle of a plain storage with elements `T`, which outlives `'a`, and
+    /// nobody else reads or writes that rectangle during `'a`.
+    #[inline]
+    pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
+        ViewMut {
+            first,
+            layout,
+            lease: PhantomData,
+        }
+    }
+
+    /// The same elements, never to be read.
+    #[inline]
+    pub fn write_only(self) -> ViewMut<'a, Slot<T>, D> {
+        // A slot has the layout of its element (`repr(transparent)`), so the promise given to `new` carries over.
+        ViewMut {
+            first: self.first.cast(),
+            layout: self.layout,
+            lease: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub fn layout(&self) -> &Layout<D> {
+        &self.layout
+    }
+
+    /// The elements, to be read as long as this view is borrowed.
+    #[inline]
+    pub fn reading(&self) -> View<'_, T, D> {
+        // SAFETY: the rectangle is this view's alone during `'a`, and this view is borrowed immutably meanwhile.
+        unsafe { View::new(self.first, self.layout) }
+    }
+
+    /// The element at `point`; `None` outside.
+    #[inline]
+    pub fn get_mut(&mut self, point: [i64; D]) -> Option<&mut T> {
+        let at = self.layout.offset(point)?;
+        // SAFETY: the layout's offsets lie within the rectangle that is this view's alone during `'a`; this view is
+        // borrowed mutably meanwhile.
+        Some(unsafe { self.first.add(at).as_mut() })
+    }
+
+    /// Row `row`; `None` past the last.
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
+        if row >= self.layout.rows() {
+            return None;
+        }
+        let first = self.layout.row_offset(row);
+        // SAFETY: as in `get_mut`, for all elements of the row, which are neighbours.
+        Some(unsafe {
+            slice::from_raw_parts_mut(self.first.add(first).as_ptr(), self.layout.row_len())
+        })
+    }
+
+    /// All elements, if there is no gap between them.
+    #[inline]
+    pub fn slice_mut(&mut self) -> Option<&mut [T]> {
+        if !self.layout.contiguous() {
+            return None;
+        }
+        // SAFETY: as in `get_mut`, for all elements, which are neighbours.
+        Some(unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.layout.len()) })
+    }
+
+    #[inline]
+    pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
+        RowsMut {
+            view: ViewMut {
+                first: self.first,
+                layout: self.layout,
+                lease: PhantomData,
+            },
+            next: 0,
+        }
+    }
+}
+
+impl<T> ViewMut<'_, T, 1> {
+    /// All elements.
+    #[inline]
+    pub fn line_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `slice_mut`; in one dimension there are no gaps.
+        unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.layout.row_len()) }
+    }
+}
+
+/// The rows of a lease, first to last: runs of neighbours along the last dimension.
+pub struct Rows<'a, T, const D: usize> {
+    view: View<'a, T, D>,
+    next: usize,
+}
+
+impl<'a, T, const D: usize> Iterator for Rows<'a, T, D> {
+    type Item = &'a [T];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [T]> {
+        let row = self.view.row(self.next)?;
+        self.next += 1;
+        Some(row)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.view.layout.rows() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl<T, const D: usize> ExactSizeIterator for Rows<'_, T, D> {}
+
+/// The rows of a lease, first to last, to be changed.
+pub struct RowsMut<'a, T, const D: usize> {
+    view: ViewMut<'a, T, D>,
+    next: usize,
+}
+
+impl<'a, T, const D: usize> Iterator for RowsMut<'a, T, D> {
+    type Item = &'a mut [T];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a mut [T]> {
+        let row = self.view.row_mut(self.next)?;
+        self.next += 1;
+        // SAFETY: rows do not overlap, and each is given once, because `next` only grows; so the longer life, `'a`, for
+        // which this iterator has all rows for itself, makes no two references to one element.
+        Some(unsafe { slice::from_raw_parts_mut(row.as_mut_ptr(), row.len()) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.view.layout.rows() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl<T, const D: usize> ExactSizeIterator for RowsMut<'_, T, D> {}

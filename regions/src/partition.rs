@@ -1,0 +1,320 @@
+//! Partitions: subregions by colour.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cover::{covered, disjoint};
+use crate::{Rect, Region, RegionError};
+
+/// A region's subregions, numbered by colours `0..colors()`. Cloning shares the description.
+///
+/// Subregions are computed on demand where a formula gives them, so that a partition into a million equal parts costs
+/// as much as one into two. Whether the subregions are disjoint (no point in two of them) and complete (every point in
+/// one of them) is known from the start. Subregions may be empty.
+///
+/// ```
+/// use maniple_regions::{Partition, Rect, Region, TreeId};
+/// let region = Region { tree: TreeId(0), rect: Rect::line(0, 10) };
+/// let blocks = Partition::equal(region, 4)?;
+/// assert_eq!(blocks.sub(0)?.rect, Rect::line(0, 3));
+/// assert_eq!(blocks.sub(3)?.rect, Rect::line(8, 10));
+/// assert!(blocks.is_disjoint() && blocks.is_complete());
+/// # Ok::<(), maniple_regions::RegionError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Partition {
+    shared: Arc<Shared>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Shared {
+    parent: Region,
+    colors: usize,
+    disjoint: bool,
+    complete: bool,
+    rule: Rule,
+}
+
+#[derive(PartialEq, Eq)]
+enum Rule {
+    /// Tiles of equal size up to one, so many in each dimension; the last dimension's colour runs fastest.
+    Grid([usize; 3]),
+    /// Block `c` is `starts[c]..starts[c + 1]` in the first dimension.
+    Blocks { starts: Vec<i64> },
+    /// As listed.
+    Rects(Vec<Rect>),
+    /// `extent` moved by `color * stride`, cut to the parent.
+    Restriction { stride: [i64; 3], extent: Rect },
+}
+
+impl Partition {
+    /// Divides the first dimension into `n` blocks whose extents differ by at most one, the larger ones first. Disjoint
+    /// and complete. `n` may exceed the extent: the last blocks are empty then. Takes constant time and space.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoColors`] where `n` is 0.
+    pub fn equal(region: Region, n: usize) -> Result<Self, RegionError> {
+        Partition::new(region, n, true, true, Rule::Grid([n, 1, 1]))
+    }
+
+    /// Divides every dimension `d` into `tiles[d]` parts whose extents differ by at most one, the larger ones first; the
+    /// last dimension's colour runs fastest. Disjoint and complete. Takes constant time and space.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongDimension`] where `D` is not the region's; [`RegionError::NoColors`] where some number is 0;
+    /// [`RegionError::TooManyColors`] where their product is too large.
+    pub fn grid<const D: usize>(region: Region, tiles: [usize; D]) -> Result<Self, RegionError> {
+        same_dim("the tiles of a grid", region.rect.dim(), D)?;
+        let mut by_dim = [1; 3];
+        by_dim[..D].copy_from_slice(&tiles);
+        let colors = tiles
+            .iter()
+            .try_fold(1_usize, |product, &n| product.checked_mul(n));
+        let colors = colors.ok_or(RegionError::TooManyColors { region })?;
+        Partition::new(region, colors, true, true, Rule::Grid(by_dim))
+    }
+
+    /// Divides the first dimension into blocks of the given sizes, in order. Disjoint and complete. Sizes may be 0.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoColors`] without sizes; [`RegionError::WrongBlocks`] unless the sizes add up to the extent of
+    /// the first dimension.
+    pub fn blocks(region: Region, sizes: &[usize]) -> Result<Self, RegionError> {
+        let expected = region.rect.extent(0);
+        let came: u128 = sizes.iter().map(|&size| size as u128).sum();
+        if sizes.is_empty() {
+            return Err(RegionError::NoColors { region });
+        }
+        if came != expected as u128 {
+            return Err(RegionError::WrongBlocks {
+                region,
+                expected,
+                came,
+            });
+        }
+        let mut starts = Vec::with_capacity(sizes.len() + 1);
+        starts.push(region.rect.lo(0));
+        for &size in sizes {
+            // Stays within the region, because the sizes add up to its extent.
+            starts.push(starts[starts.len() - 1].wrapping_add(size as i64));
+        }
+        Partition::new(region, sizes.len(), true, true, Rule::Blocks { starts })
+    }
+
+    /// The listed rectangles, which may overlap and need not cover the region. Whether they are disjoint and complete is
+    /// found by a sweep: `O(n log n)` in one dimension, and where few rectangles share coordinates.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoColors`] for an empty list; [`RegionError::WrongDimension`] and [`RegionError::OutsideRegion`]
+    /// for a rectangle that is not part of the region.
+    pub fn rects(region: Region, rects: Vec<Rect>) -> Result<Self, RegionError> {
+        for (color, rect) in rects.iter().enumerate() {
+            same_dim(
+                "the rectangles of a partition",
+                region.rect.dim(),
+                rect.dim(),
+            )?;
+            if !region.rect.contains_rect(rect) {
+                let (rect, region) = ((*rect).into(), region.into());
+                return Err(RegionError::OutsideRegion {
+                    color,
+                    rect,
+                    region,
+                });
+            }
+        }
+        let (disjoint, complete) = (disjoint(&rects), covered(&region.rect, &rects));
+        Partition::new(region, rects.len(), disjoint, complete, Rule::Rects(rects))
+    }
+
+    /// The box `extent` moved by `color * stride` and cut to the region: ghost cells, halos, sliding windows. Takes
+    /// constant space, and time proportional to `colors` where the boxes might be complete.
+    ///
+    /// ```
+    /// use maniple_regions::{Partition, Rect, Region, TreeId};
+    /// let region = Region { tree: TreeId(0), rect: Rect::line(0, 12) };
+    /// // Blocks of four cells with a halo of one cell on either side.
+    /// let halos = Partition::restriction(region, 3, &[4], Rect::line(-1, 5))?;
+    /// assert_eq!(halos.sub(0)?.rect, Rect::line(0, 5));
+    /// assert_eq!(halos.sub(1)?.rect, Rect::line(3, 9));
+    /// assert!(!halos.is_disjoint() && halos.is_complete());
+    /// # Ok::<(), maniple_regions::RegionError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoColors`] where `colors` is 0; [`RegionError::WrongDimension`] where `stride` or `extent` do not
+    /// have the region's dimension.
+    pub fn restriction(
+        region: Region,
+        colors: usize,
+        stride: &[i64],
+        extent: Rect,
+    ) -> Result<Self, RegionError> {
+        let dim = region.rect.dim();
+        same_dim("the stride of a restriction", dim, stride.len())?;
+        same_dim("the extent of a restriction", dim, extent.dim())?;
+        let mut steps = [0; 3];
+        steps[..dim].copy_from_slice(stride);
+        let box_of = |color| moved(&region.rect, &extent, &steps, color);
+        // Box b between boxes a and c contains what a and c share, since all move along one line. So only neighbours
+        // need to be compared, and each box adds to the union what it does not share with the one before.
+        let mut disjoint = true;
+        let mut union = 0_u128;
+        let mut before: Option<Rect> = None;
+        for color in 0..colors {
+            let this = box_of(color);
+            let shared = before.map_or(0, |before| before.intersect(&this).volume());
+            disjoint &= shared == 0;
+            union += (this.volume() - shared) as u128;
+            before = Some(this);
+        }
+        let complete = union == region.rect.volume() as u128;
+        Partition::new(
+            region,
+            colors,
+            disjoint,
+            complete,
+            Rule::Restriction {
+                stride: steps,
+                extent,
+            },
+        )
+    }
+
+    fn new(
+        parent: Region,
+        colors: usize,
+        disjoint: bool,
+        complete: bool,
+        rule: Rule,
+    ) -> Result<Self, RegionError> {
+        if colors == 0 {
+            return Err(RegionError::NoColors { region: parent });
+        }
+        Ok(Partition {
+            shared: Arc::new(Shared {
+                parent,
+                colors,
+                disjoint,
+                complete,
+                rule,
+            }),
+        })
+    }
+
+    /// The number of colours, at least 1.
+    pub fn colors(&self) -> usize {
+        self.shared.colors
+    }
+
+    /// The region that is divided.
+    pub fn parent(&self) -> Region {
+        self.shared.parent
+    }
+
+    /// Whether no point belongs to two subregions.
+    pub fn is_disjoint(&self) -> bool {
+        self.shared.disjoint
+    }
+
+    /// Whether every point of the parent belongs to a subregion.
+    pub fn is_complete(&self) -> bool {
+        self.shared.complete
+    }
+
+    /// The subregion of `color`; constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoSuchColor`] unless `color < colors()`.
+    pub fn sub(&self, color: usize) -> Result<Region, RegionError> {
+        let Shared {
+            parent,
+            colors,
+            rule,
+            ..
+        } = &*self.shared;
+        if color >= *colors {
+            return Err(RegionError::NoSuchColor {
+                colors: *colors,
+                color,
+            });
+        }
+        let rect = match rule {
+            Rule::Grid(tiles) => {
+                let mut rest = color;
+                (0..parent.rect.dim()).rev().fold(parent.rect, |rect, d| {
+                    let at = rest % tiles[d];
+                    rest /= tiles[d];
+                    rect.with_range(
+                        d,
+                        cut(&parent.rect, d, tiles[d], at),
+                        cut(&parent.rect, d, tiles[d], at + 1),
+                    )
+                })
+            }
+            Rule::Blocks { starts } => parent.rect.with_range(0, starts[color], starts[color + 1]),
+            Rule::Rects(rects) => rects[color],
+            Rule::Restriction { stride, extent } => moved(&parent.rect, extent, stride, color),
+        };
+        Ok(Region {
+            tree: parent.tree,
+            rect,
+        })
+    }
+
+    /// The subregions, by colour.
+    pub fn iter(&self) -> impl Iterator<Item = Region> + '_ {
+        (0..self.colors()).filter_map(|color| self.sub(color).ok())
+    }
+}
+
+/// Where part `at` of `n` nearly equal parts of dimension `d` begins; the first parts take the remainder.
+fn cut(rect: &Rect, d: usize, n: usize, at: usize) -> i64 {
+    let extent = rect.extent(d);
+    // Stays within the rectangle, so the wrapped sum is exact.
+    rect.lo(d)
+        .wrapping_add((extent / n * at + (extent % n).min(at)) as i64)
+}
+
+/// `extent` moved by `color * stride`, cut to `parent`.
+fn moved(parent: &Rect, extent: &Rect, stride: &[i64; 3], color: usize) -> Rect {
+    (0..parent.dim()).fold(*parent, |rect, d| {
+        let by = stride[d] as i128 * color as i128;
+        let within =
+            |at: i64| (at as i128 + by).clamp(parent.lo(d) as i128, parent.hi(d) as i128) as i64;
+        rect.with_range(d, within(extent.lo(d)), within(extent.hi(d)))
+    })
+}
+
+fn same_dim(what: &str, expected: usize, came: usize) -> Result<(), RegionError> {
+    if expected == came {
+        return Ok(());
+    }
+    Err(RegionError::WrongDimension {
+        what: what.into(),
+        expected,
+        came,
+    })
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.shared.rule {
+            Rule::Grid(_) => "tiles",
+            Rule::Blocks { .. } => "blocks",
+            Rule::Rects(_) => "rectangles",
+            Rule::Restriction { .. } => "windows",
+        };
+        write!(
+            f,
+            "Partition({} into {} {kind})",
+            self.shared.parent, self.shared.colors
+        )
+    }
+}

@@ -1,0 +1,295 @@
+//! Dense index spaces in one to three dimensions.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A dense half-open box in 1 to 3 dimensions with `i64` coordinates: the points `p` with `lo(d) <= p[d] < hi(d)` in
+/// every dimension `d`.
+///
+/// Points are ordered row-major: the last dimension runs fastest. Rectangles of different dimension never overlap, and
+/// none contains the other. Two empty rectangles at different places differ.
+///
+/// ```
+/// use maniple_regions::Rect;
+/// let tile = Rect::new([0, 0], [2, 3]);
+/// assert_eq!(tile.volume(), 6);
+/// assert!(tile.contains([1, 2]));
+/// assert_eq!(tile.to_string(), "[0, 2) x [0, 3)");
+/// ```
+///
+/// Dimensions outside 1 to 3 do not compile:
+///
+/// ```compile_fail,E0080
+/// maniple_regions::Rect::new([0; 4], [1; 4]);
+/// ```
+// Unused dimensions are kept as [0, 1), so that volumes and offsets need no case distinction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "Corners", into = "Corners")]
+pub struct Rect {
+    dim: u8,
+    lo: [i64; 3],
+    hi: [i64; 3],
+}
+
+/// How a rectangle travels: only the coordinates it has, checked again on arrival.
+#[derive(Serialize, Deserialize)]
+enum Corners {
+    One([i64; 1], [i64; 1]),
+    Two([i64; 2], [i64; 2]),
+    Three([i64; 3], [i64; 3]),
+}
+
+impl From<Corners> for Rect {
+    fn from(corners: Corners) -> Self {
+        match corners {
+            Corners::One(lo, hi) => Rect::new(lo, hi),
+            Corners::Two(lo, hi) => Rect::new(lo, hi),
+            Corners::Three(lo, hi) => Rect::new(lo, hi),
+        }
+    }
+}
+
+impl From<Rect> for Corners {
+    fn from(rect: Rect) -> Self {
+        let ([l0, l1, l2], [h0, h1, h2]) = (rect.lo, rect.hi);
+        match rect.dim {
+            1 => Corners::One([l0], [h0]),
+            2 => Corners::Two([l0, l1], [h0, h1]),
+            _ => Corners::Three([l0, l1, l2], [h0, h1, h2]),
+        }
+    }
+}
+
+impl Rect {
+    /// The box from `lo` (inclusive) to `hi` (exclusive). Where `hi[d] < lo[d]`, the box is empty at `lo[d]`.
+    pub const fn new<const D: usize>(lo: [i64; D], hi: [i64; D]) -> Self {
+        const { assert!(D >= 1 && D <= 3, "rectangles have 1 to 3 dimensions") };
+        let mut rect = Rect {
+            dim: D as u8,
+            lo: [0; 3],
+            hi: [1; 3],
+        };
+        let mut d = 0;
+        while d < D {
+            rect.lo[d] = lo[d];
+            rect.hi[d] = if hi[d] < lo[d] { lo[d] } else { hi[d] };
+            d += 1;
+        }
+        rect
+    }
+
+    /// The one-dimensional rectangle `[lo, hi)`.
+    pub const fn line(lo: i64, hi: i64) -> Self {
+        Rect::new([lo], [hi])
+    }
+
+    /// The number of dimensions, 1 to 3.
+    pub const fn dim(&self) -> usize {
+        self.dim as usize
+    }
+
+    /// The first coordinate in dimension `d`. For `d` in `dim()..3` it is 0; past that it panics.
+    pub const fn lo(&self, d: usize) -> i64 {
+        self.lo[d]
+    }
+
+    /// One past the last coordinate in dimension `d`. For `d` in `dim()..3` it is 1; past that it panics.
+    pub const fn hi(&self, d: usize) -> i64 {
+        self.hi[d]
+    }
+
+    /// The number of coordinates in dimension `d`. For `d` in `dim()..3` it is 1; past that it panics.
+    pub const fn extent(&self, d: usize) -> usize {
+        // hi >= lo, so the wrapped difference is the exact one, read as unsigned.
+        self.hi[d].wrapping_sub(self.lo[d]) as u64 as usize
+    }
+
+    /// The number of points; `usize::MAX` where there are more than that.
+    pub const fn volume(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        self.extent(0)
+            .saturating_mul(self.extent(1))
+            .saturating_mul(self.extent(2))
+    }
+
+    /// Whether there are no points.
+    pub const fn is_empty(&self) -> bool {
+        self.lo[0] == self.hi[0] || self.lo[1] == self.hi[1] || self.lo[2] == self.hi[2]
+    }
+
+    /// Whether `point` lies inside. A point of another dimension never does.
+    pub const fn contains<const D: usize>(&self, point: [i64; D]) -> bool {
+        if D != self.dim() {
+            return false;
+        }
+        let mut d = 0;
+        while d < D {
+            if point[d] < self.lo[d] || point[d] >= self.hi[d] {
+                return false;
+            }
+            d += 1;
+        }
+        true
+    }
+
+    /// Whether every point of `other` lies inside. An empty rectangle lies inside any rectangle of its dimension.
+    pub fn contains_rect(&self, other: &Rect) -> bool {
+        self.dim == other.dim
+            && (other.is_empty()
+                || (0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]))
+    }
+
+    /// Whether some point lies in both.
+    pub fn overlaps(&self, other: &Rect) -> bool {
+        self.dim == other.dim
+            && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
+    }
+
+    /// The points that lie in both: empty where the rectangles do not overlap, of this rectangle's dimension always.
+    pub fn intersect(&self, other: &Rect) -> Rect {
+        if self.dim != other.dim {
+            return Rect {
+                hi: self.lo_corner_of_empty(),
+                ..*self
+            };
+        }
+        let mut both = *self;
+        for d in 0..self.dim() {
+            both.lo[d] = self.lo[d].max(other.lo[d]);
+            both.hi[d] = self.hi[d].min(other.hi[d]).max(both.lo[d]);
+        }
+        both
+    }
+
+    fn lo_corner_of_empty(&self) -> [i64; 3] {
+        let mut hi = [1; 3];
+        hi[..self.dim()].copy_from_slice(&self.lo[..self.dim()]);
+        hi
+    }
+
+    /// The points of this rectangle that are not in `other`, as at most `2 * dim()` disjoint, non-empty rectangles.
+    pub fn subtract(&self, other: &Rect) -> Vec<Rect> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        if !self.overlaps(other) {
+            return vec![*self];
+        }
+        let hole = self.intersect(other);
+        let mut rest = *self;
+        let mut pieces = Vec::new();
+        // Cut the slabs before and after the hole off one dimension after the other; what remains at the end is the hole.
+        for d in 0..self.dim() {
+            if rest.lo[d] < hole.lo[d] {
+                let mut slab = rest;
+                slab.hi[d] = hole.lo[d];
+                pieces.push(slab);
+            }
+            if hole.hi[d] < rest.hi[d] {
+                let mut slab = rest;
+                slab.lo[d] = hole.hi[d];
+                pieces.push(slab);
+            }
+            (rest.lo[d], rest.hi[d]) = (hole.lo[d], hole.hi[d]);
+        }
+        pieces
+    }
+
+    /// The points in row-major order, the last dimension fastest. `D` must be [`Rect::dim`]: a rectangle has no points
+    /// of another dimension, so the iterator is empty otherwise.
+    ///
+    /// ```
+    /// use maniple_regions::Rect;
+    /// let points: Vec<_> = Rect::new([0, 5], [2, 7]).points().collect();
+    /// assert_eq!(points, [[0, 5], [0, 6], [1, 5], [1, 6]]);
+    /// for [i] in Rect::line(3, 6).points() {
+    ///     assert!((3..6).contains(&i));
+    /// }
+    /// ```
+    pub fn points<const D: usize>(&self) -> Points<D> {
+        let left = if D == self.dim() { self.volume() } else { 0 };
+        let mut points = Points {
+            lo: [0; D],
+            hi: [0; D],
+            next: [0; D],
+            left,
+        };
+        if left > 0 {
+            points.lo.copy_from_slice(&self.lo[..D]);
+            points.hi.copy_from_slice(&self.hi[..D]);
+            points.next = points.lo;
+        }
+        points
+    }
+
+    /// The row-major position of `point` among the points of this rectangle, from 0; `None` for a point outside.
+    pub fn position<const D: usize>(&self, point: [i64; D]) -> Option<usize> {
+        self.contains(point).then(|| {
+            (0..D).fold(0, |at, d| {
+                at * self.extent(d) + point[d].wrapping_sub(self.lo[d]) as usize
+            })
+        })
+    }
+
+    /// The same box with dimension `d` replaced by `[lo, hi)`.
+    pub(crate) fn with_range(mut self, d: usize, lo: i64, hi: i64) -> Rect {
+        debug_assert!(d < self.dim());
+        self.lo[d] = lo;
+        self.hi[d] = hi.max(lo);
+        self
+    }
+}
+
+impl fmt::Display for Rect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for d in 0..self.dim() {
+            let times = if d == 0 { "" } else { " x " };
+            write!(f, "{times}[{}, {})", self.lo[d], self.hi[d])?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Rect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The points of a rectangle in row-major order; see [`Rect::points`].
+#[derive(Clone, Debug)]
+pub struct Points<const D: usize> {
+    lo: [i64; D],
+    hi: [i64; D],
+    next: [i64; D],
+    left: usize,
+}
+
+impl<const D: usize> Iterator for Points<D> {
+    type Item = [i64; D];
+
+    fn next(&mut self) -> Option<[i64; D]> {
+        if self.left == 0 {
+            return None;
+        }
+        let point = self.next;
+        self.left -= 1;
+        for d in (0..D).rev() {
+            self.next[d] += 1;
+            if self.next[d] < self.hi[d] {
+                break;
+            }
+            self.next[d] = self.lo[d];
+        }
+        Some(point)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<const D: usize> ExactSizeIterator for Points<D> {}
