@@ -1,0 +1,546 @@
+//! The symbolic checker: proof, for one number of participants, that a set of schedules is an allreduce.
+//!
+//! All schedules run once on symbolic values. A value is a binary tree over the ranks' contributions, shared by
+//! hash-consing, so that two values are the same expression exactly when they have the same index. Each rank is
+//! sequential and each message has a cell of its own (the matching is proved first), so the schedules form a Kahn
+//! network: values, and whether it stops early, are the same for every order of execution, and one order proves all.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use crate::schedule::{Combine, Link, Schedule, Step};
+
+/// What [`check`] proved, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How many ranks take part.
+    pub participants: u32,
+    /// Messages on the longest chain of dependent messages.
+    pub rounds: u32,
+    /// Messages over all ranks.
+    pub messages: u64,
+    /// Update and read subtasks over all ranks.
+    pub subtasks: u64,
+    /// Whether one exchange cell for each rank would do, every update waiting until the one before it has been read.
+    /// The engine gives each update a cell of its own and does not need it.
+    pub one_cell: bool,
+}
+
+/// How many unread messages an execution may hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channels {
+    /// An update never waits.
+    Unbounded,
+    /// An update waits until the previous message from this rank to the same peer has been read.
+    SingleSlot,
+    /// An update waits until the previous message of this rank, to whichever peer, has been read.
+    OneCell,
+}
+
+impl fmt::Display for Channels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Channels::Unbounded => "unbounded channels",
+            Channels::SingleSlot => "single-slot channels",
+            Channels::OneCell => "one exchange cell a rank",
+        })
+    }
+}
+
+/// Why a set of schedules is not an allreduce in rank order. Steps count from 0 in the schedule of `rank`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// There was nobody to check.
+    #[error("expected at least one participant, came 0")]
+    NoParticipants,
+    /// The function returned a schedule for another rank or another number of participants.
+    #[error(
+        "rank {rank}: expected its schedule among {participants} participants, came that of rank {came_rank} \
+         among {came_participants}"
+    )]
+    Foreign {
+        /// The rank asked for.
+        rank: u32,
+        /// The number of participants under check.
+        participants: u32,
+        /// The rank of the schedule that came.
+        came_rank: u32,
+        /// The participants of the schedule that came.
+        came_participants: u32,
+    },
+    /// A step names itself or nobody as its peer.
+    #[error(
+        "rank {rank} step {step}: expected as peer another rank below {participants}, came {came}"
+    )]
+    Peer {
+        /// Where the step is.
+        rank: u32,
+        /// Which step.
+        step: usize,
+        /// The number of participants under check.
+        participants: u32,
+        /// The peer it names.
+        came: u32,
+    },
+    /// The step at the other end of a message is missing, or is the end of another message.
+    #[error(
+        "rank {rank} step {step}: expected both ends of ({expected}), came at the other end {}",
+        came.map_or("nothing".into(), |link| format!("({link})"))
+    )]
+    Unmatched {
+        /// Where the step is.
+        rank: u32,
+        /// Which step.
+        step: usize,
+        /// The message the step stands for.
+        expected: Link,
+        /// The message the addressed step at the peer stands for, if there is such a step.
+        came: Option<Link>,
+    },
+    /// No rank can move and some have steps left; this is the lowest of them.
+    #[error(
+        "rank {rank} step {step}: expected ({expected}) to complete, came a deadlock of {stuck} ranks with {channels}"
+    )]
+    Deadlock {
+        /// Where the waiting step is.
+        rank: u32,
+        /// Which step.
+        step: usize,
+        /// The message it waits for: to be stored if the step is a read, to be read if it is an update.
+        expected: Link,
+        /// How many ranks can't move.
+        stuck: u32,
+        /// Under which rule the execution stopped.
+        channels: Channels,
+    },
+    /// A combine whose operands are not neighbouring blocks in rank order reaches a result: contributions are doubled,
+    /// left out or swapped.
+    #[error(
+        "rank {rank} step {step}: expected after ranks {lower:?} a higher operand that starts at {}, came ranks \
+         {higher:?}",
+        lower.end
+    )]
+    Order {
+        /// Where the combine is.
+        rank: u32,
+        /// Which step.
+        step: usize,
+        /// The contributions in its left operand.
+        lower: Range<u32>,
+        /// The contributions in its right operand.
+        higher: Range<u32>,
+    },
+    /// A rank ends without some of the contributions.
+    #[error(
+        "rank {rank} after its last step: expected the contributions of ranks {expected:?}, came {came:?}"
+    )]
+    Incomplete {
+        /// Where.
+        rank: u32,
+        /// All participants.
+        expected: Range<u32>,
+        /// The contributions in its result.
+        came: Range<u32>,
+    },
+    /// A rank ends with all contributions in order but in other brackets than rank 0: an operator that is not
+    /// associative gives other bits.
+    #[error(
+        "rank {rank} after its last step: expected the grouping of rank 0, {expected}, came {came}"
+    )]
+    Grouping {
+        /// Where.
+        rank: u32,
+        /// The expression of rank 0, cut short where it is long.
+        expected: String,
+        /// The expression of this rank, cut short where it is long.
+        came: String,
+    },
+}
+
+/// Proves that `schedule(0..participants)` is an allreduce, for every operator and every order of execution.
+///
+/// Proved are: each update has exactly one read at the rank and number it names, and each read one update; no
+/// execution deadlocks, with unbounded channels nor with room for one message between each ordered pair of ranks; each
+/// rank ends with every contribution once, in rank order, so that the operator need not commute; and all ranks end
+/// with the same expression, so that it need not be associative to give the same bits everywhere.
+///
+/// One call is run. What separates successive calls in one slot, the empty barriers, is argued in the crate's protocol
+/// README. Pure and local; takes time proportional to the number of steps.
+///
+/// # Errors
+///
+/// The first violation found, in the order above; see [`CheckError`].
+///
+/// ```
+/// use maniple_collectives::{check, Algorithm};
+///
+/// let report = check(6, |rank| Algorithm::RecursiveDoubling.schedule(rank, 6)).unwrap();
+/// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 12, 24));
+/// ```
+pub fn check(
+    participants: u32,
+    mut schedule: impl FnMut(u32) -> Schedule,
+) -> Result<Report, CheckError> {
+    if participants == 0 {
+        return Err(CheckError::NoParticipants);
+    }
+    let schedules: Vec<Schedule> = (0..participants).map(&mut schedule).collect();
+    let ranks: Vec<Rank<'_>> = schedules.iter().map(Rank::new).collect();
+    for (rank, ends) in ranks.iter().enumerate() {
+        ends.check_owner(rank as u32, participants)?;
+        ends.check_peers(participants)?;
+    }
+    for ends in &ranks {
+        ends.check_matching(&ranks)?;
+    }
+    let mut execution = Execution::new(&ranks, Channels::Unbounded);
+    execution.run()?;
+    Execution::new(&ranks, Channels::SingleSlot).run()?;
+    let one_cell = Execution::new(&ranks, Channels::OneCell).run().is_ok();
+    execution.check_results()?;
+    Ok(Report {
+        participants,
+        rounds: execution.depth.iter().copied().max().unwrap_or(0),
+        messages: schedules.iter().map(|s| s.updates() as u64).sum(),
+        subtasks: schedules.iter().map(|s| s.steps().len() as u64).sum(),
+        one_cell,
+    })
+}
+
+/// One schedule with its links, and its steps found by their number among their kind.
+struct Rank<'a> {
+    schedule: &'a Schedule,
+    links: Vec<Link>,
+    updates: Vec<usize>,
+    reads: Vec<usize>,
+}
+
+impl<'a> Rank<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        let (updates, reads) = (0..schedule.steps().len())
+            .partition(|&step| matches!(schedule.steps()[step], Step::Update { .. }));
+        Rank {
+            schedule,
+            links: schedule.links().collect(),
+            updates,
+            reads,
+        }
+    }
+
+    fn check_owner(&self, rank: u32, participants: u32) -> Result<(), CheckError> {
+        let (came_rank, came_participants) = (self.schedule.rank(), self.schedule.participants());
+        if (came_rank, came_participants) == (rank, participants) {
+            return Ok(());
+        }
+        Err(CheckError::Foreign {
+            rank,
+            participants,
+            came_rank,
+            came_participants,
+        })
+    }
+
+    fn check_peers(&self, participants: u32) -> Result<(), CheckError> {
+        let rank = self.schedule.rank();
+        let peers = self.schedule.steps().iter().map(|s| s.peer());
+        match peers
+            .enumerate()
+            .find(|&(_, p)| p == rank || p >= participants)
+        {
+            None => Ok(()),
+            Some((step, came)) => Err(CheckError::Peer {
+                rank,
+                step,
+                participants,
+                came,
+            }),
+        }
+    }
+
+    /// Both ends of a message name the same link, so that no two steps can claim the same one.
+    fn check_matching(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
+        for (step, &link) in self.links.iter().enumerate() {
+            let came = match self.schedule.steps()[step] {
+                Step::Update { .. } => {
+                    let peer = &ranks[link.to as usize];
+                    peer.reads.get(link.read as usize).map(|&s| peer.links[s])
+                }
+                Step::Read { .. } => {
+                    let peer = &ranks[link.from as usize];
+                    peer.updates
+                        .get(link.update as usize)
+                        .map(|&s| peer.links[s])
+                }
+            };
+            if came != Some(link) {
+                return Err(CheckError::Unmatched {
+                    rank: self.schedule.rank(),
+                    step,
+                    expected: link,
+                    came,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message cell, one for each read.
+#[derive(Clone, Copy)]
+enum Cell {
+    Empty,
+    Full { value: Expr, depth: u32 },
+    Taken,
+}
+
+/// One run of all schedules in some order.
+struct Execution<'a> {
+    ranks: &'a [Rank<'a>],
+    channels: Channels,
+    trees: Trees,
+    next: Vec<usize>,
+    running: Vec<Expr>,
+    depth: Vec<u32>,
+    cells: Vec<Vec<Cell>>,
+    /// The last message each rank stored, by the peer it went to.
+    unread: Vec<HashMap<u32, Link>>,
+}
+
+impl<'a> Execution<'a> {
+    fn new(ranks: &'a [Rank<'a>], channels: Channels) -> Self {
+        let mut trees = Trees::default();
+        Execution {
+            ranks,
+            channels,
+            running: (0..ranks.len() as u32).map(|r| trees.leaf(r)).collect(),
+            trees,
+            next: vec![0; ranks.len()],
+            depth: vec![0; ranks.len()],
+            cells: ranks
+                .iter()
+                .map(|r| vec![Cell::Empty; r.reads.len()])
+                .collect(),
+            unread: vec![HashMap::new(); ranks.len()],
+        }
+    }
+
+    fn run(&mut self) -> Result<(), CheckError> {
+        let mut ready: Vec<u32> = (0..self.ranks.len() as u32).rev().collect();
+        while let Some(rank) = ready.pop() {
+            // A rank that moved may free the peer of that step; running one that is not free does nothing.
+            while let Some(peer) = self.advance(rank as usize) {
+                ready.push(peer);
+            }
+        }
+        let left = |&rank: &usize| self.next[rank] < self.ranks[rank].links.len();
+        let stuck = (0..self.ranks.len()).filter(left);
+        let Some(rank) = stuck.clone().next() else {
+            return Ok(());
+        };
+        let step = self.next[rank];
+        Err(CheckError::Deadlock {
+            rank: rank as u32,
+            step,
+            expected: self
+                .blocked_on(rank, step)
+                .expect("a stuck rank waits for a message"),
+            stuck: stuck.count() as u32,
+            channels: self.channels,
+        })
+    }
+
+    /// The message that `step` waits for, if it can't run.
+    fn blocked_on(&self, rank: usize, step: usize) -> Option<Link> {
+        let link = self.ranks[rank].links[step];
+        match self.ranks[rank].schedule.steps()[step] {
+            Step::Read { .. } => {
+                let full = matches!(self.cells[rank][link.read as usize], Cell::Full { .. });
+                (!full).then_some(link)
+            }
+            Step::Update { .. } => {
+                let key = self.channel(link)?;
+                let &before = self.unread[rank].get(&key)?;
+                let taken = matches!(
+                    self.cells[before.to as usize][before.read as usize],
+                    Cell::Taken
+                );
+                (!taken).then_some(before)
+            }
+        }
+    }
+
+    /// Messages with the same key share one place at their sender.
+    fn channel(&self, link: Link) -> Option<u32> {
+        match self.channels {
+            Channels::Unbounded => None,
+            Channels::SingleSlot => Some(link.to),
+            Channels::OneCell => Some(0),
+        }
+    }
+
+    /// Runs the next step of `rank` if it can; the peer of that step.
+    fn advance(&mut self, rank: usize) -> Option<u32> {
+        let step = self.next[rank];
+        let &now = self.ranks[rank].schedule.steps().get(step)?;
+        if self.blocked_on(rank, step).is_some() {
+            return None;
+        }
+        let link = self.ranks[rank].links[step];
+        let cell = &mut self.cells[link.to as usize][link.read as usize];
+        match now {
+            Step::Update { .. } => {
+                *cell = Cell::Full {
+                    value: self.running[rank],
+                    depth: self.depth[rank] + 1,
+                };
+                if let Some(key) = self.channel(link) {
+                    self.unread[rank].insert(key, link);
+                }
+            }
+            Step::Read { combine, .. } => {
+                let Cell::Full { value, depth } = std::mem::replace(cell, Cell::Taken) else {
+                    unreachable!("blocked_on found the cell full")
+                };
+                let mine = self.running[rank];
+                let place = (rank as u32, step);
+                self.running[rank] = match combine {
+                    Combine::IncomingIsHigher => self.trees.pair(mine, value, place),
+                    Combine::IncomingIsLower => self.trees.pair(value, mine, place),
+                    Combine::Replace => value,
+                };
+                self.depth[rank] = self.depth[rank].max(depth);
+            }
+        }
+        self.next[rank] += 1;
+        Some(now.peer())
+    }
+
+    fn check_results(&self) -> Result<(), CheckError> {
+        let expected = 0..self.ranks.len() as u32;
+        for (rank, &result) in self.running.iter().enumerate() {
+            let rank = rank as u32;
+            let came = self.trees.ordered(result)?;
+            if came != expected {
+                return Err(CheckError::Incomplete {
+                    rank,
+                    expected,
+                    came,
+                });
+            }
+            if result != self.running[0] {
+                return Err(CheckError::Grouping {
+                    rank,
+                    expected: self.trees.show(self.running[0]),
+                    came: self.trees.show(result),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An expression: its index in [`Trees`].
+type Expr = u32;
+
+#[derive(Clone, Copy)]
+enum Node {
+    Leaf(u32),
+    Pair {
+        lower: Expr,
+        higher: Expr,
+        /// Where it was first computed.
+        place: (u32, usize),
+    },
+}
+
+/// All expressions of an execution, equal ones stored once.
+#[derive(Default)]
+struct Trees {
+    nodes: Vec<Node>,
+    /// The contributions of a node if its leaves are consecutive ranks in order.
+    ranges: Vec<Option<(u32, u32)>>,
+    pairs: HashMap<(Expr, Expr), Expr>,
+}
+
+impl Trees {
+    fn leaf(&mut self, rank: u32) -> Expr {
+        self.push(Node::Leaf(rank), Some((rank, rank + 1)))
+    }
+
+    fn pair(&mut self, lower: Expr, higher: Expr, place: (u32, usize)) -> Expr {
+        if let Some(&known) = self.pairs.get(&(lower, higher)) {
+            return known;
+        }
+        let range = match (self.ranges[lower as usize], self.ranges[higher as usize]) {
+            (Some((start, mid)), Some((next, end))) if mid == next => Some((start, end)),
+            _ => None,
+        };
+        let node = Node::Pair {
+            lower,
+            higher,
+            place,
+        };
+        let expr = self.push(node, range);
+        self.pairs.insert((lower, higher), expr);
+        expr
+    }
+
+    fn push(&mut self, node: Node, range: Option<(u32, u32)>) -> Expr {
+        self.nodes.push(node);
+        self.ranges.push(range);
+        self.nodes.len() as Expr - 1
+    }
+
+    /// The ranks in `expr`, or the first combine below it that leaves rank order.
+    fn ordered(&self, mut expr: Expr) -> Result<Range<u32>, CheckError> {
+        let range = |e: Expr| self.ranges[e as usize].map(|(start, end)| start..end);
+        if let Some(ranks) = range(expr) {
+            return Ok(ranks);
+        }
+        loop {
+            let Node::Pair {
+                lower,
+                higher,
+                place: (rank, step),
+            } = self.nodes[expr as usize]
+            else {
+                unreachable!("a leaf is in order")
+            };
+            match (range(lower), range(higher)) {
+                (None, _) => expr = lower,
+                (_, None) => expr = higher,
+                (Some(lower), Some(higher)) => {
+                    return Err(CheckError::Order {
+                        rank,
+                        step,
+                        lower,
+                        higher,
+                    });
+                }
+            }
+        }
+    }
+
+    /// `((0 1) (2 3))`, cut after some sixty characters.
+    fn show(&self, expr: Expr) -> String {
+        let mut text = String::new();
+        let mut todo = vec![Err(expr)];
+        while let Some(item) = todo.pop() {
+            if text.len() > 60 {
+                return text + "…";
+            }
+            match item {
+                Ok(word) => text.push_str(word),
+                Err(expr) => match self.nodes[expr as usize] {
+                    Node::Leaf(rank) => text.push_str(&rank.to_string()),
+                    Node::Pair { lower, higher, .. } => {
+                        todo.extend([Ok(")"), Err(higher), Ok(" "), Err(lower), Ok("(")]);
+                    }
+                },
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,454 @@
+//! Operators: how two contributions become one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+/// The ⊕ of a reduction over elements of type `T`, applied element by element.
+///
+/// Cheap to clone. The built-in operators commute bit for bit; one made by [`Operator::user`] need do nothing but be
+/// deterministic, because collectives always combine lower ranks on the left and group alike on every rank.
+///
+/// | | integers | floats |
+/// |---|---|---|
+/// | [`sum`](Operator::sum), [`product`](Operator::product) | wrap around | IEEE 754, rounded once |
+/// | [`min`](Operator::min), [`max`](Operator::max) | | NaN if either is NaN; −0 is less than +0 |
+///
+/// A NaN result of a built-in float operator is always the positive quiet NaN without payload, since hardware takes a
+/// payload from whichever operand the compiler happens to put first.
+///
+/// ```
+/// use maniple_collectives::Operator;
+///
+/// let mut running = [1.0, 5.0];
+/// Operator::max().fold_higher(&mut running, &[3.0, 4.0]);
+/// assert_eq!(running, [3.0, 5.0]);
+///
+/// let first = Operator::user("first", |lower: &f64, _higher: &f64| *lower);
+/// first.fold_lower(&mut running, &[7.0, 8.0]);
+/// assert_eq!(running, [7.0, 8.0]);
+/// ```
+pub struct Operator<T> {
+    kind: Kind<T>,
+}
+
+enum Kind<T> {
+    /// Chosen once, when the operator is made; a call runs over a whole slice.
+    Builtin(Builtin, fn(&mut [T], &[T])),
+    User(Arc<str>, Arc<dyn Fold<T>>),
+}
+
+#[derive(Clone, Copy)]
+enum Builtin {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+impl<T> Clone for Operator<T> {
+    fn clone(&self) -> Self {
+        let kind = match &self.kind {
+            Kind::Builtin(builtin, fold) => Kind::Builtin(*builtin, *fold),
+            Kind::User(name, fold) => Kind::User(name.clone(), fold.clone()),
+        };
+        Operator { kind }
+    }
+}
+
+impl<T> fmt::Debug for Operator<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operator({})", self.name())
+    }
+}
+
+impl<T> Operator<T> {
+    /// `sum`, `product`, `min`, `max`, or the name given to [`Operator::user`].
+    pub fn name(&self) -> &str {
+        match &self.kind {
+            Kind::Builtin(Builtin::Sum, _) => "sum",
+            Kind::Builtin(Builtin::Product, _) => "product",
+            Kind::Builtin(Builtin::Min, _) => "min",
+            Kind::Builtin(Builtin::Max, _) => "max",
+            Kind::User(name, _) => name,
+        }
+    }
+}
+
+impl<T: Number> Operator<T> {
+    /// Addition.
+    pub fn sum() -> Self {
+        Self::builtin(Builtin::Sum, |running, incoming| {
+            fold(running, incoming, T::add)
+        })
+    }
+
+    /// Multiplication.
+    pub fn product() -> Self {
+        Self::builtin(Builtin::Product, |running, incoming| {
+            fold(running, incoming, T::multiply)
+        })
+    }
+
+    /// The lesser of two; see the table at [`Operator`] for floats.
+    pub fn min() -> Self {
+        Self::builtin(Builtin::Min, |running, incoming| {
+            fold(running, incoming, T::lesser)
+        })
+    }
+
+    /// The greater of two; see the table at [`Operator`] for floats.
+    pub fn max() -> Self {
+        Self::builtin(Builtin::Max, |running, incoming| {
+            fold(running, incoming, T::greater)
+        })
+    }
+
+    fn builtin(builtin: Builtin, fold: fn(&mut [T], &[T])) -> Self {
+        Operator {
+            kind: Kind::Builtin(builtin, fold),
+        }
+    }
+}
+
+impl<T: Pod + Send + Sync> Operator<T> {
+    /// An operator of the program's own: `f(lower, higher)` for one element.
+    ///
+    /// `f` is called in rank order and must give the same result for the same operands on every rank, or ranks end
+    /// with different values. It need neither commute nor be associative. `name` appears in errors and figures.
+    pub fn user(name: &str, f: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
+        Operator {
+            kind: Kind::User(name.into(), Arc::new(f)),
+        }
+    }
+
+    /// `running = running ⊕ incoming`: the incoming values come from higher ranks.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ.
+    #[inline]
+    pub fn fold_higher(&self, running: &mut [T], incoming: &[T]) {
+        check_lengths(running, incoming);
+        match &self.kind {
+            Kind::Builtin(_, fold) => fold(running, incoming),
+            Kind::User(_, user) => user.higher(running, incoming),
+        }
+    }
+
+    /// `running = incoming ⊕ running`: the incoming values come from lower ranks.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ.
+    #[inline]
+    pub fn fold_lower(&self, running: &mut [T], incoming: &[T]) {
+        check_lengths(running, incoming);
+        match &self.kind {
+            // Built-in operators commute bit for bit.
+            Kind::Builtin(_, fold) => fold(running, incoming),
+            Kind::User(_, user) => user.lower(running, incoming),
+        }
+    }
+}
+
+#[inline]
+fn check_lengths<T>(running: &[T], incoming: &[T]) {
+    assert!(
+        running.len() == incoming.len(),
+        "expected as many incoming elements as running ones, {}, came {}",
+        running.len(),
+        incoming.len()
+    );
+}
+
+#[inline(always)]
+fn fold<T: Copy>(running: &mut [T], incoming: &[T], op: impl Fn(T, T) -> T) {
+    // Most reductions are of one number, and the vector loop's set-up costs more than the number.
+    if let ([one], [other]) = (&mut *running, incoming) {
+        *one = op(*one, *other);
+        return;
+    }
+    for (mine, theirs) in running.iter_mut().zip(incoming) {
+        *mine = op(*mine, *theirs);
+    }
+}
+
+/// A user's function over slices, so that the call through a pointer is paid once a slice and the loop inlines it.
+trait Fold<T>: Send + Sync {
+    fn higher(&self, running: &mut [T], incoming: &[T]);
+    fn lower(&self, running: &mut [T], incoming: &[T]);
+}
+
+impl<T: Copy, F: Fn(&T, &T) -> T + Send + Sync> Fold<T> for F {
+    fn higher(&self, running: &mut [T], incoming: &[T]) {
+        for (mine, theirs) in running.iter_mut().zip(incoming) {
+            *mine = self(mine, theirs);
+        }
+    }
+
+    fn lower(&self, running: &mut [T], incoming: &[T]) {
+        for (mine, theirs) in running.iter_mut().zip(incoming) {
+            *mine = self(theirs, mine);
+        }
+    }
+}
+
+/// The element types of the built-in operators: `f32`, `f64`, `i32`, `i64` and `u64`. Sealed; other types reduce with
+/// [`Operator::user`].
+pub trait Number: Pod + Send + Sync + Arithmetic {}
+
+/// Every method commutes bit for bit.
+pub trait Arithmetic: Copy {
+    fn add(self, other: Self) -> Self;
+    fn multiply(self, other: Self) -> Self;
+    fn lesser(self, other: Self) -> Self;
+    fn greater(self, other: Self) -> Self;
+}
+
+macro_rules! integer {
+    ($($t:ty)*) => {$(
+        impl Number for $t {}
+        impl Arithmetic for $t {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn multiply(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn lesser(self, other: Self) -> Self {
+                Ord::min(self, other)
+            }
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                Ord::max(self, other)
+            }
+        }
+    )*};
+}
+
+macro_rules! float {
+    ($($t:ty, $quiet_nan:literal;)*) => {$(
+        impl Number for $t {}
+        impl Arithmetic for $t {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                let sum = self + other;
+                if sum.is_nan() { <$t>::from_bits($quiet_nan) } else { sum }
+            }
+            #[inline(always)]
+            fn multiply(self, other: Self) -> Self {
+                let product = self * other;
+                if product.is_nan() { <$t>::from_bits($quiet_nan) } else { product }
+            }
+            #[inline(always)]
+            fn lesser(self, other: Self) -> Self {
+                // Numbers that compare equal differ at most in the sign of zero.
+                let least = if self < other { self } else { other };
+                let least = if self == other {
+                    <$t>::from_bits(self.to_bits() | other.to_bits())
+                } else {
+                    least
+                };
+                if self.is_nan() | other.is_nan() { <$t>::from_bits($quiet_nan) } else { least }
+            }
+            #[inline(always)]
+            fn greater(self, other: Self) -> Self {
+                let most = if self > other { self } else { other };
+                let most = if self == other {
+                    <$t>::from_bits(self.to_bits() & other.to_bits())
+                } else {
+                    most
+                };
+                if self.is_nan() | other.is_nan() { <$t>::from_bits($quiet_nan) } else { most }
+            }
+        }
+    )*};
+}
+
+integer! { i32 i64 u64 }
+float! {
+    f32, 0x7fc0_0000;
+    f64, 0x7ff8_0000_0000_0000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every built-in on every pair, both ways and alone and in slices, against `expected`.
+    fn compare<T: Number + fmt::Debug>(
+        operator: Operator<T>,
+        values: &[T],
+        expected: impl Fn(T, T) -> T,
+    ) {
+        let name = operator.name();
+        for &incoming in values {
+            for len in [0, 1, 2, 3, values.len()] {
+                let values = &values[..len];
+                let others = vec![incoming; len];
+                let (mut higher, mut lower) = (values.to_vec(), values.to_vec());
+                operator.fold_higher(&mut higher, &others);
+                operator.fold_lower(&mut lower, &others);
+                let expected: Vec<T> = values.iter().map(|&v| expected(v, incoming)).collect();
+                for came in [higher, lower] {
+                    assert_eq!(
+                        bytemuck::cast_slice::<T, u8>(&came),
+                        bytemuck::cast_slice::<T, u8>(&expected),
+                        "{name} of {values:?} and {incoming:?}: came {came:?}, expected {expected:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    macro_rules! against_wide_integers {
+        ($test:ident, $t:ty) => {
+            #[test]
+            fn $test() {
+                let (min, max) = (<$t>::MIN, <$t>::MAX);
+                let values = [
+                    0,
+                    1,
+                    2,
+                    3,
+                    7,
+                    1000,
+                    min,
+                    min + 1,
+                    max,
+                    max - 1,
+                    max / 2 + 1,
+                    max / 3,
+                ];
+                let wrapped = |x: i128| x as $t;
+                compare(Operator::sum(), &values, |a, b| {
+                    wrapped(a as i128 + b as i128)
+                });
+                compare(Operator::product(), &values, |a, b| {
+                    wrapped((a as i128).wrapping_mul(b as i128))
+                });
+                compare(Operator::min(), &values, |a, b| if a <= b { a } else { b });
+                compare(Operator::max(), &values, |a, b| if a >= b { a } else { b });
+            }
+        };
+    }
+
+    against_wide_integers!(i32_wraps, i32);
+    against_wide_integers!(i64_wraps, i64);
+    against_wide_integers!(u64_wraps, u64);
+
+    macro_rules! against_total_order {
+        ($test:ident, $t:ty, $nan:literal) => {
+            #[test]
+            fn $test() {
+                let nan = <$t>::from_bits($nan);
+                let quiet = |x: $t| if x.is_nan() { nan } else { x };
+                let values = [
+                    0.0,
+                    -0.0,
+                    1.0,
+                    -1.0,
+                    1e-30,
+                    <$t>::MIN_POSITIVE / 2.0,
+                    <$t>::MAX,
+                    <$t>::MIN,
+                    <$t>::INFINITY,
+                    <$t>::NEG_INFINITY,
+                    nan,
+                    -nan,
+                    // A payload that must not reach the result.
+                    <$t>::from_bits($nan | 0x1234),
+                    0.1,
+                    3.5,
+                ];
+                let sorted = |a: $t, b: $t| {
+                    let mut both = [a, b];
+                    both.sort_by(<$t>::total_cmp);
+                    let nan = both.iter().find(|x| x.is_nan()).map(|&x| quiet(x));
+                    nan.map_or(both, |nan| [nan; 2])
+                };
+                compare(Operator::min(), &values, |a, b| sorted(a, b)[0]);
+                compare(Operator::max(), &values, |a, b| sorted(a, b)[1]);
+                compare(Operator::sum(), &values, |a, b| quiet(a + b));
+                compare(Operator::product(), &values, |a, b| quiet(a * b));
+            }
+        };
+    }
+
+    against_total_order!(f32_follows_the_table, f32, 0x7fc0_0000);
+    against_total_order!(f64_follows_the_table, f64, 0x7ff8_0000_0000_0000);
+
+    proptest! {
+        #[test]
+        fn any_bits_and_lengths(pairs in prop::collection::vec((any::<u64>(), any::<u64>()), 0..70)) {
+            let (a, b): (Vec<f64>, Vec<f64>) =
+                pairs.iter().map(|&(a, b)| (f64::from_bits(a), f64::from_bits(b))).unzip();
+            let mut least = a.clone();
+            Operator::min().fold_higher(&mut least, &b);
+            let mut sum = a.clone();
+            Operator::sum().fold_lower(&mut sum, &b);
+            for i in 0..a.len() {
+                if a[i].is_nan() || b[i].is_nan() {
+                    prop_assert!(least[i].is_nan() && sum[i].is_nan());
+                } else {
+                    let expected = if a[i].total_cmp(&b[i]).is_lt() { a[i] } else { b[i] };
+                    prop_assert_eq!(least[i].to_bits(), expected.to_bits());
+                    prop_assert!(sum[i] == a[i] + b[i] || sum[i].is_nan());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_user_operator_sees_the_lower_operand_first() {
+        let join = Operator::user("join", |lower: &u64, higher: &u64| lower * 10 + higher);
+        assert_eq!(join.name(), "join");
+        assert_eq!(format!("{:?}", join.clone()), "Operator(join)");
+        let mut running = [1, 2];
+        join.fold_higher(&mut running, &[3, 4]);
+        assert_eq!(running, [13, 24]);
+        join.clone().fold_lower(&mut running, &[5, 6]);
+        assert_eq!(running, [63, 84]);
+    }
+
+    #[test]
+    fn a_struct_reduces() {
+        #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+        #[repr(C)]
+        struct Argmax {
+            value: f64,
+            at: u64,
+        }
+        let argmax = Operator::user("argmax", |lower: &Argmax, higher: &Argmax| {
+            if higher.value > lower.value {
+                *higher
+            } else {
+                *lower
+            }
+        });
+        let mut running = [Argmax { value: 2.0, at: 7 }];
+        argmax.fold_higher(&mut running, &[Argmax { value: 2.0, at: 8 }]);
+        assert_eq!(running[0].at, 7);
+        argmax.fold_lower(&mut running, &[Argmax { value: 2.5, at: 3 }]);
+        assert_eq!((running[0].value, running[0].at), (2.5, 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "expected as many incoming elements as running ones, 2, came 3")]
+    fn lengths_must_agree() {
+        Operator::sum().fold_higher(&mut [1.0, 2.0], &[1.0; 3]);
+    }
+
+    #[test]
+    fn operators_travel_between_threads() {
+        fn travels<T: Clone + Send + Sync>(_: &T) {}
+        travels(&Operator::<f32>::max());
+        travels(&Operator::user("left", |a: &[u64; 4], _: &[u64; 4]| *a));
+    }
+}

@@ -1,0 +1,314 @@
+//! Schedules: what each rank of a collective does, as plain data.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::recursive_doubling::recursive_doubling;
+
+/// How a read subtask joins the partner's value with the running value.
+///
+/// A running value always stands for a block of neighbouring ranks, and ⊕ need not commute: the block of lower ranks is
+/// the left operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Combine {
+    /// `running = running ⊕ incoming`: the partner's block lies above mine.
+    IncomingIsHigher,
+    /// `running = incoming ⊕ running`: the partner's block lies below mine.
+    IncomingIsLower,
+    /// `running = incoming`: the partner already holds the result.
+    Replace,
+}
+
+/// What one rank does in one step of a collective; each step is one subtask.
+///
+/// `at` is the position of the matching step among the peer's steps of the opposite kind, so each end addresses the
+/// other's barrier cells by arithmetic alone. The founding paper ("Scalable collectives for distributed asynchronous
+/// many-task runtimes", §II-A) has one step of each kind a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Store the running value in this rank's exchange region, then arrive at the ready barrier of `peer`'s read number
+    /// `at`.
+    Update {
+        /// The rank that will read the value.
+        peer: u32,
+        /// Which of the peer's reads takes it, counted from 0 in its schedule.
+        at: u16,
+    },
+    /// Wait for the ready barrier of this read, combine the value that `peer` stored in its update number `at`, then
+    /// arrive at the empty barrier of that update.
+    Read {
+        /// The rank whose exchange region is read.
+        peer: u32,
+        /// Which of the peer's updates is read, counted from 0 in its schedule.
+        at: u16,
+        /// What happens to the running value.
+        combine: Combine,
+    },
+}
+
+const _: () = assert!(size_of::<Step>() <= 12);
+
+impl Step {
+    /// The rank at the other end.
+    #[inline]
+    pub fn peer(self) -> u32 {
+        match self {
+            Step::Update { peer, .. } | Step::Read { peer, .. } => peer,
+        }
+    }
+}
+
+/// `update to 5, its read 2` or `read from 5, its update 2, incoming is higher`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Update { peer, at } => write!(f, "update to {peer}, its read {at}"),
+            Step::Read { peer, at, combine } => {
+                let how = match combine {
+                    Combine::IncomingIsHigher => "incoming is higher",
+                    Combine::IncomingIsLower => "incoming is lower",
+                    Combine::Replace => "replace",
+                };
+                write!(f, "read from {peer}, its update {at}, {how}")
+            }
+        }
+    }
+}
+
+/// One message of a collective, as either of its ends sees it: an update at one rank and a read at another.
+///
+/// A schedule is well matched when both ends of every message name the same link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// The rank that updates.
+    pub from: u32,
+    /// Which of its updates, counted from 0.
+    pub update: u32,
+    /// The rank that reads.
+    pub to: u32,
+    /// Which of its reads, counted from 0.
+    pub read: u32,
+}
+
+/// `update 1 of rank 2 → read 0 of rank 5`.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "update {} of rank {} → read {} of rank {}",
+            self.update, self.from, self.read, self.to
+        )
+    }
+}
+
+/// The steps of one rank, in program order.
+///
+/// A value of this type is a claim, not a proof: [`check`](crate::check) proves the schedules of all ranks together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    rank: u32,
+    participants: u32,
+    updates: u32,
+    steps: Vec<Step>,
+}
+
+impl Schedule {
+    /// The schedule of `rank` among `participants`; nothing is checked here.
+    pub fn new(rank: u32, participants: u32, steps: Vec<Step>) -> Self {
+        let updates = steps.iter().filter(|s| matches!(s, Step::Update { .. }));
+        Schedule {
+            rank,
+            participants,
+            updates: updates.count() as u32,
+            steps,
+        }
+    }
+
+    /// The rank that runs these steps.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks take part in the collective.
+    #[inline]
+    pub fn participants(&self) -> u32 {
+        self.participants
+    }
+
+    /// The steps in program order; a step may start when the one before it has ended.
+    #[inline]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// How many updates there are: as many exchange cells and empty barriers a slot needs at this rank.
+    #[inline]
+    pub fn updates(&self) -> usize {
+        self.updates as usize
+    }
+
+    /// How many reads there are: as many ready barriers a slot needs at this rank.
+    #[inline]
+    pub fn reads(&self) -> usize {
+        self.steps.len() - self.updates()
+    }
+
+    /// For each step in order, the message it sends or receives.
+    ///
+    /// The step's own number among its kind is the link's `update` for an update and its `read` for a read.
+    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+        let (mut updates, mut reads) = (0, 0);
+        self.steps.iter().map(move |step| match *step {
+            Step::Update { peer, at } => {
+                updates += 1;
+                Link {
+                    from: self.rank,
+                    update: updates - 1,
+                    to: peer,
+                    read: u32::from(at),
+                }
+            }
+            Step::Read { peer, at, .. } => {
+                reads += 1;
+                Link {
+                    from: peer,
+                    update: u32::from(at),
+                    to: self.rank,
+                    read: reads - 1,
+                }
+            }
+        })
+    }
+}
+
+/// One line for the rank and one for each step.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.participants)?;
+        for (number, step) in self.steps.iter().enumerate() {
+            write!(f, "\n  step {number}: {step}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The algorithms a mapper can choose from.
+///
+/// All of them combine in rank order and leave the same bits on every rank, so the choice changes speed and, for
+/// operators that are not associative, the grouping; it never depends on timing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Pairwise exchanges at doubling distance; see [`recursive_doubling`].
+    #[default]
+    RecursiveDoubling,
+}
+
+impl Algorithm {
+    /// Every algorithm, in the order help texts list them.
+    pub const ALL: &'static [Algorithm] = &[Algorithm::RecursiveDoubling];
+
+    /// The name on command lines, in figures and in serialised form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::RecursiveDoubling => "recursive-doubling",
+        }
+    }
+
+    /// The steps of `rank` among `participants`. Local and pure: no rank talks to another.
+    ///
+    /// # Panics
+    ///
+    /// If `rank >= participants`.
+    pub fn schedule(self, rank: u32, participants: u32) -> Schedule {
+        match self {
+            Algorithm::RecursiveDoubling => recursive_doubling(rank, participants),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that belongs to no [`Algorithm`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown collective algorithm `{came}`, expected one of: {}", known())]
+pub struct UnknownAlgorithm {
+    /// The name that was given.
+    pub came: String,
+}
+
+fn known() -> String {
+    let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
+    names.join(", ")
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        Algorithm::ALL
+            .iter()
+            .copied()
+            .find(|a| a.name() == name)
+            .ok_or_else(|| UnknownAlgorithm { came: name.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_eight_bytes() {
+        assert_eq!(size_of::<Step>(), 8);
+    }
+
+    #[test]
+    fn links_number_each_kind_apart() {
+        let steps = vec![
+            Step::Read {
+                peer: 4,
+                at: 7,
+                combine: Combine::Replace,
+            },
+            Step::Update { peer: 5, at: 8 },
+            Step::Update { peer: 6, at: 9 },
+        ];
+        let schedule = Schedule::new(3, 10, steps);
+        assert_eq!((schedule.updates(), schedule.reads()), (2, 1));
+        let shown: Vec<_> = schedule.links().map(|l| l.to_string()).collect();
+        assert_eq!(
+            shown,
+            [
+                "update 7 of rank 4 → read 0 of rank 3",
+                "update 0 of rank 3 → read 8 of rank 5",
+                "update 1 of rank 3 → read 9 of rank 6",
+            ]
+        );
+        assert_eq!(
+            schedule.to_string(),
+            "rank 3 of 10\n  step 0: read from 4, its update 7, replace\n  step 1: update to 5, its read 8\n  \
+             step 2: update to 6, its read 9"
+        );
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for &algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+        }
+        let error = "ring".parse::<Algorithm>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown collective algorithm `ring`, expected one of: recursive-doubling"
+        );
+    }
+}

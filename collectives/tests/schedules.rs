@@ -1,0 +1,900 @@
+//! Schedules against their checker, and against an interpreter of the protocol that shares nothing with the checker.
+
+use maniple_collectives::{
+    Algorithm, Channels, CheckError, Combine, Link, Operator, Schedule, Step, check,
+    recursive_doubling,
+};
+use proptest::prelude::*;
+
+fn update(peer: u32, at: u16) -> Step {
+    Step::Update { peer, at }
+}
+
+fn read(peer: u32, at: u16, combine: Combine) -> Step {
+    Step::Read { peer, at, combine }
+}
+
+use Combine::{IncomingIsHigher as Higher, IncomingIsLower as Lower, Replace};
+
+/// Runs calls of a schedule in a seeded random order, on counters that stand for the barriers.
+mod interpreter {
+    use super::*;
+
+    /// A wait the protocol needs, left out on purpose.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum Fault {
+        None,
+        SkipEmptyWait,
+        SkipReadyWait,
+        EarlySlotReuse,
+    }
+
+    #[derive(Debug, PartialEq)]
+    pub enum Stopped {
+        /// Nothing can run and something has not ended.
+        Stuck,
+        /// A step addresses a cell that does not exist.
+        NoSuchCell,
+        /// A read found a cell nobody had written.
+        NothingThere,
+    }
+
+    pub struct Random(pub u64);
+
+    impl Random {
+        pub fn below(&mut self, limit: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut x = self.0;
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((x ^ (x >> 31)) % limit as u64) as usize
+        }
+    }
+
+    /// What one rank keeps for one slot.
+    struct Slot<T> {
+        running: Option<T>,
+        exchange: Vec<Option<T>>,
+        empty: Vec<u64>,
+        ready: Vec<u64>,
+    }
+
+    struct Call<T> {
+        number: usize,
+        rank: usize,
+        next: usize,
+        updates: usize,
+        reads: usize,
+        contribution: T,
+    }
+
+    pub struct Run<'a, T> {
+        pub schedules: &'a [Schedule],
+        pub operator: Operator<T>,
+        pub slots: usize,
+        pub calls: usize,
+        pub seed: u64,
+        pub fault: Fault,
+    }
+
+    impl<T: bytemuck::Pod + Send + Sync> Run<'_, T> {
+        /// The results by call and rank.
+        pub fn go(&self, contribution: impl Fn(usize, usize) -> T) -> Result<Vec<Vec<T>>, Stopped> {
+            let ranks = self.schedules.len();
+            let mut random = Random(self.seed);
+            let mut slots: Vec<Vec<Slot<T>>> = (0..self.slots)
+                .map(|_| self.schedules.iter().map(Slot::new).collect())
+                .collect();
+            let mut results = vec![vec![None; ranks]; self.calls];
+            let mut waiting: Vec<Call<T>> = (0..self.calls * ranks)
+                .map(|i| Call {
+                    number: i / ranks,
+                    rank: i % ranks,
+                    next: 0,
+                    updates: 0,
+                    reads: 0,
+                    contribution: contribution(i / ranks, i % ranks),
+                })
+                .collect();
+            while !waiting.is_empty() {
+                let start = random.below(waiting.len());
+                let mut moved = false;
+                for i in 0..waiting.len() {
+                    let at = (start + i) % waiting.len();
+                    let call = &mut waiting[at];
+                    let admitted = self.fault == Fault::EarlySlotReuse
+                        || call.number < self.slots
+                        || results[call.number - self.slots][call.rank].is_some();
+                    if admitted && self.step(call, &mut slots[call.number % self.slots])? {
+                        moved = true;
+                        if call.next == self.schedules[call.rank].steps().len() {
+                            results[call.number][call.rank] =
+                                slots[call.number % self.slots][call.rank].running;
+                            waiting.swap_remove(at);
+                        }
+                        break;
+                    }
+                }
+                if !moved {
+                    return Err(Stopped::Stuck);
+                }
+            }
+            let finished = |row: Vec<Option<T>>| row.into_iter().map(Option::unwrap).collect();
+            Ok(results.into_iter().map(finished).collect())
+        }
+
+        /// Runs the next step of `call` if its wait is over.
+        fn step(&self, call: &mut Call<T>, slots: &mut [Slot<T>]) -> Result<bool, Stopped> {
+            let generation = (call.number / self.slots) as u64;
+            if call.next == 0 {
+                slots[call.rank].running = Some(call.contribution);
+            }
+            let Some(&step) = self.schedules[call.rank].steps().get(call.next) else {
+                return Ok(true);
+            };
+            match step {
+                Step::Update { peer, at } => {
+                    let mine = &mut slots[call.rank];
+                    if mine.empty[call.updates] < generation && self.fault != Fault::SkipEmptyWait {
+                        return Ok(false);
+                    }
+                    mine.exchange[call.updates] = mine.running;
+                    call.updates += 1;
+                    let theirs = slots.get_mut(peer as usize).ok_or(Stopped::NoSuchCell)?;
+                    *theirs
+                        .ready
+                        .get_mut(at as usize)
+                        .ok_or(Stopped::NoSuchCell)? += 1;
+                }
+                Step::Read { peer, at, combine } => {
+                    if slots[call.rank].ready[call.reads] <= generation
+                        && self.fault != Fault::SkipReadyWait
+                    {
+                        return Ok(false);
+                    }
+                    call.reads += 1;
+                    let (theirs, at) = (slots.get_mut(peer as usize), at as usize);
+                    let theirs = theirs.ok_or(Stopped::NoSuchCell)?;
+                    let incoming = *theirs.exchange.get(at).ok_or(Stopped::NoSuchCell)?;
+                    let incoming = incoming.ok_or(Stopped::NothingThere)?;
+                    theirs.empty[at] += 1;
+                    let mine = slots[call.rank].running.as_mut_slice();
+                    match combine {
+                        Higher => self.operator.fold_higher(mine, &[incoming]),
+                        Lower => self.operator.fold_lower(mine, &[incoming]),
+                        Replace => mine[0] = incoming,
+                    }
+                }
+            }
+            call.next += 1;
+            Ok(true)
+        }
+    }
+
+    impl<T: Copy> Slot<T> {
+        fn new(schedule: &Schedule) -> Self {
+            Slot {
+                running: None,
+                exchange: vec![None; schedule.updates()],
+                empty: vec![0; schedule.updates()],
+                ready: vec![0; schedule.reads()],
+            }
+        }
+    }
+}
+
+use interpreter::{Fault, Random, Run, Stopped};
+
+fn schedules(participants: u32) -> Vec<Schedule> {
+    (0..participants)
+        .map(|rank| recursive_doubling(rank, participants))
+        .collect()
+}
+
+/// 2×2 matrices modulo 2^64: exact, associative, not commutative.
+type Matrix = [u64; 4];
+
+fn matmul(a: &Matrix, b: &Matrix) -> Matrix {
+    let dot = |r: usize, c: usize| {
+        a[2 * r]
+            .wrapping_mul(b[c])
+            .wrapping_add(a[2 * r + 1].wrapping_mul(b[2 + c]))
+    };
+    [dot(0, 0), dot(0, 1), dot(1, 0), dot(1, 1)]
+}
+
+fn matrix(call: usize, rank: usize) -> Matrix {
+    let mut random = Random((call as u64) << 32 | rank as u64);
+    std::array::from_fn(|_| random.below(usize::MAX) as u64 | 1)
+}
+
+fn product_in_rank_order(call: usize, participants: usize) -> Matrix {
+    (1..participants).fold(matrix(call, 0), |product, rank| {
+        matmul(&product, &matrix(call, rank))
+    })
+}
+
+fn run_matrices(
+    schedules: &[Schedule],
+    (slots, calls): (usize, usize),
+    seed: u64,
+    fault: Fault,
+) -> Result<Vec<Vec<Matrix>>, Stopped> {
+    let operator = Operator::user("matrix product", matmul);
+    let run = Run {
+        schedules,
+        operator,
+        slots,
+        calls,
+        seed,
+        fault,
+    };
+    run.go(matrix)
+}
+
+fn is_right(schedules: &[Schedule], results: &[Vec<Matrix>]) -> bool {
+    results.iter().enumerate().all(|(call, row)| {
+        let expected = product_in_rank_order(call, schedules.len());
+        row.iter().all(|&came| came == expected)
+    })
+}
+
+#[test]
+fn recursive_doubling_is_an_allreduce_for_every_size() {
+    for participants in (1..=300).chain([511, 512, 513, 1000, 1023, 4096]) {
+        let report = check(participants, |rank| recursive_doubling(rank, participants))
+            .unwrap_or_else(|error| panic!("{participants} participants: {error}"));
+        let lower = participants.next_power_of_two().ilog2();
+        assert!((lower..=lower + 1).contains(&report.rounds), "{report:?}");
+        assert!(report.one_cell, "{report:?}");
+        for rank in [0, participants / 3, participants / 2, participants - 1] {
+            let steps = recursive_doubling(rank, participants).steps().len() as u32;
+            assert!(steps <= 2 * participants.ilog2() + 2);
+        }
+    }
+}
+
+#[test]
+fn subtasks_are_as_many_as_the_paper_says() {
+    // 2·P·log₂ P for a power of two.
+    let powers = [
+        (1, 0),
+        (2, 4),
+        (4, 16),
+        (8, 48),
+        (16, 128),
+        (32, 320),
+        (64, 768),
+        (128, 1792),
+        (256, 4096),
+        (512, 9216),
+        (1024, 20480),
+        (4096, 98304),
+    ];
+    // Otherwise that of the power of two below, and four for each surplus rank.
+    let others = [
+        (3, 8),
+        (5, 20),
+        (6, 24),
+        (7, 28),
+        (12, 64),
+        (31, 188),
+        (100, 912),
+        (300, 4272),
+        (1000, 11168),
+    ];
+    for (participants, subtasks) in powers.into_iter().chain(others) {
+        let report = check(participants, |rank| {
+            Algorithm::RecursiveDoubling.schedule(rank, participants)
+        });
+        let report = report.unwrap();
+        assert_eq!(report.subtasks, subtasks, "{participants} participants");
+        assert_eq!(report.messages * 2, subtasks);
+        assert_eq!(report.participants, participants);
+    }
+}
+
+#[test]
+fn rounds_are_the_longest_chain_of_messages() {
+    let rounds = [
+        (1, 0),
+        (2, 1),
+        (4, 2),
+        (8, 3),
+        (64, 6),
+        (4096, 12),
+        // 1 → 0 → 2, and the result 0 → 1 needs the first of these and 2 → 0.
+        (3, 2),
+        // 5 → 4 → 2 → 0 → 1, with 4 → 2 and 2 → 0 in the two rounds between.
+        (7, 4),
+    ];
+    for (participants, expected) in rounds {
+        let report = check(participants, |rank| recursive_doubling(rank, participants));
+        assert_eq!(
+            report.unwrap().rounds,
+            expected,
+            "{participants} participants"
+        );
+    }
+}
+
+#[test]
+fn the_steps_of_small_sizes() {
+    assert_eq!(recursive_doubling(0, 1).steps(), []);
+    assert_eq!(
+        recursive_doubling(2, 4).steps(),
+        [
+            update(3, 0),
+            read(3, 0, Higher),
+            update(0, 1),
+            read(0, 1, Lower)
+        ]
+    );
+    let three: Vec<_> = schedules(3).iter().map(|s| s.steps().to_vec()).collect();
+    assert_eq!(
+        three,
+        [
+            vec![
+                read(1, 0, Higher),
+                update(2, 0),
+                read(2, 0, Higher),
+                update(1, 0)
+            ],
+            vec![update(0, 0), read(0, 1, Replace)],
+            vec![update(0, 1), read(0, 0, Lower)],
+        ]
+    );
+}
+
+#[test]
+#[should_panic(expected = "rank 3 is not below the 3 participants")]
+fn a_rank_outside_panics() {
+    recursive_doubling(3, 3);
+}
+
+#[test]
+fn the_largest_sizes_do_not_overflow() {
+    let last = recursive_doubling(u32::MAX - 1, u32::MAX);
+    assert_eq!((last.updates(), last.reads()), (31, 31));
+    assert_eq!(last.steps()[0], update(u32::MAX - 3, 1));
+}
+
+#[test]
+fn executed_results_equal_a_fold_in_rank_order() {
+    for participants in 1..=300 {
+        let schedules = schedules(participants);
+        let seed = u64::from(participants);
+        let results = run_matrices(&schedules, (1, 1), seed, Fault::None).unwrap();
+        assert!(
+            is_right(&schedules, &results),
+            "{participants} participants"
+        );
+    }
+}
+
+#[test]
+fn every_rank_holds_the_same_bits_of_a_rounded_sum() {
+    for participants in 1..=130 {
+        let schedules = schedules(participants);
+        let run = Run {
+            schedules: &schedules,
+            operator: Operator::<f64>::sum(),
+            slots: 1,
+            calls: 1,
+            seed: 7,
+            fault: Fault::None,
+        };
+        let value = |_, rank: usize| (1.0 + rank as f64).sqrt() * 10f64.powi(rank as i32 % 17 - 8);
+        let sums = run.go(value).unwrap().remove(0);
+        assert!(
+            sums.iter().all(|s| s.to_bits() == sums[0].to_bits()),
+            "{sums:?}"
+        );
+        let plain: f64 = (0..participants as usize).map(|rank| value(0, rank)).sum();
+        assert!((sums[0] / plain - 1.0).abs() < 1e-12, "{} {plain}", sums[0]);
+    }
+}
+
+#[test]
+fn calls_in_flight_do_not_disturb_each_other() {
+    for participants in [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31] {
+        let schedules = schedules(participants);
+        for slots in 1..=3 {
+            for seed in 0..20 {
+                let results = run_matrices(&schedules, (slots, 7), seed, Fault::None).unwrap();
+                assert!(
+                    is_right(&schedules, &results),
+                    "{participants} participants, {slots} slots, seed {seed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_wait_of_the_protocol_is_needed() {
+    for fault in [
+        Fault::SkipEmptyWait,
+        Fault::SkipReadyWait,
+        Fault::EarlySlotReuse,
+    ] {
+        let schedules = schedules(4);
+        let harmed = (0..200).any(|seed| {
+            let results = run_matrices(&schedules, (2, 8), seed, fault);
+            !matches!(results, Ok(results) if is_right(&schedules, &results))
+        });
+        assert!(harmed, "{fault:?} did no harm under 200 orders");
+    }
+}
+
+/// Rank 0 folds everything from left to right and hands out the result.
+fn star(participants: u32) -> impl Fn(u32) -> Schedule {
+    move |rank| {
+        let others = 1..participants;
+        let steps = if rank == 0 {
+            let fold = others.clone().map(|peer| read(peer, 0, Higher));
+            fold.chain(others.map(|peer| update(peer, 0))).collect()
+        } else {
+            let at = rank as u16 - 1;
+            vec![update(0, at), read(0, at, Replace)]
+        };
+        Schedule::new(rank, participants, steps)
+    }
+}
+
+/// All send to all; each rank groups in the order of `reads`.
+fn all_to_all(reads: [[(u32, Combine); 2]; 3]) -> Vec<Vec<Step>> {
+    let place = |list: &[u32], rank| list.iter().position(|&r| r == rank).unwrap() as u16;
+    let reads_of: Vec<Vec<u32>> = reads
+        .iter()
+        .map(|r| r.iter().map(|x| x.0).collect())
+        .collect();
+    let updates_of = [[1, 2], [0, 2], [0, 1]];
+    (0..3)
+        .map(|rank: usize| {
+            let me = rank as u32;
+            let sends = updates_of[rank].map(|to| update(to, place(&reads_of[to as usize], me)));
+            let takes = reads[rank]
+                .map(|(from, how)| read(from, place(&updates_of[from as usize], me), how));
+            sends.into_iter().chain(takes).collect()
+        })
+        .collect()
+}
+
+fn check_lists(lists: &[Vec<Step>]) -> Result<maniple_collectives::Report, CheckError> {
+    let participants = lists.len() as u32;
+    check(participants, |rank| {
+        Schedule::new(rank, participants, lists[rank as usize].clone())
+    })
+}
+
+#[test]
+fn other_algorithms_pass() {
+    for participants in 2..50 {
+        let report = check(participants, star(participants)).unwrap();
+        assert_eq!(report.rounds, 2);
+        assert_eq!(report.messages, 2 * (u64::from(participants) - 1));
+    }
+    let left = [
+        [(1, Higher), (2, Higher)],
+        [(0, Lower), (2, Higher)],
+        [(0, Lower), (1, Higher)],
+    ];
+    // Rank 2 would combine 0 with itself, then 1: out of order.
+    assert!(matches!(
+        check_lists(&all_to_all(left)),
+        Err(CheckError::Order { rank: 2, .. })
+    ));
+    let right = [
+        [(1, Replace), (2, Higher)],
+        [(2, Higher), (0, Lower)],
+        [(1, Lower), (0, Lower)],
+    ];
+    assert!(matches!(
+        check_lists(&all_to_all(right)),
+        Err(CheckError::Incomplete { rank: 0, .. })
+    ));
+}
+
+#[test]
+fn one_cell_a_rank_is_not_always_enough() {
+    // Each rank sends to both others before it reads, in a circle.
+    let lists = vec![
+        vec![
+            update(1, 0),
+            update(2, 1),
+            read(2, 0, Lower),
+            read(1, 1, Lower),
+        ],
+        vec![
+            update(2, 0),
+            update(0, 1),
+            read(0, 0, Lower),
+            read(2, 1, Lower),
+        ],
+        vec![
+            update(0, 0),
+            update(1, 1),
+            read(1, 0, Lower),
+            read(0, 1, Lower),
+        ],
+    ];
+    // The order is wrong and is found only once the messages flow.
+    assert!(matches!(check_lists(&lists), Err(CheckError::Order { .. })));
+    let pair = vec![
+        vec![
+            update(1, 0),
+            read(1, 0, Higher),
+            update(1, 1),
+            read(1, 1, Replace),
+        ],
+        vec![
+            update(0, 0),
+            read(0, 0, Lower),
+            update(0, 1),
+            read(0, 1, Replace),
+        ],
+    ];
+    assert!(check_lists(&pair).unwrap().one_cell);
+    let exchange = [
+        [(1, Higher), (2, Higher)],
+        [(0, Lower), (2, Higher)],
+        [(0, Replace), (1, Higher)],
+    ];
+    let mut lists = all_to_all(exchange);
+    // Rank 2 takes ranks 0, 1 and then its own value back from rank 0's second message to it.
+    lists[0].push(update(2, 2));
+    lists[2].push(read(0, 2, Replace));
+    assert!(!check_lists(&lists).unwrap().one_cell);
+}
+
+fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
+    Link {
+        from,
+        update,
+        to,
+        read,
+    }
+}
+
+#[test]
+fn broken_schedules_are_refused_by_name() {
+    let broken: Vec<(Vec<Vec<Step>>, CheckError, &str)> = vec![
+        (
+            vec![],
+            CheckError::NoParticipants,
+            "expected at least one participant, came 0",
+        ),
+        (
+            vec![vec![update(1, 0)], vec![update(1, 0)]],
+            CheckError::Peer {
+                rank: 1,
+                step: 0,
+                participants: 2,
+                came: 1,
+            },
+            "rank 1 step 0: expected as peer another rank below 2, came 1",
+        ),
+        (
+            vec![vec![read(2, 0, Replace)], vec![]],
+            CheckError::Peer {
+                rank: 0,
+                step: 0,
+                participants: 2,
+                came: 2,
+            },
+            "rank 0 step 0: expected as peer another rank below 2, came 2",
+        ),
+        (
+            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0)]],
+            CheckError::Unmatched {
+                rank: 0,
+                step: 0,
+                expected: link(0, 0, 1, 0),
+                came: None,
+            },
+            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
+             nothing",
+        ),
+        (
+            // Rank 1 returns the right to overwrite to an update that is not there.
+            vec![
+                vec![update(1, 0), read(1, 0, Higher)],
+                vec![update(0, 0), read(0, 1, Lower)],
+            ],
+            CheckError::Unmatched {
+                rank: 0,
+                step: 0,
+                expected: link(0, 0, 1, 0),
+                came: Some(link(0, 1, 1, 0)),
+            },
+            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
+             (update 1 of rank 0 → read 0 of rank 1)",
+        ),
+        (
+            // Two updates claim the same read.
+            vec![
+                vec![update(1, 0), update(1, 0), read(1, 0, Higher)],
+                vec![update(0, 0), read(0, 0, Lower)],
+            ],
+            CheckError::Unmatched {
+                rank: 0,
+                step: 1,
+                expected: link(0, 1, 1, 0),
+                came: Some(link(0, 0, 1, 0)),
+            },
+            "rank 0 step 1: expected both ends of (update 1 of rank 0 → read 0 of rank 1), came at the other end \
+             (update 0 of rank 0 → read 0 of rank 1)",
+        ),
+        (
+            // Both read first.
+            vec![
+                vec![read(1, 0, Higher), update(1, 0)],
+                vec![read(0, 0, Lower), update(0, 0)],
+            ],
+            CheckError::Deadlock {
+                rank: 0,
+                step: 0,
+                expected: link(1, 0, 0, 0),
+                stuck: 2,
+                channels: Channels::Unbounded,
+            },
+            "rank 0 step 0: expected (update 0 of rank 1 → read 0 of rank 0) to complete, came a deadlock of 2 ranks \
+             with unbounded channels",
+        ),
+        (
+            // Both send twice before they read.
+            vec![
+                vec![
+                    update(1, 0),
+                    update(1, 1),
+                    read(1, 0, Higher),
+                    read(1, 1, Higher),
+                ],
+                vec![
+                    update(0, 0),
+                    update(0, 1),
+                    read(0, 0, Lower),
+                    read(0, 1, Lower),
+                ],
+            ],
+            CheckError::Deadlock {
+                rank: 0,
+                step: 1,
+                expected: link(0, 0, 1, 0),
+                stuck: 2,
+                channels: Channels::SingleSlot,
+            },
+            "rank 0 step 1: expected (update 0 of rank 0 → read 0 of rank 1) to complete, came a deadlock of 2 ranks \
+             with single-slot channels",
+        ),
+        (
+            // The higher rank combines as if it were the lower one.
+            vec![
+                vec![update(1, 0), read(1, 0, Higher)],
+                vec![update(0, 0), read(0, 0, Higher)],
+            ],
+            CheckError::Order {
+                rank: 1,
+                step: 1,
+                lower: 1..2,
+                higher: 0..1,
+            },
+            "rank 1 step 1: expected after ranks 1..2 a higher operand that starts at 2, came ranks 0..1",
+        ),
+        (
+            // The second exchange is with the first partner again.
+            vec![
+                vec![
+                    update(1, 0),
+                    read(1, 0, Higher),
+                    update(1, 1),
+                    read(1, 1, Higher),
+                ],
+                vec![
+                    update(0, 0),
+                    read(0, 0, Lower),
+                    update(0, 1),
+                    read(0, 1, Lower),
+                ],
+            ],
+            CheckError::Order {
+                rank: 0,
+                step: 3,
+                lower: 0..2,
+                higher: 0..2,
+            },
+            "rank 0 step 3: expected after ranks 0..2 a higher operand that starts at 2, came ranks 0..2",
+        ),
+        (
+            // The last exchange is missing.
+            vec![
+                vec![update(1, 0), read(1, 0, Higher)],
+                vec![update(0, 0), read(0, 0, Lower)],
+                vec![],
+            ],
+            CheckError::Incomplete {
+                rank: 0,
+                expected: 0..3,
+                came: 0..2,
+            },
+            "rank 0 after its last step: expected the contributions of ranks 0..3, came 0..2",
+        ),
+        (
+            vec![
+                vec![update(1, 0), read(1, 0, Higher)],
+                vec![update(0, 0), read(0, 0, Replace)],
+            ],
+            CheckError::Incomplete {
+                rank: 1,
+                expected: 0..2,
+                came: 0..1,
+            },
+            "rank 1 after its last step: expected the contributions of ranks 0..2, came 0..1",
+        ),
+        (
+            all_to_all([
+                [(1, Higher), (2, Higher)],
+                [(0, Lower), (2, Higher)],
+                [(1, Lower), (0, Lower)],
+            ]),
+            CheckError::Grouping {
+                rank: 2,
+                expected: "((0 1) 2)".into(),
+                came: "(0 (1 2))".into(),
+            },
+            "rank 2 after its last step: expected the grouping of rank 0, ((0 1) 2), came (0 (1 2))",
+        ),
+    ];
+    for (lists, expected, text) in broken {
+        let error = check_lists(&lists).expect_err(text);
+        assert_eq!(error, expected);
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(
+        check(2, |_| recursive_doubling(0, 3))
+            .unwrap_err()
+            .to_string(),
+        "rank 0: expected its schedule among 2 participants, came that of rank 0 among 3"
+    );
+    assert!(matches!(
+        check(2, |_| recursive_doubling(0, 2)),
+        Err(CheckError::Foreign {
+            rank: 1,
+            came_rank: 0,
+            ..
+        })
+    ));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mutation {
+    Drop,
+    Duplicate,
+    SwapWithNext,
+    SwapPeerWith(usize),
+    SetPeer(usize),
+    SetAt(usize),
+    SetCombine(Combine),
+    Flip,
+}
+
+impl Mutation {
+    fn any() -> impl Strategy<Value = Mutation> {
+        use Mutation::*;
+        let combine = prop_oneof![Just(Higher), Just(Lower), Just(Replace)];
+        prop_oneof![
+            Just(Drop),
+            Just(Duplicate),
+            Just(SwapWithNext),
+            any::<usize>().prop_map(SwapPeerWith),
+            any::<usize>().prop_map(SetPeer),
+            (0..12usize).prop_map(SetAt),
+            combine.prop_map(SetCombine),
+            Just(Flip),
+        ]
+    }
+
+    fn apply(self, steps: &mut Vec<Step>, place: usize, participants: usize) {
+        if steps.is_empty() {
+            return;
+        }
+        let place = place % steps.len();
+        match self {
+            Mutation::Drop => drop(steps.remove(place)),
+            Mutation::Duplicate => steps.insert(place, steps[place]),
+            Mutation::SwapWithNext => {
+                let next = (place + 1) % steps.len();
+                steps.swap(place, next);
+            }
+            Mutation::SwapPeerWith(other) => {
+                let other = other % steps.len();
+                let (mine, theirs) = (steps[place].peer(), steps[other].peer());
+                set_peer(&mut steps[place], theirs);
+                set_peer(&mut steps[other], mine);
+            }
+            Mutation::SetPeer(new) => set_peer(&mut steps[place], (new % participants) as u32),
+            Mutation::SetAt(new) => match &mut steps[place] {
+                Step::Update { at, .. } | Step::Read { at, .. } => *at = new as u16,
+            },
+            Mutation::SetCombine(new) => {
+                if let Step::Read { combine, .. } = &mut steps[place] {
+                    *combine = new;
+                }
+            }
+            Mutation::Flip => {
+                steps[place] = match steps[place] {
+                    Step::Update { peer, at } => read(peer, at, Higher),
+                    Step::Read { peer, at, .. } => update(peer, at),
+                };
+            }
+        }
+    }
+}
+
+fn set_peer(step: &mut Step, new: u32) {
+    match step {
+        Step::Update { peer, .. } | Step::Read { peer, .. } => *peer = new,
+    }
+}
+
+fn lists(participants: u32) -> Vec<Vec<Step>> {
+    schedules(participants)
+        .iter()
+        .map(|s| s.steps().to_vec())
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// In recursive doubling no step is idle, so one change anywhere is an error.
+    #[test]
+    fn one_mutation_is_refused(
+        participants in 2..40u32,
+        rank: usize,
+        place: usize,
+        mutation in Mutation::any(),
+    ) {
+        let good = lists(participants);
+        let mut lists = good.clone();
+        let rank = rank % lists.len();
+        mutation.apply(&mut lists[rank], place, participants as usize);
+        prop_assume!(lists != good);
+        prop_assert!(check_lists(&lists).is_err());
+    }
+
+    /// Whatever the checker lets pass is right when it is run, in any order and with calls in flight.
+    #[test]
+    fn what_passes_is_right(
+        participants in 2..6u32,
+        mutations in prop::collection::vec((any::<usize>(), any::<usize>(), Mutation::any()), 0..4),
+        seed: u64,
+    ) {
+        let mut lists = lists(participants);
+        for (rank, place, mutation) in mutations {
+            let rank = rank % lists.len();
+            mutation.apply(&mut lists[rank], place, participants as usize);
+        }
+        let schedules: Vec<_> = lists
+            .iter()
+            .enumerate()
+            .map(|(rank, steps)| Schedule::new(rank as u32, participants, steps.clone()))
+            .collect();
+        let run = run_matrices(&schedules, (2, 5), seed, Fault::None);
+        let right = matches!(&run, Ok(results) if is_right(&schedules, results));
+        let verdict = check_lists(&lists);
+        prop_assert!(verdict.is_err() || right, "{verdict:?} but {run:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn random_sizes_run_right(participants in 1..700u32, seed: u64) {
+        let schedules = schedules(participants);
+        let results = run_matrices(&schedules, (1, 1), seed, Fault::None).unwrap();
+        prop_assert!(is_right(&schedules, &results));
+    }
+}
