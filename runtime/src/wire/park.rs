@@ -1,0 +1,583 @@
+//! How a processor with nothing to do goes to sleep, and how a sender wakes it; the protocol is in this folder's README.
+//!
+//! The sleeper announces itself, fences and looks again; the sender pushes, fences and looks for the announcement. Of two
+//! such fences one comes first, so that at least one of the two sees the other.
+
+#[cfg(loom)]
+use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{self, AtomicU32, Ordering},
+};
+#[cfg(not(loom))]
+use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{self, AtomicU32, Ordering},
+};
+use std::time::Instant;
+
+/// The owner is awake, or past its last look at the state.
+const AWAKE: u32 = 0;
+/// The owner has announced that it sleeps unless told otherwise.
+const PARKED: u32 = 1;
+/// Somebody wants the owner awake, and the owner has yet to notice.
+const NOTIFIED: u32 = 2;
+
+/// Why [`Parker::park`] returned.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Somebody called for the owner, before it parked or while it slept.
+    Notified,
+    /// The second look found something to do; the owner did not sleep.
+    NotIdle,
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// Where one processor sleeps; shared with everybody who may wake it.
+///
+/// Only the owner calls [`park`](Parker::park), everything else is for anybody.
+#[repr(align(64))]
+pub struct Parker {
+    /// `AWAKE`, `PARKED` or `NOTIFIED`.
+    state: AtomicU32,
+    /// Held by the owner from its last look at `state` until it sleeps, and by a waker between `state` and `alarm`.
+    bed: Mutex<()>,
+    alarm: Condvar,
+}
+
+impl Default for Parker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Parker {
+    /// A parker whose owner is awake.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: AtomicU32::new(AWAKE),
+            bed: Mutex::new(()),
+            alarm: Condvar::new(),
+        }
+    }
+
+    /// For the owner: announces itself, asks `still_idle` once more, and sleeps until woken or until `deadline`.
+    ///
+    /// `still_idle` must look at everything a sender may have pushed before it called [`nudge`](Parker::nudge) after a
+    /// fence. What a caller of [`wake`](Parker::wake) wrote before is visible after a return with [`Wake::Notified`].
+    /// Returns [`Wake::Notified`] at once if a wake came since the last park.
+    pub fn park(&self, still_idle: impl FnMut() -> bool, deadline: Option<Instant>) -> Wake {
+        if !self.announce() {
+            return self.get_up(Wake::Notified);
+        }
+        let mut still_idle = still_idle;
+        if !still_idle() {
+            return self.get_up(Wake::NotIdle);
+        }
+        self.sleep(deadline)
+    }
+
+    /// For a sender, right after a push: wakes the owner if it is seen to have announced itself.
+    ///
+    /// One relaxed load as long as the owner is awake. It may miss an announcement made at the same moment, unless a
+    /// [`fence`] lies between the push and this call.
+    #[inline]
+    pub fn nudge(&self) {
+        if self.is_parked() {
+            self.wake_announced();
+        }
+    }
+
+    /// For a sender, before it idles or starts something long: [`fence`] and [`nudge`](Parker::nudge). Cannot miss.
+    #[inline]
+    pub fn wake_if_parked(&self) {
+        fence();
+        self.nudge();
+    }
+
+    /// Makes the owner return from the park it is in, or else from the next one, at once.
+    pub fn wake(&self) {
+        // Release: the owner, who takes the notice with Acquire, sees what the caller wrote before.
+        if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
+            self.ring_alarm();
+        }
+    }
+
+    /// Whether the owner has announced itself and nobody has called for it yet: a hint, out of date at once.
+    #[inline]
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == PARKED
+    }
+
+    /// False if a notice is already there (or an announcement, left by a `still_idle` that panicked).
+    fn announce(&self) -> bool {
+        let announced = self
+            .state
+            .compare_exchange(AWAKE, PARKED, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+        // Before the second look at the rings: README, rule 9.
+        fence();
+        announced
+    }
+
+    fn sleep(&self, deadline: Option<Instant>) -> Wake {
+        let mut bed = self.bed.lock().expect("nothing panics in bed");
+        // The state leaves PARKED before `ring_alarm` takes the lock, and the lock is given up only asleep: a notice is
+        // either seen here or followed by an alarm. A sleep that ends without cause starts again.
+        while self.is_parked() {
+            let (again, overslept) = self.doze(bed, deadline);
+            if overslept {
+                return self.get_up(Wake::TimedOut);
+            }
+            bed = again;
+        }
+        self.get_up(Wake::Notified)
+    }
+
+    /// One sleep, which may end without cause; true if `deadline` has passed.
+    #[cfg(not(loom))]
+    fn doze<'a>(
+        &self,
+        bed: MutexGuard<'a, ()>,
+        deadline: Option<Instant>,
+    ) -> (MutexGuard<'a, ()>, bool) {
+        let intact = "nothing panics in bed";
+        let Some(deadline) = deadline else {
+            return (self.alarm.wait(bed).expect(intact), false);
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return (bed, true);
+        }
+        (self.alarm.wait_timeout(bed, left).expect(intact).0, false)
+    }
+
+    /// In a model, which has no clock, every deadline has passed already.
+    #[cfg(loom)]
+    fn doze<'a>(
+        &self,
+        bed: MutexGuard<'a, ()>,
+        deadline: Option<Instant>,
+    ) -> (MutexGuard<'a, ()>, bool) {
+        match deadline {
+            None => (self.alarm.wait(bed).unwrap(), false),
+            Some(_) => (bed, true),
+        }
+    }
+
+    /// Withdraws the announcement and takes any notice with it; a notice outranks `otherwise`.
+    fn get_up(&self, otherwise: Wake) -> Wake {
+        // A swap, not a store: whoever notifies at this moment must be either taken (and his writes seen) or left standing.
+        if self.state.swap(AWAKE, Ordering::Acquire) == NOTIFIED {
+            Wake::Notified
+        } else {
+            otherwise
+        }
+    }
+
+    /// Wakes the owner unless it has withdrawn its announcement: then it is awake and will look again before it sleeps.
+    #[cold]
+    fn wake_announced(&self) {
+        let called =
+            self.state
+                .compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
+        if called.is_ok() {
+            self.ring_alarm();
+        }
+    }
+
+    /// Ends the owner's sleep, once the state is no longer `PARKED`.
+    fn ring_alarm(&self) {
+        // With the lock once taken, the owner has either fallen asleep or will see the new state.
+        drop(self.bed.lock().expect("nothing panics in bed"));
+        self.alarm.notify_one();
+    }
+}
+
+/// For a sender: lets every [`nudge`](Parker::nudge) that follows see whoever missed the pushes that went before, so that
+/// one fence serves many destinations.
+#[inline]
+pub fn fence() {
+    atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::ring::ring;
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wake_before_the_park_ends_it_at_once() {
+        let parker = Parker::new();
+        parker.wake();
+        parker.wake();
+        assert_eq!(parker.park(|| true, None), Wake::Notified);
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert_eq!(parker.park(|| true, Some(soon)), Wake::TimedOut);
+        assert!(Instant::now() >= soon);
+    }
+
+    #[test]
+    fn a_second_look_that_finds_something_withdraws_the_announcement() {
+        let parker = Parker::new();
+        let woken = parker.park(
+            || {
+                assert!(parker.is_parked());
+                false
+            },
+            None,
+        );
+        assert_eq!(woken, Wake::NotIdle);
+        assert!(!parker.is_parked());
+        // Nobody is there to be woken, so a nudge leaves no notice behind.
+        parker.nudge();
+        let past = Some(Instant::now());
+        assert_eq!(parker.park(|| true, past), Wake::TimedOut);
+    }
+
+    #[test]
+    fn a_notice_outranks_what_the_second_look_found() {
+        let parker = Parker::new();
+        let second_look = || {
+            parker.wake();
+            false
+        };
+        assert_eq!(parker.park(second_look, None), Wake::Notified);
+        let past = Some(Instant::now());
+        assert_eq!(parker.park(|| true, past), Wake::TimedOut);
+    }
+
+    #[test]
+    fn a_second_look_that_panics_costs_one_notice_at_most() {
+        let parker = Parker::new();
+        let look = std::panic::AssertUnwindSafe(|| parker.park(|| panic!("asked to"), None));
+        assert!(std::panic::catch_unwind(look).is_err());
+        assert_eq!(parker.park(|| true, None), Wake::Notified);
+        let past = Some(Instant::now());
+        assert_eq!(parker.park(|| true, past), Wake::TimedOut);
+    }
+
+    /// Two processors send one value to and fro and park for each; a lost wake-up hangs the test.
+    #[test]
+    fn an_exchange_that_parks_for_every_value_gets_through() {
+        const ROUNDS: u32 = 20_000;
+        let parkers = Arc::new([Parker::new(), Parker::new()]);
+        let (mut to_1, mut from_0) = ring(2);
+        let (mut to_0, mut from_1) = ring(2);
+        let here = Arc::clone(&parkers);
+        let other = thread::spawn(move || {
+            for i in 0..ROUNDS {
+                while from_0.is_empty() {
+                    let _ = here[1].park(|| from_0.is_empty(), None);
+                }
+                assert_eq!(from_0.pop(), Some(i));
+                to_0.push(i).unwrap();
+                here[0].wake_if_parked();
+            }
+        });
+        for i in 0..ROUNDS {
+            to_1.push(i).unwrap();
+            parkers[1].wake_if_parked();
+            while from_1.is_empty() {
+                let _ = parkers[0].park(|| from_1.is_empty(), None);
+            }
+            assert_eq!(from_1.pop(), Some(i));
+        }
+        other.join().unwrap();
+    }
+
+    /// Deadlines of about the time between two values, so that time-outs and wake-ups race.
+    #[test]
+    fn time_outs_that_race_with_senders_lose_nothing() {
+        const VALUES: u32 = 5_000;
+        let parker = Arc::new(Parker::new());
+        let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..3).map(|_| ring(4)).unzip();
+        let threads: Vec<_> = senders
+            .into_iter()
+            .map(|mut tx| {
+                let parker = Arc::clone(&parker);
+                thread::spawn(move || {
+                    for i in 0..VALUES {
+                        let mut value = i;
+                        while let Err(back) = tx.push(value) {
+                            value = back;
+                            parker.wake_if_parked();
+                            thread::yield_now();
+                        }
+                        parker.nudge();
+                        if i % 3 == 0 {
+                            thread::sleep(Duration::from_micros(u64::from(i % 7) * 10));
+                        }
+                        parker.wake_if_parked();
+                    }
+                })
+            })
+            .collect();
+        let mut next = [0; 3];
+        let mut reasons = [0_u32; 3];
+        while next != [VALUES; 3] {
+            for (rx, next) in receivers.iter_mut().zip(&mut next) {
+                while let Some(value) = rx.pop() {
+                    assert_eq!(value, *next);
+                    *next += 1;
+                }
+            }
+            if next != [VALUES; 3] {
+                // Every other park without a deadline: there a lost wake-up hangs instead of timing out.
+                let deadline = (next[0] % 2 == 0)
+                    .then(|| Instant::now() + Duration::from_micros(u64::from(next[1] % 100)));
+                let idle = || receivers.iter().all(|rx| rx.is_empty());
+                reasons[parker.park(idle, deadline) as usize] += 1;
+            }
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(reasons.iter().sum::<u32>() > 0, "{reasons:?}");
+    }
+
+    #[test]
+    fn wakes_from_foreign_threads_all_count() {
+        let parker = Arc::new(Parker::new());
+        let inbox = Arc::new(Mutex::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (parker, inbox) = (Arc::clone(&parker), Arc::clone(&inbox));
+                thread::spawn(move || {
+                    for _ in 0..5_000 {
+                        *inbox.lock().unwrap() += 1;
+                        parker.wake();
+                    }
+                })
+            })
+            .collect();
+        // The inbox is not looked at before sleeping: the notices alone must do.
+        let mut seen = 0;
+        while seen < 20_000 {
+            assert_eq!(parker.park(|| true, None), Wake::Notified);
+            seen = *inbox.lock().unwrap();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn parkers_in_a_slice_share_no_line() {
+        assert_eq!(align_of::<Parker>() % 64, 0);
+        assert_eq!(size_of::<Parker>() % 64, 0);
+    }
+}
+
+/// A wake-up that is lost leaves every thread of the model blocked, which loom reports as a deadlock.
+#[cfg(all(test, loom))]
+mod models {
+    use super::super::ring::{Receiver, ring};
+    use super::*;
+    use loom::{cell::UnsafeCell, sync::Arc, thread};
+
+    /// What a processor does that only receives: sleeps, without a deadline, until there is a value.
+    fn receive(parker: &Parker, rx: &mut Receiver<u32>) -> u32 {
+        loop {
+            if let Some(value) = rx.pop() {
+                return value;
+            }
+            let _ = parker.park(|| rx.is_empty(), None);
+        }
+    }
+
+    #[test]
+    fn a_fenced_push_wakes() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let (mut tx, mut rx) = ring(2);
+            let here = Arc::clone(&parker);
+            let sender = thread::spawn(move || {
+                tx.push(7).unwrap();
+                here.wake_if_parked();
+            });
+            assert_eq!(receive(&parker, &mut rx), 7);
+            sender.join().unwrap();
+        });
+    }
+
+    /// The turn of a sender: pushes with a cheap look after each, one fence and look at the end.
+    #[test]
+    fn cheap_looks_and_one_fence_wake() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let (mut tx, mut rx) = ring(2);
+            let here = Arc::clone(&parker);
+            let sender = thread::spawn(move || {
+                for value in [7, 8] {
+                    tx.push(value).unwrap();
+                    here.nudge();
+                }
+                here.wake_if_parked();
+            });
+            assert_eq!(receive(&parker, &mut rx), 7);
+            assert_eq!(receive(&parker, &mut rx), 8);
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn one_fence_serves_two_destinations() {
+        loom::model(|| {
+            let parkers = Arc::new([Parker::new(), Parker::new()]);
+            let (mut tx_0, mut rx_0) = ring(2);
+            let (mut tx_1, mut rx_1) = ring(2);
+            let here = Arc::clone(&parkers);
+            let other = thread::spawn(move || assert_eq!(receive(&here[1], &mut rx_1), 8));
+            let here = Arc::clone(&parkers);
+            let sender = thread::spawn(move || {
+                tx_0.push(7).unwrap();
+                tx_1.push(8).unwrap();
+                fence();
+                here.iter().for_each(Parker::nudge);
+            });
+            assert_eq!(receive(&parkers[0], &mut rx_0), 7);
+            other.join().unwrap();
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_senders_wake() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(2)).unzip();
+            let threads: Vec<_> = senders
+                .into_iter()
+                .map(|mut tx| {
+                    let parker = Arc::clone(&parker);
+                    thread::spawn(move || {
+                        tx.push(7).unwrap();
+                        parker.wake_if_parked();
+                    })
+                })
+                .collect();
+            let mut received = 0;
+            while received < 2 {
+                received += receivers
+                    .iter_mut()
+                    .filter_map(|rx| rx.pop())
+                    .inspect(|value| assert_eq!(*value, 7))
+                    .count();
+                if received < 2 {
+                    let idle = || receivers.iter().all(|rx| rx.is_empty());
+                    let _ = parker.park(idle, None);
+                }
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    /// Two processors that each push, fence, look and only then sleep: neither sleeps on.
+    #[test]
+    fn both_sides_may_sleep() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let parkers = Arc::new([Parker::new(), Parker::new()]);
+            let (mut to_1, mut from_0) = ring(2);
+            let (mut to_0, mut from_1) = ring(2);
+            let here = Arc::clone(&parkers);
+            let other = thread::spawn(move || {
+                to_0.push(7).unwrap();
+                here[0].wake_if_parked();
+                assert_eq!(receive(&here[1], &mut from_0), 8);
+            });
+            to_1.push(8).unwrap();
+            parkers[1].wake_if_parked();
+            assert_eq!(receive(&parkers[0], &mut from_1), 7);
+            other.join().unwrap();
+        });
+    }
+
+    /// The message lies in a plain cell: loom would report a race if the notice did not carry it over.
+    #[test]
+    fn a_foreign_wake_brings_what_was_written_before() {
+        loom::model(|| {
+            let shared = Arc::new((Parker::new(), UnsafeCell::new(0)));
+            let here = Arc::clone(&shared);
+            let foreign = thread::spawn(move || {
+                // SAFETY: The owner reads the cell after the notice only.
+                here.1.with_mut(|cell| unsafe { *cell = 7 });
+                here.0.wake();
+            });
+            assert_eq!(shared.0.park(|| true, None), Wake::Notified);
+            // SAFETY: The foreign thread wrote before its wake and does not touch the cell again.
+            assert_eq!(shared.1.with(|cell| unsafe { *cell }), 7);
+            foreign.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_foreign_wake_and_a_sender_both_count() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let inbox = Arc::new(Mutex::new(false));
+            let (mut tx, mut rx) = ring(2);
+            let (there, mail) = (Arc::clone(&parker), Arc::clone(&inbox));
+            let foreign = thread::spawn(move || {
+                *mail.lock().unwrap() = true;
+                there.wake();
+            });
+            let here = Arc::clone(&parker);
+            let sender = thread::spawn(move || {
+                tx.push(7).unwrap();
+                here.wake_if_parked();
+            });
+            let (mut value, mut mail) = (None, false);
+            while value.is_none() || !mail {
+                value = value.or_else(|| rx.pop());
+                mail = mail || *inbox.lock().unwrap();
+                if value.is_none() || !mail {
+                    let _ = parker.park(|| rx.is_empty(), None);
+                }
+            }
+            foreign.join().unwrap();
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_time_out_neither_loses_nor_keeps_a_notice() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let here = Arc::clone(&parker);
+            let foreign = thread::spawn(move || here.wake());
+            let past = Some(Instant::now());
+            if parker.park(|| true, past) == Wake::TimedOut {
+                assert_eq!(parker.park(|| true, None), Wake::Notified);
+            }
+            foreign.join().unwrap();
+            assert_eq!(parker.park(|| true, past), Wake::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_time_out_may_race_with_a_sender() {
+        loom::model(|| {
+            let parker = Arc::new(Parker::new());
+            let (mut tx, mut rx) = ring(2);
+            let here = Arc::clone(&parker);
+            let sender = thread::spawn(move || {
+                tx.push(7).unwrap();
+                here.wake_if_parked();
+            });
+            let _ = parker.park(|| rx.is_empty(), Some(Instant::now()));
+            assert_eq!(receive(&parker, &mut rx), 7);
+            sender.join().unwrap();
+        });
+    }
+}

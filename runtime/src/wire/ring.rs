@@ -1,0 +1,511 @@
+//! A lock-free ring between one producer and one consumer; the protocol is in this folder's README.
+//!
+//! The stamp inside a slot says whether the slot is full, so an exchange moves the slot's own line and nothing else. The
+//! consumer never writes to a slot: it returns slots by publishing, every half lap, how far it has come.
+
+#[cfg(loom)]
+use loom::{
+    cell::UnsafeCell,
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+use std::mem::{self, MaybeUninit};
+#[cfg(not(loom))]
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// `std`'s cell with the interface of loom's, which checks every access.
+#[cfg(not(loom))]
+struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    #[inline(always)]
+    fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
+}
+
+/// One value and its stamp, alone on a cache line (on as few as hold it, for a larger value).
+#[repr(align(64))]
+struct Slot<T> {
+    /// `position + 1` once the value of `position` is in place; written by the producer only.
+    stamp: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// A word on a cache line of its own.
+#[repr(align(64))]
+struct Line(AtomicUsize);
+
+/// What producer and consumer share. Positions count values since the start and wrap around with `usize`.
+struct Ring<T> {
+    slots: Box<[Slot<T>]>,
+    /// The consumer is done with every position before this one; written by the consumer only.
+    consumed: Line,
+}
+
+// SAFETY: The cells are reached only through the one `Sender` and the one `Receiver`, which take `&mut self` to do so, and
+// the stamps and `consumed` order their accesses (README, rules 1 to 5): no two threads ever touch a cell at once. Values
+// cross from thread to thread by move, hence `T: Send`; no `&T` is ever handed out, hence no `T: Sync`.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+impl<T> Ring<T> {
+    #[inline(always)]
+    fn slot(&self, position: usize) -> &Slot<T> {
+        // SAFETY: `ring` makes the length a power of two, so the mask leaves an index below the length.
+        unsafe { self.slots.get_unchecked(position & (self.slots.len() - 1)) }
+    }
+
+    #[inline(always)]
+    fn is_full(&self, position: usize) -> bool {
+        self.slot(position).stamp.load(Ordering::Acquire) == position.wrapping_add(1)
+    }
+
+    /// Moves out the value at `position`.
+    ///
+    /// # Safety
+    ///
+    /// `is_full(position)` was true, the caller is the consumer (or the last owner), and it takes each position once.
+    #[inline(always)]
+    unsafe fn take(&self, position: usize) -> T {
+        self.slot(position).value.with(|value| {
+            // SAFETY: The stamp, loaded with Acquire, says that the value was written; the producer does not write again
+            // until this position is published as consumed, and the caller takes it only this once.
+            unsafe { value.read().assume_init() }
+        })
+    }
+
+    /// For the last owner: moves out the next value left behind.
+    fn take_rest(&mut self) -> Option<T> {
+        let position = self.consumed.0.load(Ordering::Relaxed);
+        if !self.is_full(position) {
+            return None;
+        }
+        self.consumed
+            .0
+            .store(position.wrapping_add(1), Ordering::Relaxed);
+        // SAFETY: `&mut self`: no handle is left. The dropped `Receiver` published its exact position, and the line above
+        // moves past this one before its value is taken.
+        Some(unsafe { self.take(position) })
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        /// Drops the rest should the drop of one value panic.
+        struct Rest<'a, T>(&'a mut Ring<T>);
+
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                while self.0.take_rest().is_some() {}
+            }
+        }
+
+        while let Some(value) = self.take_rest() {
+            let rest = Rest(self);
+            drop(value);
+            mem::forget(rest);
+        }
+    }
+}
+
+/// The producer's end of a ring; see [`ring`].
+pub struct Sender<T> {
+    ring: Arc<Ring<T>>,
+    /// Where the next value goes.
+    position: usize,
+    /// The first position not known to be free.
+    limit: usize,
+}
+
+/// The consumer's end of a ring; see [`ring`].
+pub struct Receiver<T> {
+    ring: Arc<Ring<T>>,
+    /// Where the next value is expected.
+    position: usize,
+}
+
+/// A ring of `capacity` slots for one producer and one consumer, which may live on different threads.
+///
+/// Values arrive in the order in which they were pushed. Values still inside are dropped with the second of the two
+/// handles; neither handle learns that the other is gone.
+///
+/// # Panics
+///
+/// If `capacity` is not a power of two of at least 2.
+#[must_use]
+pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    ring_at(capacity, 0)
+}
+
+/// [`ring`] with a first position to choose, so that tests see positions wrap around.
+fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(
+        capacity >= 2 && capacity.is_power_of_two(),
+        "the capacity of a ring is a power of two of at least 2, not {capacity}"
+    );
+    // The stamps of the first lap run from `start + 1` to `start + capacity`, so `start` means empty in every slot.
+    let slots = (0..capacity).map(|_| Slot {
+        stamp: AtomicUsize::new(start),
+        value: UnsafeCell::new(MaybeUninit::uninit()),
+    });
+    let ring = Arc::new(Ring {
+        slots: slots.collect(),
+        consumed: Line(AtomicUsize::new(start)),
+    });
+    let sender = Sender {
+        ring: Arc::clone(&ring),
+        position: start,
+        limit: start.wrapping_add(capacity),
+    };
+    let receiver = Receiver {
+        ring,
+        position: start,
+    };
+    (sender, receiver)
+}
+
+impl<T: Send> Sender<T> {
+    /// Appends `value`; never waits.
+    ///
+    /// # Errors
+    ///
+    /// Gives `value` back when the ring is full. The consumer returns slots by the half lap, so that may happen with more
+    /// than half of the slots in use, and always happens with all of them in use. A ring found full takes values again once
+    /// the consumer has popped half a lap.
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<(), T> {
+        if self.position == self.limit && !self.extend_limit() {
+            return Err(value);
+        }
+        let slot = self.ring.slot(self.position);
+        slot.value.with_mut(|cell| {
+            // SAFETY: `position` is below `limit`, so the consumer published (Release, read with Acquire) that it is done
+            // with what this slot held a lap ago, and it does not look at the value again before the stamp below says so.
+            // There is one producer, and `&mut self` makes it one call at a time. The old value was moved out by the
+            // consumer, so overwriting it without a drop is right.
+            unsafe { cell.write(MaybeUninit::new(value)) };
+        });
+        self.position = self.position.wrapping_add(1);
+        slot.stamp.store(self.position, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads how far the consumer has come; false if no slot is free even so.
+    #[cold]
+    fn extend_limit(&mut self) -> bool {
+        let consumed = self.ring.consumed.0.load(Ordering::Acquire);
+        self.limit = consumed.wrapping_add(self.ring.slots.len());
+        self.position != self.limit
+    }
+}
+
+impl<T: Send> Receiver<T> {
+    /// Takes the oldest value, if there is one; never waits.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if !self.ring.is_full(self.position) {
+            return None;
+        }
+        // SAFETY: The slot is full, this is the one consumer, and `position` moves on just below; nothing in between can
+        // panic.
+        let value = unsafe { self.ring.take(self.position) };
+        self.position = self.position.wrapping_add(1);
+        if self.position & (self.ring.slots.len() / 2 - 1) == 0 {
+            self.publish();
+        }
+        Some(value)
+    }
+
+    /// Whether there is nothing to pop at present: one Acquire load.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.ring.is_full(self.position)
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Gives every slot popped so far back to the producer.
+    fn publish(&self) {
+        self.ring.consumed.0.store(self.position, Ordering::Release);
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // Whoever drops the ring starts here: it must not drop again what was popped since the last half lap.
+        self.publish();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    /// Starts whose rings see positions wrap around within a few pushes, and the ordinary one.
+    const STARTS: [usize; 5] = [0, 1, usize::MAX - 3, usize::MAX - 1, usize::MAX];
+
+    #[test]
+    fn a_full_ring_gives_the_value_back() {
+        for capacity in [2, 4, 64] {
+            for start in STARTS {
+                let (mut tx, mut rx) = ring_at(capacity, start);
+                for i in 0..capacity {
+                    assert_eq!(tx.push(i), Ok(()));
+                }
+                assert_eq!(tx.push(99), Err(99));
+                for i in 0..capacity {
+                    assert_eq!(rx.pop(), Some(i));
+                }
+                assert_eq!(rx.pop(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_found_full_has_room_after_half_a_lap() {
+        for capacity in [2, 4, 64] {
+            for start in 0..capacity {
+                let (mut tx, mut rx) = ring_at(capacity, start);
+                while tx.push(()).is_ok() {}
+                for _ in 0..capacity / 2 {
+                    assert_eq!(rx.pop(), Some(()));
+                }
+                assert_eq!(tx.push(()), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_ring_has_room_for_more_than_half() {
+        for start in STARTS {
+            let (mut tx, mut rx) = ring_at(8, start);
+            for _ in 0..100 {
+                let pushed = (0..).take_while(|_| tx.push(()).is_ok()).count();
+                assert!((5..=8).contains(&pushed), "{pushed}");
+                for _ in 0..pushed {
+                    assert_eq!(rx.pop(), Some(()));
+                }
+                tx.push(()).unwrap();
+                assert_eq!(rx.pop(), Some(()));
+                assert!(rx.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a power of two of at least 2, not 3")]
+    fn an_odd_capacity_is_refused() {
+        let _ = ring::<u8>(3);
+    }
+
+    #[test]
+    fn a_million_values_cross_threads_in_order() {
+        for (capacity, start) in [(2, usize::MAX - 9), (256, 0)] {
+            let (mut tx, mut rx) = ring_at::<[u64; 8]>(capacity, start);
+            let producer = thread::spawn(move || {
+                for i in 0..1_000_000 {
+                    let mut value = [i; 8];
+                    while let Err(back) = tx.push(value) {
+                        value = back;
+                        thread::yield_now();
+                    }
+                }
+            });
+            for i in 0..1_000_000 {
+                let value = loop {
+                    match rx.pop() {
+                        Some(value) => break value,
+                        None => thread::yield_now(),
+                    }
+                };
+                assert_eq!(value, [i; 8]);
+            }
+            producer.join().unwrap();
+            assert!(rx.is_empty());
+        }
+    }
+
+    /// Notes its drop, and panics in it if told to.
+    struct Noted<'a>(&'a [AtomicUsize], usize, bool);
+
+    impl Drop for Noted<'_> {
+        fn drop(&mut self) {
+            self.0[self.1].fetch_add(1, Ordering::Relaxed);
+            assert!(!self.2, "asked to");
+        }
+    }
+
+    fn notes(n: usize) -> Vec<AtomicUsize> {
+        (0..n).map(|_| AtomicUsize::new(0)).collect()
+    }
+
+    #[test]
+    fn every_value_is_dropped_exactly_once() {
+        for start in STARTS {
+            for popped in 0..=8 {
+                for sender_first in [false, true] {
+                    let drops = notes(8);
+                    let (mut tx, mut rx) = ring_at(8, start);
+                    for i in 0..8 {
+                        assert!(tx.push(Noted(&drops, i, false)).is_ok());
+                    }
+                    for _ in 0..popped {
+                        drop(rx.pop());
+                    }
+                    if sender_first {
+                        drop(tx);
+                        drop(rx);
+                    } else {
+                        drop(rx);
+                        drop(tx);
+                    }
+                    assert!(drops.iter().all(|d| d.load(Ordering::Relaxed) == 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_pushed_to_a_gone_receiver_are_dropped_with_the_sender() {
+        let drops = notes(3);
+        let (mut tx, rx) = ring(4);
+        assert!(tx.push(Noted(&drops, 0, false)).is_ok());
+        drop(rx);
+        assert!(tx.push(Noted(&drops, 1, false)).is_ok());
+        assert!(tx.push(Noted(&drops, 2, false)).is_ok());
+        assert!(drops.iter().all(|d| d.load(Ordering::Relaxed) == 0));
+        drop(tx);
+        assert!(drops.iter().all(|d| d.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_drop_that_panics_does_not_stop_the_others() {
+        let drops = notes(4);
+        let (mut tx, rx) = ring(4);
+        for i in 0..4 {
+            assert!(tx.push(Noted(&drops, i, i == 1)).is_ok());
+        }
+        drop(rx);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(tx))).is_err());
+        assert!(drops.iter().all(|d| d.load(Ordering::Relaxed) == 1));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+
+    /// Checks every execution with up to three pre-emptions: all of them would take hours where both sides spin.
+    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(body);
+    }
+
+    /// Takes the next value, however long it takes to come.
+    fn pop<T: Send>(rx: &mut Receiver<T>) -> T {
+        loop {
+            match rx.pop() {
+                Some(value) => return value,
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    #[test]
+    fn five_values_go_through_two_slots() {
+        for start in [0, usize::MAX - 1] {
+            model_bounded(move || {
+                let (mut tx, mut rx) = ring_at(2, start);
+                let producer = thread::spawn(move || {
+                    for i in 0..5 {
+                        let mut value = Box::new(i);
+                        while let Err(back) = tx.push(value) {
+                            value = back;
+                            thread::yield_now();
+                        }
+                    }
+                });
+                for i in 0..5 {
+                    assert_eq!(*pop(&mut rx), i);
+                }
+                assert!(rx.is_empty());
+                producer.join().unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn half_laps_return_slots() {
+        model_bounded(|| {
+            let (mut tx, mut rx) = ring(4);
+            let producer = thread::spawn(move || {
+                for i in 0..7 {
+                    let mut value = i;
+                    while let Err(back) = tx.push(value) {
+                        value = back;
+                        thread::yield_now();
+                    }
+                }
+            });
+            for i in 0..7 {
+                assert_eq!(pop(&mut rx), i);
+            }
+            producer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_value_back() {
+        loom::model(|| {
+            let (mut tx, mut rx) = ring(2);
+            tx.push(0).unwrap();
+            tx.push(1).unwrap();
+            let consumer = thread::spawn(move || {
+                assert_eq!(rx.pop(), Some(0));
+                rx
+            });
+            let third = tx.push(2);
+            let mut rx = consumer.join().unwrap();
+            assert_eq!(rx.pop(), Some(1));
+            assert_eq!(rx.pop(), third.is_ok().then_some(2));
+            assert!(third == Ok(()) || third == Err(2));
+        });
+    }
+
+    /// Either handle may be the last; loom reports a value that leaks or is dropped twice through its own `Arc`.
+    #[test]
+    fn values_inside_are_dropped_once() {
+        loom::model(|| {
+            let value = Arc::new(());
+            let (mut tx, mut rx) = ring(2);
+            let clones = [Arc::clone(&value), Arc::clone(&value)];
+            let producer = thread::spawn(move || {
+                for clone in clones {
+                    assert!(tx.push(clone).is_ok());
+                }
+            });
+            drop(rx.pop());
+            drop(rx);
+            producer.join().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
+        });
+    }
+}
