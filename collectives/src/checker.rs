@@ -11,6 +11,9 @@ use std::ops::Range;
 
 use crate::schedule::{Combine, Link, Schedule, Step};
 
+#[cfg(test)]
+mod tests;
+
 /// What [`check`] proved, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
