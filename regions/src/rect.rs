@@ -23,11 +23,12 @@ use serde::{Deserialize, Serialize};
 /// ```compile_fail,E0080
 /// maniple_regions::Rect::new([0; 4], [1; 4]);
 /// ```
-// Unused dimensions are kept as [0, 1), so that volumes and offsets need no case distinction.
+// Unused dimensions are kept as [0, 1), so that volumes and offsets need no case distinction. All parts are 8 bytes
+// wide: copying one that has just been written as a byte, by words, would stall for longer than a lease takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Corners", into = "Corners")]
 pub struct Rect {
-    dim: u8,
+    dim: u64,
     lo: [i64; 3],
     hi: [i64; 3],
 }
@@ -63,10 +64,11 @@ impl From<Rect> for Corners {
 
 impl Rect {
     /// The box from `lo` (inclusive) to `hi` (exclusive). Where `hi[d] < lo[d]`, the box is empty at `lo[d]`.
+    #[inline]
     pub const fn new<const D: usize>(lo: [i64; D], hi: [i64; D]) -> Self {
         const { assert!(D >= 1 && D <= 3, "rectangles have 1 to 3 dimensions") };
         let mut rect = Rect {
-            dim: D as u8,
+            dim: D as u64,
             lo: [0; 3],
             hi: [1; 3],
         };
@@ -80,32 +82,38 @@ impl Rect {
     }
 
     /// The one-dimensional rectangle `[lo, hi)`.
+    #[inline]
     pub const fn line(lo: i64, hi: i64) -> Self {
         Rect::new([lo], [hi])
     }
 
     /// The number of dimensions, 1 to 3.
+    #[inline]
     pub const fn dim(&self) -> usize {
         self.dim as usize
     }
 
     /// The first coordinate in dimension `d`. For `d` in `dim()..3` it is 0; past that it panics.
+    #[inline]
     pub const fn lo(&self, d: usize) -> i64 {
         self.lo[d]
     }
 
     /// One past the last coordinate in dimension `d`. For `d` in `dim()..3` it is 1; past that it panics.
+    #[inline]
     pub const fn hi(&self, d: usize) -> i64 {
         self.hi[d]
     }
 
     /// The number of coordinates in dimension `d`. For `d` in `dim()..3` it is 1; past that it panics.
+    #[inline]
     pub const fn extent(&self, d: usize) -> usize {
         // hi >= lo, so the wrapped difference is the exact one, read as unsigned.
         self.hi[d].wrapping_sub(self.lo[d]) as u64 as usize
     }
 
     /// The number of points; `usize::MAX` where there are more than that.
+    #[inline]
     pub const fn volume(&self) -> usize {
         if self.is_empty() {
             return 0;
@@ -116,6 +124,7 @@ impl Rect {
     }
 
     /// Whether there are no points.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.lo[0] == self.hi[0] || self.lo[1] == self.hi[1] || self.lo[2] == self.hi[2]
     }
@@ -136,6 +145,7 @@ impl Rect {
     }
 
     /// Whether every point of `other` lies inside. An empty rectangle lies inside any rectangle of its dimension.
+    #[inline]
     pub fn contains_rect(&self, other: &Rect) -> bool {
         self.dim == other.dim
             && (other.is_empty()
@@ -143,12 +153,14 @@ impl Rect {
     }
 
     /// Whether some point lies in both.
+    #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
         self.dim == other.dim
             && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
     }
 
     /// The points that lie in both: empty where the rectangles do not overlap, of this rectangle's dimension always.
+    #[inline]
     pub fn intersect(&self, other: &Rect) -> Rect {
         if self.dim != other.dim {
             return Rect {

@@ -105,24 +105,19 @@ macro_rules! floats {
     ($($type:ident)*) => { $(
         reduction!(Sum, "sum", $type, -0.0, |a, b| a + b);
         reduction!(Product, "product", $type, 1.0, |a, b| a * b);
-        // Of equal values the zeros alone differ in bits: for them the sign decides. `a + b` is NaN if either is.
+        // Selects without branches, which vectorise. Of equal values only zeros differ, in the sign bit: or-ing the bits
+        // gives -0.0 if either is, and-ing gives +0.0. A NaN on the right falls through both comparisons.
         reduction!(Min, "min", $type, $type::INFINITY, |a, b| {
-            if a < b || (a == b && a.is_sign_negative()) {
-                a
-            } else if a >= b {
-                b
-            } else {
-                a + b
-            }
+            let smaller = if a < b { a } else { b };
+            let zeros = $type::from_bits(a.to_bits() | b.to_bits());
+            let smaller = if a == b { zeros } else { smaller };
+            if a.is_nan() { a } else { smaller }
         });
         reduction!(Max, "max", $type, $type::NEG_INFINITY, |a, b| {
-            if a > b || (a == b && a.is_sign_positive()) {
-                a
-            } else if a <= b {
-                b
-            } else {
-                a + b
-            }
+            let larger = if a > b { a } else { b };
+            let zeros = $type::from_bits(a.to_bits() & b.to_bits());
+            let larger = if a == b { zeros } else { larger };
+            if a.is_nan() { a } else { larger }
         });
     )* };
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use super::lease::{Lease, Ticket};
+use super::lease::{Lease, Slip, Ticket};
 use super::storage::{Access, MemoryId, Storage};
 use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
@@ -48,8 +48,8 @@ impl From<Box<Returned>> for RegionError {
     }
 }
 
-/// How many handles of returned leases are kept for the next ones: their reference counts then stay untouched.
-const SPARE: usize = 8;
+/// How many returned leases are kept for the next ones.
+const SPARE: usize = 64;
 
 impl Instance {
     /// An instance of `field` over `rect` in `memory`, all zero.
@@ -86,13 +86,14 @@ impl Instance {
     }
 
     /// Gives out a lease of `rect`. Read leases may overlap one another; any other lease has its points for itself.
-    /// Allocates nothing once as many leases have been out before, and touches no shared counter while few are out.
+    /// Allocates nothing where as many leases (up to 64) have been out at once before, and touches no shared counter then.
     ///
     /// # Errors
     ///
     /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::Leased`] while a lease in the way is
     /// out, an equal reduction or an atomic lease included: those take turns, or use instances of their own;
     /// [`RegionError::WrongCoherence`] for simultaneous coherence, which a [`SharedInstance`](crate::SharedInstance) has.
+    #[inline]
     pub fn lease(
         &self,
         rect: Rect,
@@ -107,17 +108,17 @@ impl Instance {
         let ticket = ledger
             .give(self.storage.rect(), &rect, privilege.writes())
             .map_err(|held| self.leased(rect, privilege, held))?;
-        let storage = ledger
-            .spare
-            .pop()
-            .unwrap_or_else(|| Arc::clone(&self.storage));
-        Ok(Lease {
-            storage,
-            rect,
-            privilege,
-            coherence,
-            ticket,
-        })
+        let slip = match ledger.spare.pop() {
+            Some(mut slip) => {
+                (slip.rect, slip.privilege, slip.coherence, slip.ticket) = (rect, privilege, coherence, ticket);
+                slip
+            }
+            None => {
+                let storage = Arc::clone(&self.storage);
+                Box::new(Slip { storage, rect, privilege, coherence, ticket })
+            }
+        };
+        Ok(Lease { slip })
     }
 
     /// Takes a lease back.
@@ -125,14 +126,15 @@ impl Instance {
     /// # Errors
     ///
     /// A lease of another instance comes back in the error.
+    #[inline]
     pub fn release(&self, lease: Lease) -> Result<(), Box<Returned>> {
-        if !Arc::ptr_eq(&lease.storage, &self.storage) {
+        if !Arc::ptr_eq(&lease.slip.storage, &self.storage) {
             return Err(self.foreign(lease));
         }
         let mut ledger = self.ledger.borrow_mut();
-        ledger.take_back(lease.ticket);
+        ledger.take_back(lease.slip.ticket);
         if ledger.spare.len() < SPARE {
-            ledger.spare.push(lease.storage);
+            ledger.spare.push(lease.slip);
         }
         Ok(())
     }
@@ -287,7 +289,7 @@ impl Instance {
     fn foreign(&self, lease: Lease) -> Box<Returned> {
         let error = RegionError::ForeignLease {
             field: lease.field().name.into(),
-            rect: lease.rect,
+            rect: lease.rect(),
             memory: self.memory(),
         };
         Box::new(Returned { lease, error })
@@ -306,7 +308,9 @@ struct Ledger {
     whole: Whole,
     parts: Vec<Part>,
     next: u64,
-    spare: Vec<Arc<Storage>>,
+    /// Returned leases, to be given out again without allocating or counting references.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    spare: Vec<Box<Slip>>,
 }
 
 /// Who holds leases of the whole rectangle.
@@ -339,7 +343,8 @@ impl Ledger {
         if rect.is_empty() {
             return Ok(Ticket::Nothing);
         }
-        if rect == whole {
+        // It lies within, so equal extents mean equal rectangles.
+        if (0..3).all(|d| rect.extent(d) == whole.extent(d)) {
             self.whole = match self.whole {
                 _ if writes => Whole::Written,
                 Whole::Read(readers) => Whole::Read(readers + 1),

@@ -18,11 +18,17 @@ use crate::{Coherence, Element, FieldInfo, Privilege, Rect, RegionError};
 /// kept and used for one accessor after the other.
 #[must_use = "a lease that is dropped leaves its rectangle leased for ever: release it"]
 pub struct Lease {
-    pub(super) storage: Arc<Storage>,
-    pub(super) rect: Rect,
-    pub(super) privilege: Privilege,
-    pub(super) coherence: Coherence,
-    pub(super) ticket: Ticket,
+    // Boxed, so that a lease moves as one word; an instance uses the boxes of returned leases again.
+    pub(super) slip: Box<Slip>,
+}
+
+/// What a lease says.
+pub(super) struct Slip {
+    pub storage: Arc<Storage>,
+    pub rect: Rect,
+    pub privilege: Privilege,
+    pub coherence: Coherence,
+    pub ticket: Ticket,
 }
 
 /// How the ledger finds what it gave out.
@@ -40,25 +46,25 @@ impl Lease {
     /// The rectangle that may be used.
     #[inline]
     pub fn rect(&self) -> Rect {
-        self.rect
+        self.slip.rect
     }
 
     /// What may be done.
     #[inline]
     pub fn privilege(&self) -> Privilege {
-        self.privilege
+        self.slip.privilege
     }
 
     /// Who else may be there.
     #[inline]
     pub fn coherence(&self) -> Coherence {
-        self.coherence
+        self.slip.coherence
     }
 
     /// The field.
     #[inline]
     pub fn field(&self) -> &FieldInfo {
-        self.storage.field()
+        self.slip.storage.field()
     }
 
     /// A view to read; see [`Lease::allows`] for the errors.
@@ -68,10 +74,10 @@ impl Lease {
         accessor: &str,
     ) -> Result<View<'_, T, D>, RegionError> {
         self.allows::<T, D>(accessor, Privilege::Read, Access::Plain)?;
-        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
         // SAFETY: the view borrows this lease mutably and reads within its rectangle; element type, dimension and
         // access were checked (rules 2 and 6). By rules 3 and 4 nobody writes there meanwhile.
-        Ok(unsafe { View::new(self.storage.base().cast::<T>().add(first), layout) })
+        Ok(unsafe { View::new(self.slip.storage.base().cast::<T>().add(first), layout) })
     }
 
     /// A view to write as `asked` says, which must write; see [`Lease::allows`] for the errors.
@@ -83,11 +89,11 @@ impl Lease {
     ) -> Result<ViewMut<'_, T, D>, RegionError> {
         assert!(asked.writes(), "{accessor} must ask to write");
         self.allows::<T, D>(accessor, asked, Access::Plain)?;
-        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
         // SAFETY: the view borrows this lease mutably and stays within its rectangle; element type, dimension and access
         // were checked (rules 2 and 6). The lease writes, since it allows what writes, so that by rules 3 and 4 nobody
         // else is there meanwhile.
-        Ok(unsafe { ViewMut::new(self.storage.base().cast::<T>().add(first), layout) })
+        Ok(unsafe { ViewMut::new(self.slip.storage.base().cast::<T>().add(first), layout) })
     }
 
     /// A view through atomic words for what `asked` says; see [`Lease::allows`] for the errors.
@@ -98,10 +104,10 @@ impl Lease {
         asked: Privilege,
     ) -> Result<SharedView<'_, T, D>, RegionError> {
         self.allows::<T, D>(accessor, asked, Access::Atomic)?;
-        let (first, layout) = Layout::new(self.storage.rect(), &self.rect);
+        let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
         // SAFETY: the storage is atomic, the view stays within the lease's rectangle, which lies within the storage, and
         // its element type and dimension are the storage's (rules 5 and 6). The borrow keeps the storage alive.
-        Ok(unsafe { SharedView::new(self.storage.base().cast::<T>().add(first), layout) })
+        Ok(unsafe { SharedView::new(self.slip.storage.base().cast::<T>().add(first), layout) })
     }
 
     /// Whether an accessor of elements `T` in `D` dimensions for `asked` may be bound to this lease.
@@ -119,10 +125,10 @@ impl Lease {
             let () = T::FITS;
             assert!(D >= 1 && D <= 3, "accessors have 1 to 3 dimensions");
         }
-        let privileged = self.privilege == asked || self.privilege == Privilege::ReadWrite;
-        if self.storage.access() == access
+        let privileged = self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
+        if self.slip.storage.access() == access
             && self.field().holds::<T>()
-            && self.rect.dim() == D
+            && self.slip.rect.dim() == D
             && privileged
         {
             return Ok(());
@@ -137,7 +143,7 @@ impl Lease {
         asked: Privilege,
         access: Access,
     ) -> RegionError {
-        if self.storage.access() != access {
+        if self.slip.storage.access() != access {
             let (expected, advice) = match access {
                 Access::Plain => ("exclusive or atomic", "a shared accessor"),
                 Access::Atomic => ("simultaneous", "an exclusive accessor"),
@@ -146,18 +152,18 @@ impl Lease {
                 what: accessor.into(),
                 field: self.field().name.into(),
                 expected: expected.into(),
-                came: self.coherence,
+                came: self.coherence(),
                 advice: advice.into(),
             };
         }
         if let Err(wrong) = self.field().expect::<T>() {
             return wrong;
         }
-        if self.rect.dim() != D {
+        if self.slip.rect.dim() != D {
             let what = format!("{accessor} of field `{}`", self.field().name).into();
             return RegionError::WrongDimension {
                 what,
-                expected: self.rect.dim(),
+                expected: self.slip.rect.dim(),
                 came: D,
             };
         }
@@ -165,7 +171,7 @@ impl Lease {
             accessor: accessor.into(),
             field: self.field().name.into(),
             expected: asked,
-            came: self.privilege,
+            came: self.slip.privilege,
         }
     }
 }
@@ -175,7 +181,7 @@ impl fmt::Debug for Lease {
         write!(
             f,
             "Lease({} {} of {} of {:?})",
-            self.coherence, self.privilege, self.rect, self.storage
+            self.coherence(), self.slip.privilege, self.slip.rect, self.slip.storage
         )
     }
 }

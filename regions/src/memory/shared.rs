@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::lease::{Lease, Ticket};
+use super::lease::{Lease, Slip, Ticket};
 use super::storage::{Access, MemoryId, Storage};
 use super::words;
 use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
@@ -50,8 +50,8 @@ impl SharedInstance {
         self.storage.bytes()
     }
 
-    /// Gives out a lease of `rect` with simultaneous coherence, whoever else has one. It counts a reference to the
-    /// values, on a counter that all handles share: where that matters, keep the lease and use it again.
+    /// Gives out a lease of `rect` with simultaneous coherence, whoever else has one. It allocates, and
+    /// counts a reference on a counter that all handles share: where that matters, keep the lease and use it again.
     ///
     /// # Errors
     ///
@@ -64,13 +64,14 @@ impl SharedInstance {
             });
         }
         self.storage.covers(&rect)?;
-        Ok(Lease {
+        let slip = Slip {
             storage: Arc::clone(&self.storage),
             rect,
             privilege,
             coherence: Coherence::Simultaneous,
             ticket: Ticket::Nothing,
-        })
+        };
+        Ok(Lease { slip: slip.into() })
     }
 
     /// A fresh instance over `rect` in `memory` with the values that are here now.
