@@ -382,6 +382,13 @@ mod models {
     use super::*;
     use loom::{cell::UnsafeCell, sync::Arc, thread};
 
+    /// Checks every execution with up to three pre-emptions: all of them would take very long with three threads.
+    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(body);
+    }
+
     /// What a processor does that only receives: sleeps, without a deadline, until there is a value.
     fn receive(parker: &Parker, rx: &mut Receiver<u32>) -> u32 {
         loop {
@@ -410,7 +417,7 @@ mod models {
     /// The turn of a sender: pushes with a cheap look after each, one fence and look at the end.
     #[test]
     fn cheap_looks_and_one_fence_wake() {
-        loom::model(|| {
+        model_bounded(|| {
             let parker = Arc::new(Parker::new());
             let (mut tx, mut rx) = ring(2);
             let here = Arc::clone(&parker);
@@ -429,7 +436,7 @@ mod models {
 
     #[test]
     fn one_fence_serves_two_destinations() {
-        loom::model(|| {
+        model_bounded(|| {
             let parkers = Arc::new([Parker::new(), Parker::new()]);
             let (mut tx_0, mut rx_0) = ring(2);
             let (mut tx_1, mut rx_1) = ring(2);
@@ -450,7 +457,7 @@ mod models {
 
     #[test]
     fn two_senders_wake() {
-        loom::model(|| {
+        model_bounded(|| {
             let parker = Arc::new(Parker::new());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(2)).unzip();
             let threads: Vec<_> = senders
@@ -484,9 +491,7 @@ mod models {
     /// Two processors that each push, fence, look and only then sleep: neither sleeps on.
     #[test]
     fn both_sides_may_sleep() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
+        model_bounded(|| {
             let parkers = Arc::new([Parker::new(), Parker::new()]);
             let (mut to_1, mut from_0) = ring(2);
             let (mut to_0, mut from_1) = ring(2);
@@ -523,7 +528,7 @@ mod models {
 
     #[test]
     fn a_foreign_wake_and_a_sender_both_count() {
-        loom::model(|| {
+        model_bounded(|| {
             let parker = Arc::new(Parker::new());
             let inbox = Arc::new(Mutex::new(false));
             let (mut tx, mut rx) = ring(2);

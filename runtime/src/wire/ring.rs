@@ -1,7 +1,8 @@
 //! A lock-free ring between one producer and one consumer; the protocol is in this folder's README.
 //!
 //! The stamp inside a slot says whether the slot is full, so an exchange moves the slot's own line and nothing else. The
-//! consumer never writes to a slot: it returns slots by publishing, every half lap, how far it has come.
+//! consumer never writes to a slot: it says how far it has come on a line of its own, and the producer reads that line only
+//! when it runs out of slots known to be free, once a lap at best.
 
 #[cfg(loom)]
 use loom::{
@@ -96,8 +97,8 @@ impl<T> Ring<T> {
         self.consumed
             .0
             .store(position.wrapping_add(1), Ordering::Relaxed);
-        // SAFETY: `&mut self`: no handle is left. The dropped `Receiver` published its exact position, and the line above
-        // moves past this one before its value is taken.
+        // SAFETY: `&mut self`: no handle is left. `consumed` lay behind everything ever popped, and has just moved past
+        // this position, before its value is taken.
         Some(unsafe { self.take(position) })
     }
 }
@@ -182,9 +183,7 @@ impl<T: Send> Sender<T> {
     ///
     /// # Errors
     ///
-    /// Gives `value` back when the ring is full. The consumer returns slots by the half lap, so that may happen with more
-    /// than half of the slots in use, and always happens with all of them in use. A ring found full takes values again once
-    /// the consumer has popped half a lap.
+    /// Gives `value` back when every slot is in use.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         if self.position == self.limit && !self.extend_limit() {
@@ -219,13 +218,11 @@ impl<T: Send> Receiver<T> {
         if !self.ring.is_full(self.position) {
             return None;
         }
-        // SAFETY: The slot is full, this is the one consumer, and `position` moves on just below; nothing in between can
-        // panic.
+        // SAFETY: The slot is full, this is the one consumer, and both its position and `consumed` move on just below;
+        // nothing in between can panic.
         let value = unsafe { self.ring.take(self.position) };
         self.position = self.position.wrapping_add(1);
-        if self.position & (self.ring.slots.len() / 2 - 1) == 0 {
-            self.publish();
-        }
+        self.ring.consumed.0.store(self.position, Ordering::Release);
         Some(value)
     }
 
@@ -234,20 +231,6 @@ impl<T: Send> Receiver<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.ring.is_full(self.position)
-    }
-}
-
-impl<T> Receiver<T> {
-    /// Gives every slot popped so far back to the producer.
-    fn publish(&self) {
-        self.ring.consumed.0.store(self.position, Ordering::Release);
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        // Whoever drops the ring starts here: it must not drop again what was popped since the last half lap.
-        self.publish();
     }
 }
 
@@ -278,32 +261,18 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_found_full_has_room_after_half_a_lap() {
+    fn each_pop_makes_room_for_one_push() {
         for capacity in [2, 4, 64] {
-            for start in 0..capacity {
+            for start in STARTS {
                 let (mut tx, mut rx) = ring_at(capacity, start);
-                while tx.push(()).is_ok() {}
-                for _ in 0..capacity / 2 {
-                    assert_eq!(rx.pop(), Some(()));
+                for i in 0..capacity {
+                    assert_eq!(tx.push(i), Ok(()));
                 }
-                assert_eq!(tx.push(()), Ok(()));
-            }
-        }
-    }
-
-    #[test]
-    fn an_empty_ring_has_room_for_more_than_half() {
-        for start in STARTS {
-            let (mut tx, mut rx) = ring_at(8, start);
-            for _ in 0..100 {
-                let pushed = (0..).take_while(|_| tx.push(()).is_ok()).count();
-                assert!((5..=8).contains(&pushed), "{pushed}");
-                for _ in 0..pushed {
-                    assert_eq!(rx.pop(), Some(()));
+                for i in 0..3 * capacity {
+                    assert_eq!(rx.pop(), Some(i));
+                    assert_eq!(tx.push(i + capacity), Ok(()));
+                    assert_eq!(tx.push(0), Err(0));
                 }
-                tx.push(()).unwrap();
-                assert_eq!(rx.pop(), Some(()));
-                assert!(rx.is_empty());
             }
         }
     }
@@ -453,7 +422,7 @@ mod models {
     }
 
     #[test]
-    fn half_laps_return_slots() {
+    fn four_slots_take_two_laps() {
         model_bounded(|| {
             let (mut tx, mut rx) = ring(4);
             let producer = thread::spawn(move || {
