@@ -246,6 +246,14 @@ impl Rect {
         })
     }
 
+    /// `self == other`, by as few comparisons as there are dimensions.
+    #[inline]
+    pub(crate) fn same_box(&self, other: &Rect) -> bool {
+        self.dim == other.dim
+            && (0..self.dim().min(3))
+                .all(|d| self.lo[d] == other.lo[d] && self.hi[d] == other.hi[d])
+    }
+
     /// The same box with dimension `d` replaced by `[lo, hi)`.
     pub(crate) fn with_range(mut self, d: usize, lo: i64, hi: i64) -> Rect {
         debug_assert!(d < self.dim());

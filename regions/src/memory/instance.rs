@@ -103,22 +103,45 @@ impl Instance {
         if coherence == Coherence::Simultaneous {
             return Err(self.not_shared(coherence));
         }
-        self.storage.covers(&rect)?;
         let mut ledger = self.ledger.borrow_mut();
-        let ticket = ledger
-            .give(self.storage.rect(), &rect, privilege.writes())
-            .map_err(|held| self.leased(rect, privilege, held))?;
+        let all = rect.same_box(self.storage.rect()) && !rect.is_empty();
+        let ticket = if all && ledger.give_whole(privilege.writes()) {
+            Ticket::Whole
+        } else {
+            self.lease_part(&mut ledger, rect, privilege)?
+        };
         let slip = match ledger.spare.pop() {
             Some(mut slip) => {
-                (slip.rect, slip.privilege, slip.coherence, slip.ticket) = (rect, privilege, coherence, ticket);
+                (slip.rect, slip.privilege, slip.coherence, slip.ticket) =
+                    (rect, privilege, coherence, ticket);
                 slip
             }
             None => {
                 let storage = Arc::clone(&self.storage);
-                Box::new(Slip { storage, rect, privilege, coherence, ticket })
+                Box::new(Slip {
+                    storage,
+                    rect,
+                    privilege,
+                    coherence,
+                    ticket,
+                })
             }
         };
         Ok(Lease { slip })
+    }
+
+    /// The general case of [`Instance::lease`].
+    #[inline(never)]
+    fn lease_part(
+        &self,
+        ledger: &mut Ledger,
+        rect: Rect,
+        privilege: Privilege,
+    ) -> Result<Ticket, RegionError> {
+        self.storage.covers(&rect)?;
+        ledger
+            .give(self.storage.rect(), &rect, privilege.writes())
+            .map_err(|held| self.leased(rect, privilege, held))
     }
 
     /// Takes a lease back.
@@ -334,23 +357,28 @@ struct Part {
 }
 
 impl Ledger {
-    /// Gives out `rect`, which lies within `whole`; or names a lease in the way.
+    /// Gives out all of the instance, which must not be empty, if nothing else than readers of the whole is out.
     #[inline]
+    fn give_whole(&mut self, writes: bool) -> bool {
+        if !self.parts.is_empty() {
+            return false;
+        }
+        self.whole = match (self.whole, writes) {
+            (Whole::Free, true) => Whole::Written,
+            (Whole::Free, false) => Whole::Read(1),
+            (Whole::Read(readers), false) => Whole::Read(readers + 1),
+            _ => return false,
+        };
+        true
+    }
+
+    /// Gives out `rect`, which lies within `whole`; or names a lease in the way.
     fn give(&mut self, whole: &Rect, rect: &Rect, writes: bool) -> Result<Ticket, Part> {
         if let Some(held) = self.in_the_way(whole, rect, writes) {
             return Err(held);
         }
         if rect.is_empty() {
             return Ok(Ticket::Nothing);
-        }
-        // It lies within, so equal extents mean equal rectangles.
-        if (0..3).all(|d| rect.extent(d) == whole.extent(d)) {
-            self.whole = match self.whole {
-                _ if writes => Whole::Written,
-                Whole::Read(readers) => Whole::Read(readers + 1),
-                _ => Whole::Read(1),
-            };
-            return Ok(Ticket::Whole);
         }
         self.next += 1;
         self.parts.push(Part {

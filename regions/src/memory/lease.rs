@@ -125,7 +125,8 @@ impl Lease {
             let () = T::FITS;
             assert!(D >= 1 && D <= 3, "accessors have 1 to 3 dimensions");
         }
-        let privileged = self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
+        let privileged =
+            self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
         if self.slip.storage.access() == access
             && self.field().holds::<T>()
             && self.slip.rect.dim() == D
@@ -181,7 +182,10 @@ impl fmt::Debug for Lease {
         write!(
             f,
             "Lease({} {} of {} of {:?})",
-            self.coherence(), self.slip.privilege, self.slip.rect, self.slip.storage
+            self.coherence(),
+            self.slip.privilege,
+            self.slip.rect,
+            self.slip.storage
         )
     }
 }

@@ -1,0 +1,510 @@
+//! Accessors and bulk operations against a plain array.
+
+use std::collections::HashMap;
+
+use bytemuck::{Pod, Zeroable};
+use maniple_regions::{
+    Buffer, Coherence, Field, Instance, Lease, Max, MemoryId, Privilege, Read, ReadShared,
+    ReadWrite, ReadWriteShared, Rect, Reduce, Reduction, ReductionId, RegionError, SharedInstance,
+    Sum, Write, WriteShared,
+};
+use proptest::prelude::*;
+
+const U: Field<i64> = Field::new(0, "u");
+
+type Model = HashMap<[i64; 2], i64>;
+
+fn numbered(rect: Rect) -> Model {
+    rect.points().map(|[i, j]| ([i, j], 100 * i + j)).collect()
+}
+
+/// The bytes of `rect`, row-major, by the model.
+fn bytes(model: &Model, rect: Rect) -> Buffer {
+    let bytes: Vec<u8> = rect
+        .points()
+        .flat_map(|point: [i64; 2]| model[&point].to_ne_bytes())
+        .collect();
+    Buffer::from_bytes(&bytes)
+}
+
+fn instance(rect: Rect, model: &Model) -> Instance {
+    let instance = Instance::new(rect, U.info(), MemoryId(0)).unwrap();
+    instance
+        .write_bytes(rect, bytes(model, rect).as_bytes())
+        .unwrap();
+    instance
+}
+
+fn shared(rect: Rect, model: &Model) -> SharedInstance {
+    let instance = SharedInstance::new(rect, U.info(), MemoryId(0)).unwrap();
+    instance
+        .write_bytes(rect, bytes(model, rect).as_bytes())
+        .unwrap();
+    instance
+}
+
+/// An instance's rectangle and one within it.
+fn nested() -> impl Strategy<Value = (Rect, Rect)> {
+    let rect = |span: i64| {
+        (-3_i64..3, -3_i64..3, 0..span, 0..span)
+            .prop_map(|(i, j, n, m)| Rect::new([i, j], [i + n, j + m]))
+    };
+    (rect(7), rect(7)).prop_map(|(whole, part)| (whole, whole.intersect(&part)))
+}
+
+fn lease(instance: &Instance, rect: Rect, privilege: Privilege) -> Lease {
+    instance
+        .lease(rect, privilege, Coherence::Exclusive)
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn reading_sees_every_point((whole, part) in nested()) {
+        let model = numbered(whole);
+        let expected: Vec<i64> = part.points().map(|point: [i64; 2]| model[&point]).collect();
+        let instance = instance(whole, &model);
+        let mut lease = lease(&instance, part, Privilege::Read);
+        let u = Read::<i64, 2>::bind(&mut lease).unwrap();
+        prop_assert_eq!(u.len(), part.volume());
+        prop_assert_eq!(u.is_empty(), part.is_empty());
+        prop_assert_eq!(u.rows().flatten().copied().collect::<Vec<_>>(), expected.clone());
+        for point in whole.points::<2>() {
+            prop_assert_eq!(u.try_get(point), part.contains(point).then(|| model[&point]));
+        }
+        prop_assert_eq!(u.row(u.rows().len()), None);
+        match u.slice() {
+            Some(slice) => prop_assert_eq!(slice, &expected[..]),
+            None => prop_assert!(part.extent(0) > 1 && part.extent(1) < whole.extent(1)),
+        }
+        prop_assert_eq!(instance.read_bytes(part).unwrap(), bytes(&model, part));
+
+        let shared = shared(whole, &model);
+        let mut lease = shared.lease(part, Privilege::Read).unwrap();
+        let u = ReadShared::<i64, 2>::bind(&mut lease).unwrap();
+        let mut copied = vec![0; part.volume()];
+        u.copy_to(&mut copied);
+        prop_assert_eq!(&copied, &expected);
+        for point in part.points::<2>() {
+            prop_assert_eq!(u.get(point), model[&point]);
+        }
+        prop_assert_eq!(shared.read_bytes(part).unwrap(), bytes(&model, part));
+        let copy = shared.copy(part, MemoryId(9)).unwrap();
+        prop_assert_eq!((copy.rect(), copy.memory()), (part, MemoryId(9)));
+        prop_assert_eq!(copy.read_bytes(part).unwrap(), bytes(&model, part));
+    }
+
+    /// Every way to write changes the points of the lease as it should, and no other.
+    #[test]
+    fn writing_changes_its_points_only((whole, part) in nested(), way in 0..14) {
+        let mut model = numbered(whole);
+        let instance = instance(whole, &model);
+        let shared = shared(whole, &model);
+        let values: Vec<i64> = (0..part.volume() as i64).map(|at| -1 - at).collect();
+        for (at, point) in part.points::<2>().enumerate() {
+            let old = model[&point];
+            let new = match way {
+                1 | 9 | 11 | 13 => 5,
+                5 => old + values[at],
+                6 => old.max(values[at] + 3),
+                _ => values[at],
+            };
+            model.insert(point, new);
+        }
+        let mut out = match way {
+            5 => lease(&instance, part, Privilege::Reduce(ReductionId::of::<Sum, i64>())),
+            6 => lease(&instance, part, Privilege::Reduce(ReductionId::of::<Max, i64>())),
+            3 | 4 => lease(&instance, part, Privilege::ReadWrite),
+            7..=9 => shared.lease(part, Privilege::WriteDiscard).unwrap(),
+            // The instance itself writes below.
+            10.. => shared.lease(part, Privilege::Read).unwrap(),
+            _ => lease(&instance, part, Privilege::WriteDiscard),
+        };
+        match way {
+            0 => Write::<i64, 2>::bind(&mut out).unwrap().copy_from_slice(&values),
+            1 => Write::<i64, 2>::bind(&mut out).unwrap().fill(5),
+            2 => Write::<i64, 2>::bind(&mut out).unwrap().write_with(|at| values[at]),
+            3 => {
+                let mut u = ReadWrite::<i64, 2>::bind(&mut out).unwrap();
+                part.points().zip(&values).for_each(|(point, &value)| u.set(point, value));
+                part.points().zip(&values).for_each(|(point, &value)| assert_eq!(u.get(point), value));
+            }
+            4 => {
+                let mut u = ReadWrite::<i64, 2>::bind(&mut out).unwrap();
+                let elements: Vec<&mut i64> = u.rows_mut().flatten().collect();
+                elements.into_iter().zip(&values).for_each(|(element, &value)| *element = value);
+            }
+            5 => Reduce::<i64, Sum, 2>::bind(&mut out).unwrap().fold_slice(&values),
+            6 => {
+                let mut u = Reduce::<i64, Max, 2>::bind(&mut out).unwrap();
+                part.points().zip(&values).for_each(|(point, &value)| u.fold(point, value + 3));
+            }
+            7 => WriteShared::<i64, 2>::bind(&mut out).unwrap().copy_from(&values),
+            8 => {
+                let mut u = WriteShared::<i64, 2>::bind(&mut out).unwrap();
+                part.points().zip(&values).for_each(|(point, &value)| u.set(point, value));
+            }
+            9 => WriteShared::<i64, 2>::bind(&mut out).unwrap().fill(5),
+            10 => {
+                instance.write_bytes(part, bytemuck::cast_slice(&values)).unwrap();
+                shared.write_bytes(part, bytemuck::cast_slice(&values)).unwrap();
+            }
+            11 => {
+                instance.fill(part, &5_i64.to_ne_bytes()).unwrap();
+                shared.fill(part, &5_i64.to_ne_bytes()).unwrap();
+            }
+            _ => {
+                // A source with another shape around the part.
+                let around = Rect::new([part.lo(0) - 1, part.lo(1) - 2], [part.hi(0) + 2, part.hi(1) + 1]);
+                let source = Instance::new(around, U.info(), MemoryId(1)).unwrap();
+                source.write_bytes(part, bytes(&model, part).as_bytes()).unwrap();
+                instance.copy_from(&source, part).unwrap();
+                let source = SharedInstance::new(around, U.info(), MemoryId(1)).unwrap();
+                source.write_bytes(part, bytes(&model, part).as_bytes()).unwrap();
+                shared.copy_from(&source, part).unwrap();
+            }
+        }
+        if way < 7 {
+            instance.release(out).unwrap();
+        }
+        if way < 7 || way >= 10 {
+            prop_assert_eq!(instance.read_bytes(whole).unwrap(), bytes(&model, whole));
+        }
+        if way >= 7 {
+            prop_assert_eq!(shared.read_bytes(whole).unwrap(), bytes(&model, whole));
+        }
+    }
+
+    #[test]
+    fn three_dimensions(part in (0_i64..3, 0_i64..4, 0_i64..5, 0_i64..4, 0_i64..5, 0_i64..6)) {
+        let whole = Rect::new([-1, 0, 10], [2, 4, 15]);
+        let part = Rect::new([part.0 - 1, part.1, part.2 + 10], [part.3 - 1, part.4, part.5 + 10]).intersect(&whole);
+        let instance = Instance::new(whole, U.info(), MemoryId(0)).unwrap();
+        let mut all = lease(&instance, whole, Privilege::WriteDiscard);
+        let mut u = Write::<i64, 3>::bind(&mut all).unwrap();
+        for [i, j, k] in whole.points() {
+            u.set([i, j, k], 10_000 * i + 100 * j + k);
+        }
+        instance.release(all).unwrap();
+        let expected: Vec<i64> = part.points().map(|[i, j, k]| 10_000 * i + 100 * j + k).collect();
+        let mut some = lease(&instance, part, Privilege::Read);
+        let u = Read::<i64, 3>::bind(&mut some).unwrap();
+        prop_assert_eq!(u.rows().flatten().copied().collect::<Vec<_>>(), expected.clone());
+        if let Some(slice) = u.slice() {
+            prop_assert_eq!(slice, &expected[..]);
+        }
+        for point in part.points::<3>() {
+            prop_assert_eq!(u.get(point), 10_000 * point[0] + 100 * point[1] + point[2]);
+        }
+        prop_assert_eq!(instance.read_bytes(part).unwrap(), Buffer::from_slice(&expected));
+    }
+}
+
+/// Elements of every word width: 3, 6, 4, 12, 8 and 24 bytes.
+#[test]
+fn shared_elements_of_any_size_come_back() {
+    #[derive(Clone, Copy, PartialEq, Debug, Pod, Zeroable)]
+    #[repr(C)]
+    struct Particle {
+        x: f64,
+        y: f64,
+        kind: u32,
+        age: u32,
+    }
+    fn check<T: Pod + Send + Sync + PartialEq + std::fmt::Debug>(values: &[T]) {
+        let field: Field<T> = Field::new(1, "v");
+        let rect = Rect::line(5, 5 + values.len() as i64);
+        let instance = SharedInstance::new(rect, field.info(), MemoryId(0)).unwrap();
+        let mut lease = instance.lease(rect, Privilege::ReadWrite).unwrap();
+        let mut v = ReadWriteShared::<T>::bind(&mut lease).unwrap();
+        v.copy_from(values);
+        for (at, value) in values.iter().enumerate() {
+            assert_eq!(v.get([5 + at as i64]), *value);
+        }
+        v.set([5], values[1]);
+        let mut copied = vec![T::zeroed(); values.len()];
+        v.copy_to(&mut copied);
+        assert_eq!(copied[0], values[1]);
+        assert_eq!(copied[1..], values[1..]);
+        assert_eq!(
+            instance.read_bytes(rect).unwrap().as_slice::<T>().unwrap(),
+            copied
+        );
+    }
+    check(&[[1_u8, 2, 3], [4, 5, 6], [7, 8, 9]]);
+    check(&[[1_u16, 2, 3], [4, 5, 6]]);
+    check(&[1.5_f32, -2.5, 3.5]);
+    check(&[[1_u32, 2, 3], [4, 5, 6], [7, 8, 9]]);
+    check(&[[1.0_f32, 2.0], [3.0, 4.0]]);
+    check(&[u64::MAX, 1, 2]);
+    check(&[
+        Particle {
+            x: 1.0,
+            y: 2.0,
+            kind: 3,
+            age: 4,
+        },
+        Particle {
+            x: 5.0,
+            y: 6.0,
+            kind: 7,
+            age: 8,
+        },
+    ]);
+}
+
+#[test]
+fn a_line_is_a_slice_at_its_place() {
+    let field: Field<f64> = Field::new(0, "u");
+    let instance = Instance::new(Rect::line(-2, 6), field.info(), MemoryId(0)).unwrap();
+    let mut whole = lease(&instance, Rect::line(-2, 6), Privilege::WriteDiscard);
+    let mut u = Write::<f64>::bind(&mut whole).unwrap();
+    for (at, slot) in u.as_mut_slots().iter_mut().enumerate() {
+        slot.set(at as f64);
+    }
+    instance.release(whole).unwrap();
+    let mut part = lease(&instance, Rect::line(0, 3), Privilege::Read);
+    let u = Read::<f64>::bind(&mut part).unwrap();
+    assert_eq!(u.as_slice(), [2.0, 3.0, 4.0]);
+    assert_eq!(u.slice(), Some(u.as_slice()));
+    assert_eq!((u.rect(), u.get([2])), (Rect::line(0, 3), 4.0));
+}
+
+#[test]
+fn instances_start_at_zero_and_on_a_cache_line() {
+    for size in [1, 7, 8, 100] {
+        let instance = Instance::new(Rect::line(0, size), U.info(), MemoryId(0)).unwrap();
+        let mut whole = lease(&instance, Rect::line(0, size), Privilege::ReadWrite);
+        let u = ReadWrite::<i64>::bind(&mut whole).unwrap();
+        assert_eq!(u.as_slice().as_ptr().align_offset(64), 0);
+        assert!(u.as_slice().iter().all(|&u| u == 0));
+    }
+}
+
+#[test]
+fn accessors_need_the_right_lease() {
+    let instance = Instance::new(Rect::line(0, 4), U.info(), MemoryId(0)).unwrap();
+    let shared = SharedInstance::new(Rect::line(0, 4), U.info(), MemoryId(0)).unwrap();
+    let sum = Privilege::Reduce(ReductionId::of::<Sum, i64>());
+    // Lease, then whether Read, ReadWrite, Write, Reduce<Sum>, Reduce<Max> may be bound.
+    let table = [
+        (Privilege::Read, [true, false, false, false, false]),
+        (Privilege::ReadWrite, [true, true, true, true, true]),
+        (Privilege::WriteDiscard, [false, false, true, false, false]),
+        (sum, [false, false, false, true, false]),
+    ];
+    for (privilege, expected) in table {
+        for coherence in [Coherence::Exclusive, Coherence::Atomic] {
+            let mut lease = instance
+                .lease(Rect::line(0, 4), privilege, coherence)
+                .unwrap();
+            let bound = [
+                Read::<i64>::bind(&mut lease).is_ok(),
+                ReadWrite::<i64>::bind(&mut lease).is_ok(),
+                Write::<i64>::bind(&mut lease).is_ok(),
+                Reduce::<i64, Sum>::bind(&mut lease).is_ok(),
+                Reduce::<i64, Max>::bind(&mut lease).is_ok(),
+            ];
+            assert_eq!(bound, expected, "{lease:?}");
+            let error = ReadShared::<i64>::bind(&mut lease).unwrap_err();
+            assert!(
+                matches!(error, RegionError::WrongCoherence { .. }),
+                "{error}"
+            );
+            instance.release(lease).unwrap();
+        }
+    }
+    let table = [
+        (Privilege::Read, [true, false, false]),
+        (Privilege::WriteDiscard, [false, true, false]),
+        (Privilege::ReadWrite, [true, true, true]),
+    ];
+    for (privilege, expected) in table {
+        let mut lease = shared.lease(Rect::line(0, 4), privilege).unwrap();
+        let bound = [
+            ReadShared::<i64>::bind(&mut lease).is_ok(),
+            WriteShared::<i64>::bind(&mut lease).is_ok(),
+            ReadWriteShared::<i64>::bind(&mut lease).is_ok(),
+        ];
+        assert_eq!(bound, expected, "{lease:?}");
+        assert!(matches!(
+            Read::<i64>::bind(&mut lease),
+            Err(RegionError::WrongCoherence { .. })
+        ));
+        assert!(matches!(
+            Write::<i64>::bind(&mut lease),
+            Err(RegionError::WrongCoherence { .. })
+        ));
+    }
+    assert!(matches!(
+        shared.lease(Rect::line(0, 4), sum),
+        Err(RegionError::NoSharedReduction { .. })
+    ));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let instance = Instance::new(Rect::line(0, 4), U.info(), MemoryId(0)).unwrap();
+    let mut lease = lease(&instance, Rect::line(0, 4), Privilege::Read);
+    assert_eq!(
+        Read::<f64>::bind(&mut lease).unwrap_err().to_string(),
+        "field `u` holds i64, but was used as f64: use the field's own element type"
+    );
+    assert_eq!(
+        Read::<i64, 2>::bind(&mut lease).unwrap_err(),
+        RegionError::WrongDimension {
+            what: "Read of field `u`".into(),
+            expected: 1,
+            came: 2
+        }
+    );
+    assert_eq!(
+        Write::<i64>::bind(&mut lease).unwrap_err().to_string(),
+        "Write of field `u` needs write-discard, but the lease holds read: ask for a lease that covers it"
+    );
+    assert_eq!(
+        ReadShared::<i64>::bind(&mut lease).unwrap_err().to_string(),
+        "ReadShared of field `u` needs simultaneous coherence, got exclusive: use an exclusive accessor"
+    );
+    instance.release(lease).unwrap();
+    let short = instance
+        .write_bytes(Rect::line(0, 2), &[0; 15])
+        .unwrap_err();
+    assert_eq!(
+        short.to_string(),
+        "expected 16 bytes for [0, 2) of field `u`, got 15"
+    );
+    assert!(matches!(
+        instance.fill(Rect::line(0, 2), &[0; 4]),
+        Err(RegionError::WrongLength { .. })
+    ));
+    let other = Instance::new(
+        Rect::line(0, 4),
+        Field::<u64>::new(1, "v").info(),
+        MemoryId(0),
+    )
+    .unwrap();
+    assert!(matches!(
+        instance.copy_from(&other, Rect::line(0, 4)),
+        Err(RegionError::WrongElement { .. })
+    ));
+    instance.copy_from(&instance, Rect::line(0, 4)).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "point [4] lies outside the leased rectangle [1, 4)")]
+fn a_point_outside_the_lease_panics() {
+    let instance = Instance::new(Rect::line(0, 8), U.info(), MemoryId(0)).unwrap();
+    let mut lease = lease(&instance, Rect::line(1, 4), Privilege::Read);
+    Read::<i64>::bind(&mut lease).unwrap().get([4]);
+}
+
+#[test]
+#[should_panic(expected = "expected 3 values for the leased rectangle [1, 4), got 2")]
+fn the_wrong_number_of_values_panics() {
+    let instance = Instance::new(Rect::line(0, 8), U.info(), MemoryId(0)).unwrap();
+    let mut lease = lease(&instance, Rect::line(1, 4), Privilege::WriteDiscard);
+    Write::<i64>::bind(&mut lease)
+        .unwrap()
+        .copy_from_slice(&[1, 2]);
+}
+
+/// An operator that does not commute: contributions are folded as the higher side.
+#[test]
+fn reductions_fold_the_contribution_as_the_higher_side() {
+    struct Append;
+    impl Reduction<u64> for Append {
+        const NAME: &'static str = "test::Append";
+        fn identity() -> u64 {
+            0
+        }
+        fn combine(lower: u64, higher: u64) -> u64 {
+            lower * 10 + higher
+        }
+    }
+    let field: Field<u64> = Field::new(0, "digits");
+    let instance = Instance::new(Rect::line(0, 2), field.info(), MemoryId(0)).unwrap();
+    let privilege = Privilege::Reduce(ReductionId::of::<Append, u64>());
+    for digits in [[1, 4], [2, 5], [3, 6]] {
+        let mut lease = lease(&instance, Rect::line(0, 2), privilege);
+        Reduce::<u64, Append>::bind(&mut lease)
+            .unwrap()
+            .fold_slice(&digits);
+        instance.release(lease).unwrap();
+    }
+    assert_eq!(
+        instance
+            .read_bytes(Rect::line(0, 2))
+            .unwrap()
+            .as_slice::<u64>()
+            .unwrap(),
+        [123, 456]
+    );
+}
+
+/// Values of one word are never torn, whoever writes.
+#[test]
+fn shared_words_are_whole() {
+    let field: Field<u64> = Field::new(0, "w");
+    let rect = Rect::line(0, 64);
+    let instance = SharedInstance::new(rect, field.info(), MemoryId(0)).unwrap();
+    std::thread::scope(|scope| {
+        let (writer, reader) = (instance.clone(), instance.clone());
+        scope.spawn(move || {
+            let mut lease = writer.lease(rect, Privilege::WriteDiscard).unwrap();
+            for round in 0..20_000_u64 {
+                WriteShared::<u64>::bind(&mut lease)
+                    .unwrap()
+                    .fill((round & 0xff) * 0x0101_0101_0101_0101);
+            }
+        });
+        scope.spawn(move || {
+            let mut lease = reader.lease(rect, Privilege::Read).unwrap();
+            let mut seen = [0_u64; 64];
+            for _ in 0..20_000 {
+                ReadShared::<u64>::bind(&mut lease)
+                    .unwrap()
+                    .copy_to(&mut seen);
+                assert!(
+                    seen.iter()
+                        .all(|word| *word == (word & 0xff) * 0x0101_0101_0101_0101)
+                );
+            }
+        });
+    });
+}
+
+#[test]
+fn buffers_travel_as_bytes() {
+    let mut buffer = Buffer::zeroed(1 << 20);
+    buffer
+        .as_mut_slice::<f64>()
+        .unwrap()
+        .iter_mut()
+        .enumerate()
+        .for_each(|(i, x)| *x = i as f64);
+    let sent = postcard::to_stdvec(&buffer).unwrap();
+    assert_eq!(sent.len(), (1 << 20) + 3);
+    let came: Buffer = postcard::from_bytes(&sent).unwrap();
+    assert_eq!(came, buffer);
+    assert_eq!(came.as_bytes().as_ptr().align_offset(64), 0);
+    assert_eq!(came.clone(), came);
+    let text = serde_json::to_string(&Buffer::from_bytes(&[1, 2, 255])).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Buffer>(&text).unwrap().as_bytes(),
+        [1, 2, 255]
+    );
+    assert!(serde_json::from_str::<Buffer>("[256]").is_err());
+    assert!(Buffer::zeroed(0).is_empty());
+    assert_eq!(
+        Buffer::zeroed(12)
+            .as_slice::<f64>()
+            .unwrap_err()
+            .to_string(),
+        "expected a multiple of 8 bytes to see them as f64, got 12"
+    );
+    assert!(Buffer::zeroed(12).as_mut_slice::<f64>().is_err());
+    assert_eq!(Buffer::from_slice(&[1_u32, 2]).len(), 8);
+}
