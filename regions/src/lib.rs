@@ -36,7 +36,6 @@
 #![deny(missing_docs)]
 
 mod access;
-mod access_shared;
 mod buffer;
 mod cover;
 mod error;
@@ -49,12 +48,11 @@ mod rect;
 mod reduction;
 mod region;
 
-pub use access::{Read, ReadWrite, Reduce, Slot, Write};
-pub use access_shared::{ReadShared, ReadWriteShared, WriteShared};
+pub use access::{Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Write, WriteShared};
 pub use buffer::Buffer;
 pub use error::RegionError;
 pub use field::{Element, Field, FieldId, FieldInfo, FieldSpace};
-pub use memory::{Instance, Lease, MemoryId, Returned, Rows, RowsMut, SharedInstance};
+pub use memory::{Instance, Lease, MemoryId, Returned, Rows, RowsMut, SharedInstance, Slot};
 pub use partition::Partition;
 pub use privilege::{Coherence, Interference, Privilege, Use, interference};
 pub use rect::{Points, Rect};

@@ -26,6 +26,7 @@
 mod instance;
 mod layout;
 mod lease;
+mod ledger;
 mod shared;
 mod storage;
 mod view;

@@ -1,1 +1,46 @@
-//! Shard tasks, subtasks, launches, processors and the wires that join them.
+#![deny(unsafe_code)]
+//! WHO runs it: shard tasks, subtasks, launches, processors and the wires that join them.
+//!
+//! A program is a top-level task, run alike by every process ([`Runtime::run`], [`Top`]), which makes regions, gangs,
+//! barriers and tasks and launches gangs of **shard tasks** ([`Shard`]). Shards touch no data: they launch **leaf tasks**
+//! ([`Leaf`]) on regions, ordered by what they declare and by barriers, and pass values in **futures** ([`TaskFuture`]).
+//!
+//! Each processor owns its state and talks to others in messages only; see the `wire` module for what carries them.
+
+mod config;
+mod core;
+mod counters;
+mod current;
+mod error;
+mod future;
+mod gang;
+mod index;
+mod launch;
+mod message;
+mod object;
+mod parcel;
+mod payload;
+mod phase;
+#[cfg(feature = "plant")]
+pub mod plant;
+mod region;
+pub mod replay;
+mod shard;
+mod top;
+mod versions;
+#[allow(unsafe_code)]
+pub mod wire;
+
+pub use counters::Stats;
+pub use error::{Error, Place};
+pub use future::{FutureMap, Resolver, TaskFuture};
+pub use gang::{Gang, ShardTask, Start};
+pub use launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
+pub use object::CellAddress;
+pub use parcel::Portable;
+pub use payload::{Inline, Payload};
+pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
+pub use region::Local;
+pub use shard::Shard;
+pub use top::{Parent, Top};
+pub use wire::{Driver, Runtime};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::access::{outside, shape, wrong_len};
+use super::{outside, shape, wrong_len};
 use crate::memory::SharedView;
 use crate::{Element, Lease, Privilege, Rect, RegionError};
 

@@ -1,0 +1,233 @@
+//! Reading, and reading with writing, under exclusive and atomic coherence: slices.
+
+use std::fmt;
+
+use super::{outside, shape};
+use crate::memory::{View, ViewMut};
+use crate::{Element, Lease, Privilege, Rect, RegionError, Rows, RowsMut};
+
+/// Reads a leased rectangle in `D` dimensions (1 unless stated).
+///
+/// ```
+/// use maniple_regions::Read;
+/// fn total(u: Read<f64>) -> f64 {
+///     u.as_slice().iter().sum()
+/// }
+/// ```
+///
+/// It cannot outlive its lease's borrow, nor go to another thread (its slices can):
+///
+/// ```compile_fail,E0505
+/// # use maniple_regions::*;
+/// fn keep(instance: &Instance, mut lease: Lease) -> f64 {
+///     let u = Read::<f64>::bind(&mut lease).unwrap();
+///     instance.release(lease).unwrap();
+///     u.get([0])
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use maniple_regions::*;
+/// fn send(u: Read<f64>) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(move || u.get([0]));
+///     });
+/// }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # use maniple_regions::*;
+/// fn wrong_element(u: Read<f64>) -> &[f32] {
+///     u.as_slice()
+/// }
+/// ```
+pub struct Read<'a, T, const D: usize = 1> {
+    view: View<'a, T, D>,
+}
+
+impl<'a, T: Element, const D: usize> Read<'a, T, D> {
+    /// The accessor of a lease that holds read or read-write, with exclusive or atomic coherence.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongCoherence`], [`RegionError::WrongElement`], [`RegionError::WrongDimension`],
+    /// [`RegionError::WrongPrivilege`].
+    #[inline]
+    pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
+        Ok(Read {
+            view: lease.view("Read")?,
+        })
+    }
+
+    /// The element at `point`.
+    ///
+    /// # Panics
+    ///
+    /// Outside the leased rectangle.
+    #[inline]
+    #[track_caller]
+    pub fn get(&self, point: [i64; D]) -> T {
+        match self.view.get(point) {
+            Some(value) => *value,
+            None => outside(&point, self.rect()),
+        }
+    }
+
+    /// The element at `point`; `None` outside the leased rectangle.
+    #[inline]
+    pub fn try_get(&self, point: [i64; D]) -> Option<T> {
+        self.view.get(point).copied()
+    }
+
+    /// All elements, row-major, if they are neighbours in memory: always in one dimension, else where the rectangle
+    /// spans the instance in all dimensions but the first.
+    #[inline]
+    pub fn slice(&self) -> Option<&'a [T]> {
+        self.view.slice()
+    }
+
+    /// Row `row`, counted from 0 row-major over all dimensions but the last; `None` past the last row.
+    #[inline]
+    pub fn row(&self, row: usize) -> Option<&'a [T]> {
+        self.view.row(row)
+    }
+
+    /// The rows, first to last: runs along the last dimension. In one dimension there is one.
+    #[inline]
+    pub fn rows(&self) -> Rows<'a, T, D> {
+        self.view.rows()
+    }
+}
+
+impl<'a, T: Element> Read<'a, T> {
+    /// The elements: `as_slice()[0]` is the one at the leased rectangle's first point.
+    #[inline]
+    pub fn as_slice(&self) -> &'a [T] {
+        self.view.line()
+    }
+}
+
+/// Reads and writes a leased rectangle in `D` dimensions (1 unless stated).
+///
+/// ```
+/// use maniple_regions::ReadWrite;
+/// fn double(mut u: ReadWrite<f64>) {
+///     u.as_mut_slice().iter_mut().for_each(|u| *u *= 2.0);
+/// }
+/// ```
+///
+/// A slice cannot live beside another one:
+///
+/// ```compile_fail,E0502
+/// # use maniple_regions::*;
+/// fn alias(mut u: ReadWrite<f64>) -> f64 {
+///     let old = u.as_slice();
+///     u.as_mut_slice()[0] = 1.0;
+///     old[0]
+/// }
+/// ```
+pub struct ReadWrite<'a, T, const D: usize = 1> {
+    view: ViewMut<'a, T, D>,
+}
+
+impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
+    /// The accessor of a lease that holds read-write, with exclusive or atomic coherence.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongCoherence`], [`RegionError::WrongElement`], [`RegionError::WrongDimension`],
+    /// [`RegionError::WrongPrivilege`].
+    #[inline]
+    pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
+        Ok(ReadWrite {
+            view: lease.view_mut("ReadWrite", Privilege::ReadWrite)?,
+        })
+    }
+
+    /// The element at `point`.
+    ///
+    /// # Panics
+    ///
+    /// Outside the leased rectangle.
+    #[inline]
+    #[track_caller]
+    pub fn get(&self, point: [i64; D]) -> T {
+        match self.view.reading().get(point) {
+            Some(value) => *value,
+            None => outside(&point, self.rect()),
+        }
+    }
+
+    /// The element at `point`; `None` outside the leased rectangle.
+    #[inline]
+    pub fn try_get(&self, point: [i64; D]) -> Option<T> {
+        self.view.reading().get(point).copied()
+    }
+
+    /// Sets the element at `point`.
+    ///
+    /// # Panics
+    ///
+    /// Outside the leased rectangle.
+    #[inline]
+    #[track_caller]
+    pub fn set(&mut self, point: [i64; D], value: T) {
+        match self.view.get_mut(point) {
+            Some(element) => *element = value,
+            None => outside(&point, self.rect()),
+        }
+    }
+
+    /// All elements, row-major, if they are neighbours in memory; see [`Read::slice`].
+    #[inline]
+    pub fn slice(&self) -> Option<&[T]> {
+        self.view.reading().slice()
+    }
+
+    /// All elements, row-major, to be changed, if they are neighbours in memory; see [`Read::slice`].
+    #[inline]
+    pub fn slice_mut(&mut self) -> Option<&mut [T]> {
+        self.view.slice_mut()
+    }
+
+    /// Row `row`; see [`Read::row`].
+    #[inline]
+    pub fn row(&self, row: usize) -> Option<&[T]> {
+        self.view.reading().row(row)
+    }
+
+    /// Row `row`, to be changed; see [`Read::row`].
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
+        self.view.row_mut(row)
+    }
+
+    /// The rows, first to last; see [`Read::rows`].
+    #[inline]
+    pub fn rows(&self) -> Rows<'_, T, D> {
+        self.view.reading().rows()
+    }
+
+    /// The rows, first to last, to be changed; see [`Read::rows`].
+    #[inline]
+    pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
+        self.view.rows_mut()
+    }
+}
+
+impl<T: Element> ReadWrite<'_, T> {
+    /// The elements: `as_slice()[0]` is the one at the leased rectangle's first point.
+    #[inline]
+    pub fn as_slice(&self) -> &[T] {
+        self.view.reading().line()
+    }
+
+    /// The elements, to be changed.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self.view.line_mut()
+    }
+}
+
+shape!(Read);
+shape!(ReadWrite);

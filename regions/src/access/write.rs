@@ -1,0 +1,205 @@
+//! Writing and folding without reading, under exclusive and atomic coherence.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{outside, shape, wrong_len};
+use crate::memory::ViewMut;
+use crate::{Element, Lease, Privilege, Rect, Reduction, ReductionId, RegionError, RowsMut, Slot};
+
+/// Writes a leased rectangle in `D` dimensions (1 unless stated), without a way to read it. Elements that are left
+/// unwritten have some value of their type.
+///
+/// ```
+/// use maniple_regions::{Read, Write};
+/// fn halves(u: Read<f64>, mut half: Write<f64>) {
+///     for (half, u) in half.as_mut_slots().iter_mut().zip(u.as_slice()) {
+///         half.set(u / 2.0);
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use maniple_regions::Write;
+/// fn read(u: Write<f64>) -> f64 {
+///     u.get([0])
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use maniple_regions::Write;
+/// fn slice(u: Write<f64>) -> f64 {
+///     u.as_slice()[0]
+/// }
+/// ```
+pub struct Write<'a, T, const D: usize = 1> {
+    view: ViewMut<'a, Slot<T>, D>,
+}
+
+impl<'a, T: Element, const D: usize> Write<'a, T, D> {
+    /// The accessor of a lease that holds write-discard or read-write, with exclusive or atomic coherence.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongCoherence`], [`RegionError::WrongElement`], [`RegionError::WrongDimension`],
+    /// [`RegionError::WrongPrivilege`].
+    #[inline]
+    pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
+        Ok(Write {
+            view: lease
+                .view_mut("Write", Privilege::WriteDiscard)?
+                .write_only(),
+        })
+    }
+
+    /// Sets the element at `point`.
+    ///
+    /// # Panics
+    ///
+    /// Outside the leased rectangle.
+    #[inline]
+    #[track_caller]
+    pub fn set(&mut self, point: [i64; D], value: T) {
+        match self.view.get_mut(point) {
+            Some(slot) => slot.set(value),
+            None => outside(&point, self.rect()),
+        }
+    }
+
+    /// Sets all elements to `value`.
+    #[inline]
+    pub fn fill(&mut self, value: T) {
+        self.view
+            .rows_mut()
+            .flatten()
+            .for_each(|slot| slot.set(value));
+    }
+
+    /// Sets all elements, row-major, to `values`.
+    ///
+    /// # Panics
+    ///
+    /// Unless there are as many values as elements.
+    #[inline]
+    #[track_caller]
+    pub fn copy_from_slice(&mut self, values: &[T]) {
+        if values.len() != self.len() {
+            wrong_len(values.len(), self.rect());
+        }
+        let len = self.view.layout().row_len();
+        for (i, row) in self.view.rows_mut().enumerate() {
+            Slot::copy_from_slice(row, &values[i * len..][..len]);
+        }
+    }
+
+    /// Sets every element to what `value` gives for its row-major position, from 0.
+    #[inline]
+    pub fn write_with(&mut self, mut value: impl FnMut(usize) -> T) {
+        let len = self.view.layout().row_len();
+        for (i, row) in self.view.rows_mut().enumerate() {
+            for (j, slot) in row.iter_mut().enumerate() {
+                slot.set(value(i * len + j));
+            }
+        }
+    }
+
+    /// All elements, row-major, to be set, if they are neighbours in memory; see [`Read::slice`].
+    #[inline]
+    pub fn slots(&mut self) -> Option<&mut [Slot<T>]> {
+        self.view.slice_mut()
+    }
+
+    /// Row `row`, to be set; see [`Read::row`].
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> Option<&mut [Slot<T>]> {
+        self.view.row_mut(row)
+    }
+
+    /// The rows, first to last, to be set; see [`Read::rows`].
+    #[inline]
+    pub fn rows_mut(&mut self) -> RowsMut<'_, Slot<T>, D> {
+        self.view.rows_mut()
+    }
+}
+
+impl<T: Element> Write<'_, T> {
+    /// The elements, to be set: `as_mut_slots()[0]` is the one at the leased rectangle's first point.
+    #[inline]
+    pub fn as_mut_slots(&mut self) -> &mut [Slot<T>] {
+        self.view.line_mut()
+    }
+}
+
+/// Folds contributions into a leased rectangle in `D` dimensions (1 unless stated) with the operator `R`, without a way
+/// to read it.
+///
+/// ```
+/// use maniple_regions::{Reduce, Sum};
+/// fn count(mut bins: Reduce<u64, Sum>, bin: i64) {
+///     bins.fold([bin], 1);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use maniple_regions::*;
+/// fn read(bins: Reduce<u64, Sum>) -> u64 {
+///     bins.get([0])
+/// }
+/// ```
+pub struct Reduce<'a, T, R, const D: usize = 1> {
+    view: ViewMut<'a, T, D>,
+    operator: PhantomData<fn() -> R>,
+}
+
+impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
+    /// The accessor of a lease that holds this reduction or read-write, with exclusive or atomic coherence.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::WrongCoherence`], [`RegionError::WrongElement`], [`RegionError::WrongDimension`],
+    /// [`RegionError::WrongPrivilege`].
+    #[inline]
+    pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
+        let asked = Privilege::Reduce(ReductionId::of::<R, T>());
+        Ok(Reduce {
+            view: lease.view_mut("Reduce", asked)?,
+            operator: PhantomData,
+        })
+    }
+
+    /// Folds `value` into the element at `point`, as the higher of the two.
+    ///
+    /// # Panics
+    ///
+    /// Outside the leased rectangle.
+    #[inline]
+    #[track_caller]
+    pub fn fold(&mut self, point: [i64; D], value: T) {
+        match self.view.get_mut(point) {
+            Some(element) => *element = R::combine(*element, value),
+            None => outside(&point, self.rect()),
+        }
+    }
+
+    /// Folds `values`, row-major, into all elements, as the higher of each two.
+    ///
+    /// # Panics
+    ///
+    /// Unless there are as many values as elements.
+    #[inline]
+    #[track_caller]
+    pub fn fold_slice(&mut self, values: &[T]) {
+        if values.len() != self.len() {
+            wrong_len(values.len(), self.rect());
+        }
+        let len = self.view.layout().row_len();
+        for (i, row) in self.view.rows_mut().enumerate() {
+            for (element, value) in row.iter_mut().zip(&values[i * len..][..len]) {
+                *element = R::combine(*element, *value);
+            }
+        }
+    }
+}
+
+shape!(Write);
+shape!(Reduce, R);

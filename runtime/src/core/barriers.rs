@@ -1,0 +1,315 @@
+//! Phase barriers: this processor's member of each combining tree.
+
+use super::cells::Waited;
+use super::{Core, Waiting};
+use crate::Error;
+use crate::message::{Message, ObjectId, ProcessorId};
+use crate::object::{Object, PhaseSpec};
+use maniple_barriers::{BarrierError, PhaseCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// How many generations' reduction values a member keeps for late waiters.
+const KEPT_VALUES: usize = 64;
+
+/// One member of a combining tree.
+pub(crate) struct PhaseLocal {
+    /// Contributors: the arrivers of this processor, then the children that contribute.
+    cell: PhaseCell<()>,
+    /// Positions of this processor's arrivers in the barrier's list.
+    arrivers: Vec<u32>,
+    /// Whom this member reports to, and as which contributor.
+    parent: Option<(ProcessorId, u32)>,
+    children: Vec<ProcessorId>,
+    /// Values of generations that are not passed on yet, by arriver: those of the first incomplete one first.
+    values: VecDeque<Vec<(u32, u64)>>,
+    first_value: u64,
+    released: u64,
+    results: VecDeque<u64>,
+    pub waiters: Vec<(u64, Waiting)>,
+    poison: Option<(u64, Error)>,
+}
+
+impl PhaseLocal {
+    pub fn new(spec: &PhaseSpec, processor: ProcessorId) -> Self {
+        let arrivers = spec.local_arrivers(processor);
+        let contributing = |p: ProcessorId| {
+            spec.tree
+                .children(p)
+                .iter()
+                .copied()
+                .filter(|&c| spec.contributes(c))
+        };
+        let parent = spec.tree.parent(processor).map(|p| {
+            let before = contributing(p).take_while(|&c| c != processor).count();
+            (p, (spec.local_arrivers(p).len() + before) as u32)
+        });
+        let contributors = arrivers.len() + contributing(processor).count();
+        Self {
+            cell: PhaseCell::new(contributors as u32, spec.window),
+            arrivers,
+            parent,
+            children: spec.tree.children(processor).to_vec(),
+            values: VecDeque::new(),
+            first_value: 0,
+            released: 0,
+            results: VecDeque::new(),
+            waiters: Vec::new(),
+            poison: None,
+        }
+    }
+
+    /// Generations over so far, and contributors missing for the next.
+    pub fn progress(&self) -> (u64, Vec<u32>) {
+        (self.released, self.cell.missing().collect())
+    }
+
+    /// The arriver behind a contributor, unless it is a subtree.
+    pub fn arriver(&self, contributor: u32) -> Option<u32> {
+        self.arrivers.get(contributor as usize).copied()
+    }
+
+    fn add_values(&mut self, generation: u64, values: Vec<(u32, u64)>) {
+        let at = (generation - self.first_value) as usize;
+        while self.values.len() <= at {
+            self.values.push_back(Vec::new());
+        }
+        self.values[at].extend(values);
+    }
+}
+
+impl Core {
+    /// Arrives at a phase barrier as arriver number `arriver` of its list, a shard of this processor.
+    pub fn arrive_phase(
+        self: &Rc<Self>,
+        object: ObjectId,
+        arriver: u32,
+        generation: u64,
+        value: u64,
+    ) {
+        self.counters.arrivals.add(1);
+        let contributor = {
+            let mut objects = self.objects.borrow_mut();
+            objects
+                .phase(object)
+                .and_then(|l| l.arrivers.iter().position(|&a| a == arriver))
+        };
+        match contributor {
+            Some(c) => self.combine(object, c as u32, generation, vec![(arriver, value)]),
+            None => {
+                let source = BarrierError::NotAnArriver {
+                    arriver,
+                    arrivers: 0,
+                };
+                self.poison_tree(
+                    object,
+                    generation,
+                    &Error::Barrier {
+                        barrier: self.name_of(object),
+                        source,
+                    },
+                );
+            }
+        }
+    }
+
+    pub(super) fn combine(
+        self: &Rc<Self>,
+        object: ObjectId,
+        contributor: u32,
+        generation: u64,
+        values: Vec<(u32, u64)>,
+    ) {
+        let Some(spec) = self.object(object) else {
+            return;
+        };
+        let Object::Phase(spec) = &**spec else { return };
+        let outcome = {
+            let mut objects = self.objects.borrow_mut();
+            let Some(local) = objects.phase(object) else {
+                return;
+            };
+            local.cell.arrive(contributor, generation).map(|complete| {
+                if spec.fold.is_some() {
+                    local.add_values(generation, values);
+                }
+                let first = local.cell.completed() - complete;
+                let passed: Vec<_> = (0..complete)
+                    .map(|i| {
+                        local.first_value = first + i + 1;
+                        (first + i, local.values.pop_front().unwrap_or_default())
+                    })
+                    .collect();
+                (passed, local.parent)
+            })
+        };
+        match outcome {
+            Ok((passed, parent)) => {
+                for (generation, values) in passed {
+                    match parent {
+                        Some((to, contributor)) => {
+                            self.send(
+                                to,
+                                Message::Combine {
+                                    object,
+                                    contributor,
+                                    generation,
+                                    values,
+                                },
+                            );
+                        }
+                        None => self.release(object, generation, fold(spec, values)),
+                    }
+                }
+            }
+            Err(source) => {
+                let error = Error::Barrier {
+                    barrier: self.name_of(object),
+                    source,
+                };
+                self.note_failure(&error);
+                self.poison_tree(object, generation, &error);
+            }
+        }
+    }
+
+    pub(super) fn release(self: &Rc<Self>, object: ObjectId, generation: u64, value: u64) {
+        let (children, due) = {
+            let mut objects = self.objects.borrow_mut();
+            let Some(local) = objects.phase(object) else {
+                return;
+            };
+            local.released = generation + 1;
+            local.results.push_back(value);
+            if local.results.len() > KEPT_VALUES {
+                local.results.pop_front();
+            }
+            let (due, later) = std::mem::take(&mut local.waiters)
+                .into_iter()
+                .partition(|(g, _)| *g <= generation);
+            let due: Vec<(u64, Waiting)> = due;
+            local.waiters = later;
+            (local.children.clone(), due)
+        };
+        for child in children {
+            self.send(
+                child,
+                Message::Release {
+                    object,
+                    generation,
+                    value,
+                },
+            );
+        }
+        for (_, waiting) in due {
+            self.notify(waiting);
+        }
+    }
+
+    /// Asks for a generation of a phase barrier.
+    pub fn wait_phase(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
+        let mut objects = self.objects.borrow_mut();
+        let Some(local) = objects.phase(object) else {
+            return Waited::Poisoned(Error::misuse(
+                "waiting for a phase barrier",
+                "a phase barrier",
+                "another object",
+            ));
+        };
+        if generation < local.released {
+            return Waited::Complete;
+        }
+        match &local.poison {
+            Some((from, e)) if generation >= *from => Waited::Poisoned(e.clone()),
+            _ => {
+                local.waiters.push((generation, waiting));
+                Waited::Registered
+            }
+        }
+    }
+
+    /// Where a generation stands, without waiting for it.
+    pub fn phase_state(&self, object: ObjectId, generation: u64) -> Waited {
+        let mut objects = self.objects.borrow_mut();
+        match objects.phase(object) {
+            Some(local) if generation < local.released => Waited::Complete,
+            Some(PhaseLocal {
+                poison: Some((from, e)),
+                ..
+            }) if generation >= *from => Waited::Poisoned(e.clone()),
+            _ => Waited::Registered,
+        }
+    }
+
+    /// The reduction value of a generation that is over.
+    pub fn phase_value(&self, object: ObjectId, generation: u64) -> Option<u64> {
+        let mut objects = self.objects.borrow_mut();
+        let local = objects.phase(object)?;
+        let back = local.released.checked_sub(generation + 1)? as usize;
+        let at = local.results.len().checked_sub(back + 1)?;
+        local.results.get(at).copied()
+    }
+
+    /// Poisons a phase barrier on every processor it concerns.
+    pub fn poison_tree(self: &Rc<Self>, object: ObjectId, generation: u64, error: &Error) {
+        #[cfg(feature = "plant")]
+        if self.config.has(crate::plant::Bug::MissingPoison) {
+            return;
+        }
+        let Some(spec) = self.object(object) else {
+            return;
+        };
+        let Object::Phase(spec) = &**spec else { return };
+        for &to in spec.tree.members() {
+            self.send(
+                to,
+                Message::Poison {
+                    object,
+                    cell: 0,
+                    generation,
+                    error: Box::new(error.clone()),
+                },
+            );
+        }
+    }
+
+    pub(super) fn poison_phase(self: &Rc<Self>, object: ObjectId, generation: u64, error: Error) {
+        let due = {
+            let mut objects = self.objects.borrow_mut();
+            let Some(local) = objects.phase(object) else {
+                return;
+            };
+            let from = local
+                .poison
+                .as_ref()
+                .map_or(generation, |(g, _)| generation.min(*g))
+                .max(local.released);
+            local.poison = Some((from, error.clone()));
+            let (due, keep) = std::mem::take(&mut local.waiters)
+                .into_iter()
+                .partition(|(g, _)| *g >= from);
+            let due: Vec<(u64, Waiting)> = due;
+            local.waiters = keep;
+            due
+        };
+        for (_, waiting) in due {
+            self.notify_poison(waiting, || error.clone());
+        }
+    }
+
+    pub(super) fn name_of(&self, object: ObjectId) -> String {
+        self.object(object)
+            .map_or_else(|| format!("object {object}"), |o| o.describe())
+    }
+}
+
+/// Folds in the order of the arriver list, whatever the shape of the tree.
+fn fold(spec: &PhaseSpec, mut values: Vec<(u32, u64)>) -> u64 {
+    let Some(fold) = &spec.fold else { return 0 };
+    values.sort_unstable_by_key(|v| v.0);
+    values
+        .into_iter()
+        .map(|v| v.1)
+        .reduce(|a, b| fold(a, b))
+        .unwrap_or(0)
+}

@@ -1,0 +1,397 @@
+//! What parents ask of this processor, in the order they ask it: start these shards, send that data.
+//!
+//! Two operations of which one writes what the other uses run in the order they came. Each processor orders its own;
+//! nothing global is needed, because a launch's plan is the same wherever it is made.
+
+use super::Core;
+use crate::gang::LaunchState;
+use crate::message::{
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, ProcessorId, Reply, SendColumns,
+    ShardStart, Valid,
+};
+use crate::object::Object;
+use crate::parcel::Parcel;
+use crate::shard::Shard;
+use crate::{Error, Place};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+enum Work {
+    Batch(Batch),
+    Send(SendColumns),
+}
+
+struct Operation {
+    number: u64,
+    uses: Vec<(ColumnKey, bool)>,
+    /// `None` once it has started.
+    work: Option<Work>,
+}
+
+/// A started batch.
+struct Running {
+    number: u64,
+    reply: Reply,
+    left: usize,
+    results: Vec<(u32, Result<Parcel, Error>)>,
+    valid: Vec<Valid>,
+}
+
+#[derive(Default)]
+pub(crate) struct Batches {
+    operations: VecDeque<Operation>,
+    next: u64,
+    /// Data that has come for launches.
+    columns: HashMap<LaunchKey, Vec<Columns>>,
+    running: HashMap<LaunchKey, Running>,
+    started: HashSet<LaunchKey>,
+}
+
+impl Batches {
+    /// Whether an earlier operation keeps operation `at` from starting.
+    fn blocked(&self, at: usize) -> bool {
+        let uses = &self.operations[at].uses;
+        self.operations.iter().take(at).any(|earlier| {
+            earlier.uses.iter().any(|(a, a_writes)| {
+                uses.iter().any(|(b, b_writes)| {
+                    (*a_writes || *b_writes)
+                        && a.tree == b.tree
+                        && a.field == b.field
+                        && a.rect.overlaps(&b.rect)
+                })
+            })
+        })
+    }
+
+    fn push(&mut self, uses: Vec<(ColumnKey, bool)>, work: Work) {
+        self.next += 1;
+        self.operations.push_back(Operation {
+            number: self.next,
+            uses,
+            work: Some(work),
+        });
+    }
+
+    fn end(&mut self, number: u64) {
+        self.operations.retain(|o| o.number != number);
+    }
+
+    /// The next operation that can start, taken out of its place.
+    fn startable(&mut self) -> Option<(u64, Work)> {
+        let columns = &self.columns;
+        let complete = |batch: &Batch| {
+            columns.get(&batch.launch).map_or(0, Vec::len) >= batch.columns as usize
+        };
+        let at = (0..self.operations.len()).find(|&i| {
+            let waiting = match &self.operations[i].work {
+                None => false,
+                Some(Work::Send(_)) => true,
+                Some(Work::Batch(b)) => complete(b),
+            };
+            waiting && !self.blocked(i)
+        })?;
+        let operation = &mut self.operations[at];
+        operation.work.take().map(|work| (operation.number, work))
+    }
+
+    /// Launches whose batch here is not over: the launch, shards still running, and whether it has started.
+    pub fn unfinished(&self) -> impl Iterator<Item = (LaunchKey, usize)> {
+        self.running.iter().map(|(k, r)| (*k, r.left))
+    }
+
+    /// Batches that wait for data or for earlier ones.
+    pub fn waiting(&self) -> impl Iterator<Item = (LaunchKey, u32, usize)> {
+        self.operations.iter().filter_map(|o| match &o.work {
+            Some(Work::Batch(b)) => Some((
+                b.launch,
+                b.columns,
+                self.columns.get(&b.launch).map_or(0, Vec::len),
+            )),
+            _ => None,
+        })
+    }
+}
+
+impl Core {
+    pub(super) fn take_batch(self: &Rc<Self>, batch: Batch) {
+        self.batches
+            .borrow_mut()
+            .push(batch.uses.clone(), Work::Batch(batch));
+        self.start_operations();
+    }
+
+    pub(super) fn take_send_order(self: &Rc<Self>, order: SendColumns) {
+        let key = |t: &crate::message::Transfer| {
+            (
+                ColumnKey {
+                    tree: t.tree,
+                    field: t.field,
+                    rect: t.rect,
+                },
+                false,
+            )
+        };
+        let uses = order.transfers.iter().map(key).collect();
+        self.batches.borrow_mut().push(uses, Work::Send(order));
+        self.start_operations();
+    }
+
+    pub(super) fn take_columns(self: &Rc<Self>, columns: Columns) {
+        self.batches
+            .borrow_mut()
+            .columns
+            .entry(columns.launch)
+            .or_default()
+            .push(columns);
+        self.start_operations();
+    }
+
+    pub(super) fn launch_started(&self, launch: LaunchKey) -> bool {
+        self.batches.borrow().started.contains(&launch)
+    }
+
+    fn start_operations(self: &Rc<Self>) {
+        loop {
+            let next = self.batches.borrow_mut().startable();
+            match next {
+                None => return,
+                Some((number, Work::Send(order))) => {
+                    self.send_columns(order);
+                    self.batches.borrow_mut().end(number);
+                }
+                Some((number, Work::Batch(batch))) => self.start_batch(number, batch),
+            }
+        }
+    }
+
+    fn send_columns(self: &Rc<Self>, order: SendColumns) {
+        let mut columns = Vec::with_capacity(order.transfers.len());
+        for transfer in order.transfers {
+            match self.read_transfer(&transfer) {
+                Ok(bytes) => columns.push((transfer, bytes)),
+                Err(e) => self.note_failure(&e),
+            }
+        }
+        self.send(
+            order.to,
+            Message::Columns(Box::new(Columns {
+                launch: order.launch,
+                columns,
+            })),
+        );
+    }
+
+    fn start_batch(self: &Rc<Self>, number: u64, batch: Batch) {
+        let columns = self
+            .batches
+            .borrow_mut()
+            .columns
+            .remove(&batch.launch)
+            .unwrap_or_default();
+        let mut data_error = None;
+        for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
+            if let Err(e) = self.write_transfer(transfer, bytes) {
+                data_error = Some(e);
+            }
+        }
+        {
+            let mut batches = self.batches.borrow_mut();
+            batches.started.insert(batch.launch);
+            let running = Running {
+                number,
+                reply: batch.reply,
+                left: batch.shards.len(),
+                results: Vec::with_capacity(batch.shards.len()),
+                valid: Vec::new(),
+            };
+            batches.running.insert(batch.launch, running);
+        }
+        self.serve_early();
+        let launch = batch.launch;
+        if batch.shards.is_empty() {
+            return self.end_batch(launch);
+        }
+        let context = match (self.object(batch.task), self.object(batch.gang)) {
+            (Some(task), Some(gang)) => Some((task, gang)),
+            _ => None,
+        };
+        for start in batch.shards {
+            let shard = start.shard;
+            let started = match (&data_error, &context) {
+                (Some(e), _) => Err(e.clone()),
+                (None, Some((task, gang))) => self.start_shard(launch, task, gang, start),
+                (None, None) => Err(Error::misuse(
+                    "a launch",
+                    "a task and a gang made with `Top`",
+                    "another object",
+                )),
+            };
+            if let Err(e) = started {
+                self.end_shard(launch, shard, Err(e), Vec::new());
+            }
+        }
+    }
+
+    fn start_shard(
+        self: &Rc<Self>,
+        launch: LaunchKey,
+        task: &Object,
+        gang: &Object,
+        start: ShardStart,
+    ) -> Result<(), Error> {
+        let (Object::Task(task), Object::Gang(gang)) = (task, gang) else {
+            return Err(Error::misuse(
+                "a launch",
+                "a task and a gang made with `Top`",
+                "another object",
+            ));
+        };
+        self.counters.shards.add(1);
+        let shard = Shard::new(
+            self,
+            task.name.clone(),
+            gang,
+            launch,
+            start.shard,
+            start.held,
+        );
+        let future = (task.start)(shard.clone(), start.args)?;
+        let (name, number) = (task.name.clone(), start.shard);
+        let kept = shard.clone();
+        let run = async move {
+            let result = future.await;
+            kept.core().shard_over(&kept, result);
+        };
+        self.spawn(
+            run,
+            Box::new(move |core, panic| {
+                if let Some(message) = panic {
+                    let place = Place {
+                        task: name.to_string(),
+                        shard: Some(number),
+                    };
+                    core.shard_over(&shard, Err(Error::Panicked { place, message }));
+                }
+            }),
+        );
+        Ok(())
+    }
+
+    /// A shard has returned or panicked.
+    fn shard_over(self: &Rc<Self>, shard: &Shard, result: Result<Parcel, Error>) {
+        if let Err(e) = &result {
+            shard.abandon(e);
+        }
+        let valid = shard.take_valid();
+        self.end_shard(shard.launch_key(), shard.index(), result, valid);
+    }
+
+    fn end_shard(
+        self: &Rc<Self>,
+        launch: LaunchKey,
+        shard: u32,
+        result: Result<Parcel, Error>,
+        valid: Vec<Valid>,
+    ) {
+        let over = {
+            let mut batches = self.batches.borrow_mut();
+            let Some(running) = batches.running.get_mut(&launch) else {
+                return;
+            };
+            running.left -= 1;
+            running.results.push((shard, result));
+            running.valid.extend(valid);
+            running.left == 0
+        };
+        if over {
+            self.end_batch(launch);
+        }
+    }
+
+    fn end_batch(self: &Rc<Self>, launch: LaunchKey) {
+        let Some(running) = ({
+            let mut batches = self.batches.borrow_mut();
+            let running = batches.running.remove(&launch);
+            if let Some(r) = &running {
+                batches.end(r.number);
+            }
+            running
+        }) else {
+            return;
+        };
+        let Running {
+            reply,
+            results,
+            valid,
+            ..
+        } = running;
+        let here = self.machine().first_of(self.machine().node_of(self.id));
+        match reply {
+            Reply::Processor(to) => {
+                self.send(
+                    to,
+                    Message::BatchDone(Box::new(BatchDone {
+                        launch,
+                        results,
+                        valid,
+                    })),
+                );
+            }
+            Reply::EveryNode => {
+                for node in 0..self.machine().nodes() {
+                    let to = self.machine().first_of(node);
+                    if to == here {
+                        continue;
+                    }
+                    let copies = results.iter().map(|(s, r)| {
+                        (
+                            *s,
+                            r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded),
+                        )
+                    });
+                    let results = copies.collect();
+                    self.send(
+                        to,
+                        Message::BatchDone(Box::new(BatchDone {
+                            launch,
+                            results,
+                            valid: valid.clone(),
+                        })),
+                    );
+                }
+                self.send(
+                    here,
+                    Message::BatchDone(Box::new(BatchDone {
+                        launch,
+                        results,
+                        valid,
+                    })),
+                );
+            }
+        }
+        self.start_operations();
+    }
+
+    pub(super) fn take_batch_done(self: &Rc<Self>, from: ProcessorId, done: BatchDone) {
+        let state = self.launches.borrow().get(&done.launch).cloned();
+        match state {
+            Some(state) => {
+                if state.take(self, from, done) {
+                    self.launches.borrow_mut().remove(&state.key());
+                }
+            }
+            // This node's top-level task has not come to the launch yet.
+            None => self.launches_early.borrow_mut().push((from, done)),
+        }
+    }
+
+    /// Makes a launch's results known to `state`, those that came early included.
+    pub fn register_launch(self: &Rc<Self>, state: Rc<LaunchState>) {
+        let key = state.key();
+        self.launches.borrow_mut().insert(key, state);
+        let early = std::mem::take(&mut *self.launches_early.borrow_mut());
+        for (from, done) in early {
+            self.take_batch_done(from, done);
+        }
+    }
+}

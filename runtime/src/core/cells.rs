@@ -1,0 +1,319 @@
+//! Cells of ready/empty pairs, of user pairs and of replayed chains alike, and arrivals at them.
+
+use super::{Core, Waiting};
+use crate::Error;
+use crate::message::{Message, ObjectId};
+use crate::object::{CellAddress, EMPTY};
+use crate::payload::Payload;
+use maniple_barriers::{BarrierError, PairCell, PairWait};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The cells of one object that live on this processor.
+#[derive(Default)]
+pub(crate) struct Bank {
+    ready: Vec<PairCell<Waiting>>,
+    empty: Vec<PairCell<Waiting>>,
+    /// What the last ready arrival of each cell carried.
+    carried: Vec<Payload>,
+    /// What the last empty arrival gave back, where buffers are lent.
+    returned: Vec<Payload>,
+    /// Cells whose generations from the given one on will never complete.
+    poison: HashMap<u32, (u64, Error)>,
+}
+
+impl Bank {
+    /// `ready` and `empty` cells; `lends` when arrivals carry payloads.
+    pub fn new(ready: usize, empty: usize, lends: bool) -> Self {
+        Self {
+            ready: (0..ready).map(|_| PairCell::default()).collect(),
+            // A region starts empty: generation 0 of its empty barrier has arrived.
+            empty: (0..empty).map(|_| PairCell::starting_at(1)).collect(),
+            carried: if lends {
+                (0..ready).map(|_| Payload::None).collect()
+            } else {
+                Vec::new()
+            },
+            returned: if lends {
+                (0..empty).map(|_| Payload::None).collect()
+            } else {
+                Vec::new()
+            },
+            poison: HashMap::new(),
+        }
+    }
+
+    fn cell(&mut self, cell: u32) -> Option<&mut PairCell<Waiting>> {
+        if cell & EMPTY == 0 {
+            self.ready.get_mut(cell as usize)
+        } else {
+            self.empty.get_mut((cell & !EMPTY) as usize)
+        }
+    }
+
+    fn payload(&mut self, cell: u32) -> Option<&mut Payload> {
+        if cell & EMPTY == 0 {
+            self.carried.get_mut(cell as usize)
+        } else {
+            self.returned.get_mut((cell & !EMPTY) as usize)
+        }
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        cell: u32,
+        generation: u64,
+        payload: Payload,
+    ) -> Result<Option<Waiting>, BarrierError> {
+        if !matches!(payload, Payload::None)
+            && let Some(place) = self.payload(cell)
+        {
+            *place = payload;
+        }
+        match self.cell(cell) {
+            Some(c) => c.arrive(generation),
+            None => Err(BarrierError::NotAnArriver {
+                arriver: cell,
+                arrivers: 0,
+            }),
+        }
+    }
+
+    /// Takes what the last arrival at a cell carried.
+    pub fn take(&mut self, cell: u32) -> Payload {
+        self.payload(cell).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Every cell somebody waits on: its number, the generation, generations complete, and who.
+    pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, u64, &Waiting)> {
+        let ready = (0u32..).zip(&self.ready);
+        let empty = (EMPTY..).zip(&self.empty);
+        ready
+            .chain(empty)
+            .filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.completed(), w)))
+    }
+
+    fn poisoned(&self, cell: u32, generation: u64) -> Option<&Error> {
+        self.poison
+            .get(&cell)
+            .filter(|(from, _)| generation >= *from)
+            .map(|(_, e)| e)
+    }
+}
+
+/// What waiting for one generation of a cell found.
+pub(crate) enum Waited {
+    Complete,
+    Registered,
+    Poisoned(Error),
+}
+
+impl Core {
+    /// Arrives at half of a pair, wherever its cell lives.
+    #[inline]
+    pub fn arrive(self: &Rc<Self>, at: CellAddress, generation: u64, payload: Payload) {
+        self.counters.arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            if self.config.strikes(Bug::LostArrival) {
+                return;
+            }
+            if self.config.strikes(Bug::DoubledArrival) {
+                self.route(at, generation, payload.clone());
+            }
+        }
+        self.route(at, generation, payload);
+    }
+
+    #[inline]
+    fn route(self: &Rc<Self>, at: CellAddress, generation: u64, payload: Payload) {
+        if at.processor == self.id && self.knows(at.object) {
+            self.arrive_here(at.object, at.cell, generation, payload);
+        } else {
+            let CellAddress { object, cell, .. } = at;
+            self.send(
+                at.processor,
+                Message::Arrive {
+                    object,
+                    cell,
+                    generation,
+                    payload,
+                },
+            );
+        }
+    }
+
+    #[inline]
+    pub(super) fn arrive_here(
+        self: &Rc<Self>,
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        payload: Payload,
+    ) {
+        let result = self
+            .objects
+            .borrow_mut()
+            .bank(object)
+            .arrive(cell, generation, payload);
+        match result {
+            Ok(None) => {}
+            Ok(Some(waiting)) => self.notify(waiting),
+            Err(source) => self.refuse_arrival(object, cell, generation, source),
+        }
+    }
+
+    #[cold]
+    fn refuse_arrival(
+        self: &Rc<Self>,
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        source: BarrierError,
+    ) {
+        let error = Error::Barrier {
+            barrier: self.cell_name(object, cell),
+            source,
+        };
+        self.note_failure(&error);
+        let from = match &error {
+            Error::Barrier {
+                source: BarrierError::OutOfOrder { expected, .. },
+                ..
+            } => *expected,
+            _ => generation,
+        };
+        self.poison_here(object, cell, from, error);
+    }
+
+    /// Asks for a generation of a cell of this processor.
+    #[inline]
+    pub fn wait_cell(
+        &self,
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        waiting: Waiting,
+    ) -> Waited {
+        let mut objects = self.objects.borrow_mut();
+        let bank = objects.bank(object);
+        if !bank.poison.is_empty()
+            && let Some(e) = bank.poisoned(cell, generation)
+        {
+            return Waited::Poisoned(e.clone());
+        }
+        let Some(c) = bank.cell(cell) else {
+            return Waited::Poisoned(Error::misuse(
+                "waiting for a barrier",
+                "a cell of this shard",
+                cell,
+            ));
+        };
+        match c.wait(generation, waiting) {
+            Ok(PairWait::Complete) => Waited::Complete,
+            Ok(PairWait::Registered) => Waited::Registered,
+            Err(source) => {
+                drop(objects);
+                Waited::Poisoned(Error::Barrier {
+                    barrier: self.cell_name(object, cell),
+                    source,
+                })
+            }
+        }
+    }
+
+    /// The error of a generation that will never complete, if it is known.
+    pub fn cell_poison(&self, object: ObjectId, cell: u32, generation: u64) -> Option<Error> {
+        self.objects
+            .borrow_mut()
+            .bank(object)
+            .poisoned(cell, generation)
+            .cloned()
+    }
+
+    /// Whether a generation is complete.
+    pub fn cell_complete(&self, object: ObjectId, cell: u32, generation: u64) -> bool {
+        self.objects
+            .borrow_mut()
+            .bank(object)
+            .cell(cell)
+            .is_some_and(|c| generation < c.completed())
+    }
+
+    /// Tells the cell of a pair that generations from `generation` on will never come.
+    pub fn poison(self: &Rc<Self>, at: CellAddress, generation: u64, error: &Error) {
+        #[cfg(feature = "plant")]
+        if self.config.has(crate::plant::Bug::MissingPoison) {
+            return;
+        }
+        let CellAddress {
+            processor,
+            object,
+            cell,
+        } = at;
+        self.send(
+            processor,
+            Message::Poison {
+                object,
+                cell,
+                generation,
+                error: Box::new(error.clone()),
+            },
+        );
+    }
+
+    pub(super) fn poison_here(
+        self: &Rc<Self>,
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        error: Error,
+    ) {
+        if self.is_phase(object) {
+            return self.poison_phase(object, generation, error);
+        }
+        let waiting = {
+            let mut objects = self.objects.borrow_mut();
+            let bank = objects.bank(object);
+            let entry = bank
+                .poison
+                .entry(cell)
+                .or_insert_with(|| (generation, error.clone()));
+            if generation < entry.0 {
+                *entry = (generation, error);
+            }
+            let from = entry.0;
+            match bank.cell(cell) {
+                Some(c)
+                    if c.waiting()
+                        .is_some_and(|(g, _)| g >= from && g >= c.completed()) =>
+                {
+                    c.cancel()
+                }
+                _ => None,
+            }
+        };
+        if let Some(waiting) = waiting {
+            self.notify_poison(waiting, || {
+                self.cell_poison(object, cell, u64::MAX)
+                    .unwrap_or(Error::Stopped {
+                        what: "a barrier".into(),
+                    })
+            });
+        }
+    }
+
+    /// Tells a waiter that what it waits for will never be there. Chains and shards look for the reason themselves.
+    pub fn notify_poison(self: &Rc<Self>, waiting: Waiting, error: impl FnOnce() -> Error) {
+        match waiting {
+            Waiting::Task(id) => self.poison_leaf(id, error()),
+            other => self.notify(other),
+        }
+    }
+
+    fn cell_name(&self, object: ObjectId, cell: u32) -> String {
+        self.objects.borrow().cell_name(self.id, object, cell)
+    }
+}

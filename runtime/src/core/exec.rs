@@ -1,0 +1,221 @@
+//! The executor of this processor's shards, parents and its copy of the top-level task.
+
+use super::{Core, queue};
+use crate::Error;
+use crate::current;
+use crate::error::panic_message;
+use crossbeam_channel::{Receiver, Sender};
+use maniple_mapper::Priority;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Shards are polled after the subtasks of raised priority and before the application's.
+const SHARD_PRIORITY: Priority = Priority(4);
+
+/// How another thread tells a parked processor that there is something to do.
+pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
+
+/// Called with `Err` when the future panicked; otherwise the future has reported its own result.
+type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
+
+struct Slot {
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    ended: Option<Ended>,
+    waker: Waker,
+    handle: Arc<ShardWaker>,
+    queued: bool,
+    used: bool,
+}
+
+struct ShardWaker {
+    slot: u32,
+    wakes: Sender<u32>,
+    signal: Signal,
+}
+
+impl Wake for ShardWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Fails only when the processor is gone, and then nobody is left to wake.
+        let _ = self.wakes.send(self.slot);
+        (self.signal)();
+    }
+}
+
+pub(crate) struct Executor {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    wakes: (Sender<u32>, Receiver<u32>),
+    signal: Signal,
+    stopped: bool,
+}
+
+impl Executor {
+    pub fn new(signal: Signal) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            wakes: crossbeam_channel::unbounded(),
+            signal,
+            stopped: false,
+        }
+    }
+
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+}
+
+impl Core {
+    /// Adds a future to be polled; `ended` is called when it is over, with the panic's message if it panicked.
+    pub fn spawn(self: &Rc<Self>, future: impl Future<Output = ()> + 'static, ended: Ended) -> u32 {
+        let slot = {
+            let mut exec = self.exec.borrow_mut();
+            let (future, ended): (Pin<Box<dyn Future<Output = ()>>>, _) =
+                (Box::pin(future), Some(ended));
+            match exec.free.pop() {
+                Some(slot) => {
+                    let s = &mut exec.slots[slot as usize];
+                    (s.future, s.ended, s.used) = (Some(future), ended, true);
+                    slot
+                }
+                None => {
+                    let slot = exec.slots.len() as u32;
+                    let (wakes, signal) = (exec.wakes.0.clone(), exec.signal.clone());
+                    let handle = Arc::new(ShardWaker {
+                        slot,
+                        wakes,
+                        signal,
+                    });
+                    let waker = Waker::from(handle.clone());
+                    exec.slots.push(Slot {
+                        future: Some(future),
+                        ended,
+                        waker,
+                        handle,
+                        queued: false,
+                        used: true,
+                    });
+                    slot
+                }
+            }
+        };
+        self.wake_shard(slot);
+        slot
+    }
+
+    pub(super) fn wake_shard(&self, slot: u32) {
+        let mut exec = self.exec.borrow_mut();
+        if let Some(s) = exec.slots.get_mut(slot as usize)
+            && s.used
+            && !s.queued
+        {
+            s.queued = true;
+            self.queue
+                .borrow_mut()
+                .push(SHARD_PRIORITY, queue::Item::Shard(slot));
+        }
+    }
+
+    pub(super) fn poll_shard(self: &Rc<Self>, slot: u32) {
+        let (mut future, waker) = {
+            let mut exec = self.exec.borrow_mut();
+            let s = &mut exec.slots[slot as usize];
+            s.queued = false;
+            let Some(future) = s.future.take() else {
+                return;
+            };
+            // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
+            (
+                future,
+                std::mem::replace(&mut s.waker, Waker::noop().clone()),
+            )
+        };
+        let polled = current::polling(slot, &waker, || {
+            catch_unwind(AssertUnwindSafe(|| {
+                future.as_mut().poll(&mut Context::from_waker(&waker))
+            }))
+        });
+        let panic = match polled {
+            Ok(Poll::Pending) => {
+                let mut exec = self.exec.borrow_mut();
+                let s = &mut exec.slots[slot as usize];
+                (s.future, s.waker) = (Some(future), waker);
+                return;
+            }
+            Ok(Poll::Ready(())) => None,
+            Err(panic) => Some(panic_message(panic)),
+        };
+        // Dropping what the future holds may run user code and may panic too.
+        let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
+            Ok(()) => panic,
+            Err(second) => panic.or(Some(panic_message(second))),
+        };
+        let ended = {
+            let mut exec = self.exec.borrow_mut();
+            let s = &mut exec.slots[slot as usize];
+            (s.used, s.waker) = (false, waker);
+            let ended = s.ended.take();
+            exec.free.push(slot);
+            ended
+        };
+        if let Some(ended) = ended {
+            ended(self, panic);
+        }
+    }
+
+    /// Queues the shards that foreign wakers have woken; false when there were none.
+    pub(super) fn collect_wakes(&self) -> bool {
+        if !self.has_wakes() {
+            return false;
+        }
+        let woken: Vec<u32> = self.exec.borrow().wakes.1.try_iter().collect();
+        for &slot in &woken {
+            self.wake_shard(slot);
+        }
+        !woken.is_empty()
+    }
+
+    pub(super) fn has_wakes(&self) -> bool {
+        !self.exec.borrow().wakes.1.is_empty()
+    }
+
+    /// Whether somebody outside holds a waker: then something may still come.
+    pub fn has_foreign_waker(&self) -> bool {
+        // Two references are the slot's own.
+        self.exec
+            .borrow()
+            .slots
+            .iter()
+            .any(|s| s.used && Arc::strong_count(&s.handle) > 2)
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.exec.borrow().stopped
+    }
+
+    /// Drops every future that is still there, as a run that failed must.
+    pub fn drop_futures(&self) {
+        let futures: Vec<_> = self
+            .exec
+            .borrow_mut()
+            .slots
+            .iter_mut()
+            .filter_map(|s| s.future.take())
+            .collect();
+        for future in futures {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
+                self.note_failure(&Error::User(format!(
+                    "a destructor panicked: {}",
+                    panic_message(panic)
+                )));
+            }
+        }
+    }
+}

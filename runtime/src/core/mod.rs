@@ -1,0 +1,282 @@
+//! The state of one processor and the steps it is made of. Nothing here reads a clock or does I/O: messages come in
+//! through [`Core::deliver`], leave through the wire, and [`Core::turn`] runs what is ready.
+
+mod barriers;
+mod batches;
+mod cells;
+mod data;
+mod exec;
+mod leaves;
+mod objects;
+mod queue;
+mod report;
+
+pub(crate) use cells::{Bank, Waited};
+pub(crate) use exec::Signal;
+pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, SendBody, Start, UseAt, WaitAt};
+pub(crate) use queue::TaskId;
+pub(crate) use report::join;
+
+use crate::Error;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::message::{LaunchKey, Message, ObjectId, ProcessorId};
+use crate::wire::Wire;
+use maniple_mapper::{Machine, Mapper, Priority};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Who is told when something completes.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A leaf task has one thing less to wait for.
+    Task(TaskId),
+    /// A replayed chain may run its next subtask.
+    Chain { object: ObjectId, chain: u32 },
+    /// A shard of this processor is to be polled.
+    Shard(u32),
+    /// A future is polled by somebody else's waker (a combinator, say).
+    Waker(Box<Waker>),
+}
+
+/// One processor.
+pub(crate) struct Core {
+    pub id: ProcessorId,
+    pub config: Arc<Config>,
+    pub wire: Box<dyn Wire>,
+    pub counters: Counters,
+    queue: RefCell<queue::ReadyQueue>,
+    inbox: RefCell<VecDeque<Message>>,
+    objects: RefCell<objects::Objects>,
+    leaves: RefCell<leaves::Leaves>,
+    exec: RefCell<exec::Executor>,
+    batches: RefCell<batches::Batches>,
+    data: RefCell<data::Data>,
+    launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
+    launches_early: RefCell<Vec<(ProcessorId, crate::message::BatchDone)>>,
+    next_parent: Cell<u32>,
+    counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
+    failure: RefCell<Option<Error>>,
+}
+
+impl Core {
+    pub fn new(
+        id: ProcessorId,
+        config: Arc<Config>,
+        wire: Box<dyn Wire>,
+        signal: Signal,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            wire,
+            counters: Counters::default(),
+            queue: RefCell::default(),
+            inbox: RefCell::default(),
+            objects: RefCell::default(),
+            leaves: RefCell::default(),
+            exec: RefCell::new(exec::Executor::new(signal)),
+            batches: RefCell::default(),
+            data: RefCell::default(),
+            launches: RefCell::default(),
+            launches_early: RefCell::default(),
+            next_parent: Cell::new(1),
+            counters_of_ends: RefCell::default(),
+            failure: RefCell::default(),
+            config,
+        })
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.config.machine
+    }
+
+    pub fn mapper(&self) -> &dyn Mapper {
+        &*self.config.mapper
+    }
+
+    pub fn same_node(&self, other: ProcessorId) -> bool {
+        self.machine().same_node(self.id, other)
+    }
+
+    /// Sends to any processor, this one included.
+    pub fn send(&self, to: ProcessorId, message: Message) {
+        if to == self.id {
+            self.inbox.borrow_mut().push_back(message);
+        } else {
+            self.counters.messages.add(1);
+            self.wire.send(to, message);
+        }
+    }
+
+    /// Takes in one message from another processor.
+    pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
+        match message {
+            Message::Arrive {
+                object,
+                cell,
+                generation,
+                payload,
+            } if self.knows(object) => {
+                self.arrive_here(object, cell, generation, payload);
+            }
+            message => self.deliver_rare(from, message),
+        }
+    }
+
+    fn deliver_rare(self: &Rc<Self>, from: ProcessorId, message: Message) {
+        if let Some(object) = needs_object(&message)
+            && !self.knows(object)
+        {
+            return self.stash(from, message);
+        }
+        match message {
+            Message::Arrive {
+                object,
+                cell,
+                generation,
+                payload,
+            } => {
+                self.arrive_here(object, cell, generation, payload);
+            }
+            Message::Combine {
+                object,
+                contributor,
+                generation,
+                values,
+            } => {
+                self.combine(object, contributor, generation, values);
+            }
+            Message::Release {
+                object,
+                generation,
+                value,
+            } => self.release(object, generation, value),
+            Message::Poison {
+                object,
+                cell,
+                generation,
+                error,
+            } => self.poison_here(object, cell, generation, *error),
+            Message::Batch(batch) => self.take_batch(*batch),
+            Message::BatchDone(done) => self.take_batch_done(from, *done),
+            Message::SendColumns(order) => self.take_send_order(*order),
+            Message::Columns(columns) => self.take_columns(*columns),
+            Message::Attach {
+                launch,
+                column,
+                slot,
+            } => self.take_attach(from, launch, column, slot),
+            Message::Attached {
+                column,
+                slot,
+                instance,
+            } => self.take_attached(column, slot, instance),
+            Message::Get {
+                launch,
+                column,
+                rect,
+                token,
+            } => self.take_get(from, launch, column, rect, token),
+            Message::Got { token, bytes } => self.take_got(token, bytes),
+            Message::Put {
+                launch,
+                column,
+                rect,
+                bytes,
+                token,
+            } => {
+                self.take_put(from, launch, column, rect, bytes, token);
+            }
+            Message::PutDone { token } => self.take_put_done(token),
+            Message::Define(object) => self.define_here(object),
+            Message::Leaf(leaf) => self.run_for_other(from, leaf),
+            Message::LeafDone(leaf) => self.take_back(leaf),
+            Message::Stop => self.exec.borrow_mut().stop(),
+        }
+    }
+
+    /// Runs what is ready, up to about `budget` subtasks; false when there was nothing.
+    pub fn turn(self: &Rc<Self>, budget: u32) -> bool {
+        let mut ran = self.collect_wakes();
+        let messages = std::mem::take(&mut *self.inbox.borrow_mut());
+        for message in messages {
+            ran = true;
+            self.deliver(self.id, message);
+        }
+        for _ in 0..budget {
+            let Some(item) = self.queue.borrow_mut().pop_nth(|n| self.wire.pick(n)) else {
+                break;
+            };
+            ran = true;
+            match item {
+                queue::Item::Chain { object, chain } => self.run_chain(object, chain),
+                queue::Item::Leaf(id) => {
+                    self.wire.flush();
+                    self.run_leaf(id);
+                    break;
+                }
+                queue::Item::Shard(slot) => self.poll_shard(slot),
+            }
+        }
+        ran
+    }
+
+    /// Whether [`Self::turn`] would find something.
+    pub fn has_work(&self) -> bool {
+        !self.queue.borrow().is_empty() || !self.inbox.borrow().is_empty() || self.has_wakes()
+    }
+
+    /// Tells a waiter that what it waits for is there.
+    pub fn notify(self: &Rc<Self>, waiting: Waiting) {
+        match waiting {
+            Waiting::Chain { object, chain } => {
+                let priority = self.chain_priority(object);
+                self.queue
+                    .borrow_mut()
+                    .push(priority, queue::Item::Chain { object, chain });
+            }
+            Waiting::Task(id) => self.leaf_has_one_less(id),
+            Waiting::Shard(slot) => self.wake_shard(slot),
+            Waiting::Waker(waker) => waker.wake(),
+        }
+    }
+
+    /// Whether something of a higher priority is ready.
+    #[inline]
+    pub fn more_urgent(&self, than: Priority) -> bool {
+        self.queue.borrow().highest().is_some_and(|l| l > than.0)
+    }
+
+    /// Remembers the first error that nobody may be awaiting.
+    pub fn note_failure(&self, error: &Error) {
+        self.failure
+            .borrow_mut()
+            .get_or_insert_with(|| error.clone());
+    }
+
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.borrow().clone()
+    }
+
+    /// A number for a parent of this processor; the top-level task is number 0.
+    pub fn next_parent(&self) -> u32 {
+        self.next_parent.replace(self.next_parent.get() + 1)
+    }
+}
+
+/// The object a message is about, where it must be known before the message can be taken.
+fn needs_object(message: &Message) -> Option<ObjectId> {
+    match message {
+        Message::Arrive { object, .. }
+        | Message::Combine { object, .. }
+        | Message::Release { object, .. }
+        | Message::Poison { object, .. } => Some(*object),
+        // A batch needs its task, its gang and every object its shards hold handles to; the launch number of objects
+        // known when it was made stands for all of them.
+        Message::Batch(batch) => Some(batch.known.saturating_sub(1)).filter(|_| batch.known > 0),
+        _ => None,
+    }
+}

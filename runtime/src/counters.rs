@@ -1,0 +1,68 @@
+use std::cell::Cell;
+
+/// A count kept by one processor.
+#[derive(Debug, Default)]
+pub(crate) struct Count(Cell<u64>);
+
+impl Count {
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.set(self.0.get() + n);
+    }
+    pub fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counts of one processor.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub $name: Count,)*
+        }
+
+        /// What a run did, summed over its processors.
+        #[derive(Debug, Default, Clone, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Stats {
+            /// Adds another part of a run.
+            pub fn add(&mut self, other: &Stats) {
+                $(self.$name += other.$name;)*
+            }
+        }
+
+        impl Counters {
+            pub fn add_to(&self, stats: &mut Stats) {
+                $(stats.$name += self.$name.get();)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Shard tasks started.
+    shards,
+    /// Leaf tasks run.
+    leaf_tasks,
+    /// Subtasks run by replayed chains (collectives), two a round.
+    chain_subtasks,
+    /// Messages between processors.
+    messages,
+    /// Arrivals at barriers, local ones included.
+    arrivals,
+    /// Mapper calls made.
+    mapper_calls,
+    /// Regions copied into local memory before a subtask read them.
+    region_copies,
+    /// Bytes of those copies.
+    region_copy_bytes,
+    /// Bytes that left unregistered memory through a staging buffer.
+    staged_bytes,
+    /// Bytes moved between instances for launches, explicit copies and remote access.
+    moved_bytes,
+}

@@ -1,0 +1,164 @@
+use maniple_barriers::BarrierError;
+use maniple_mapper::MapperError;
+use maniple_regions::RegionError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where something happened: a task, and the shard of a gang it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Name of the task.
+    pub task: String,
+    /// The shard, when the task belongs to one.
+    pub shard: Option<u32>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shard {
+            Some(s) => write!(f, "task `{}` of shard {s}", self.task),
+            None => write!(f, "task `{}`", self.task),
+        }
+    }
+}
+
+/// What goes wrong in a run. The [`Error::cause`] chain leads from the effect to its origin.
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+pub enum Error {
+    /// A task, an operator or the top-level task panicked.
+    #[error("{place} panicked: {message}")]
+    Panicked {
+        /// Which task.
+        place: Place,
+        /// The panic's message.
+        message: String,
+    },
+    /// Something this depends on failed.
+    #[error("{place} cannot go on: {cause}")]
+    Poisoned {
+        /// Who depends on it.
+        place: Place,
+        /// Why it failed.
+        cause: Box<Error>,
+    },
+    /// A barrier was misused.
+    #[error("barrier {barrier}: {source}")]
+    Barrier {
+        /// Which barrier.
+        barrier: String,
+        /// What was refused.
+        source: BarrierError,
+    },
+    /// A region was misused.
+    #[error("{place}: {source}")]
+    Region {
+        /// By whom.
+        place: Place,
+        /// What was refused.
+        source: RegionError,
+    },
+    /// A mapper's answer is illegal.
+    #[error(transparent)]
+    Mapper(#[from] MapperError),
+    /// Two users of a region interfere where they may not.
+    #[error("{place}: {first} and {second} interfere on {what}; {hint}")]
+    Interference {
+        /// The launch that names both.
+        place: Place,
+        /// One side.
+        first: String,
+        /// The other side.
+        second: String,
+        /// Region and field.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The runtime was asked for something it cannot do.
+    #[error("{what}: expected {expected}, got {came}")]
+    Misuse {
+        /// The call and where it was made.
+        what: String,
+        /// What would have been legal.
+        expected: String,
+        /// What was given.
+        came: String,
+    },
+    /// Every processor is idle, no message is in flight, and somebody still waits.
+    #[error("deadlock: nothing can run any more, and\n{report}")]
+    Deadlock {
+        /// Who waits for what, a line each.
+        report: String,
+    },
+    /// The run ended before this could be known.
+    #[error("the run ended before {what}")]
+    Stopped {
+        /// What was still expected.
+        what: String,
+    },
+    /// A value could not be encoded for, or decoded from, another process.
+    #[error("{what} cannot cross to another process: {message}")]
+    Encoding {
+        /// What was to cross.
+        what: String,
+        /// The encoder's words.
+        message: String,
+    },
+    /// An error of the program itself.
+    #[error("{0}")]
+    User(String),
+}
+
+impl Error {
+    /// An error of the program itself, to return from a shard task.
+    pub fn user(message: impl fmt::Display) -> Self {
+        Error::User(message.to_string())
+    }
+
+    /// The error this one follows from, if any.
+    pub fn cause(&self) -> Option<&Error> {
+        match self {
+            Error::Poisoned { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// The end of the [`cause`](Self::cause) chain.
+    pub fn origin(&self) -> &Error {
+        let mut e = self;
+        while let Some(cause) = e.cause() {
+            e = cause;
+        }
+        e
+    }
+
+    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to the origin.
+    pub(crate) fn poisons(&self, place: Place) -> Error {
+        Error::Poisoned {
+            place,
+            cause: Box::new(self.origin().clone()),
+        }
+    }
+
+    pub(crate) fn misuse(
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        came: impl fmt::Display,
+    ) -> Self {
+        Error::Misuse {
+            what: what.to_string(),
+            expected: expected.to_string(),
+            came: came.to_string(),
+        }
+    }
+}
+
+/// The text of a caught panic.
+pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(s) => *s,
+        Err(p) => p
+            .downcast_ref::<&str>()
+            .map_or_else(|| "(no message)".into(), |s| (*s).into()),
+    }
+}

@@ -1,0 +1,501 @@
+use crate::core::Core;
+use crate::future::{FutureMap, Resolver, TaskFuture};
+use crate::index::{Claim, conflict};
+use crate::message::{
+    Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply,
+    SendColumns, ShardStart, Transfer,
+};
+use crate::object::{GangTable, Object};
+use crate::parcel::{Parcel, Portable};
+use crate::versions::{Versions, hull_of};
+use crate::{Error, Place};
+use maniple_mapper::{PlaceSharedInput, validate};
+use maniple_regions::{Coherence, FieldId, Interference, Privilege, Region, Use};
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A gang: a number of shards and where they run. Made by [`crate::Top::gang`]; plain data that may travel in arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Gang {
+    pub(crate) id: ObjectId,
+    pub(crate) shards: u32,
+}
+
+impl Gang {
+    /// Number of shards.
+    pub fn shards(&self) -> u32 {
+        self.shards
+    }
+}
+
+/// A shard task with argument `A` and result `R`. Made by [`crate::Top::task`]; plain data that may travel in arguments.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct ShardTask<A, R> {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) types: PhantomData<fn(A) -> R>,
+}
+
+impl<A, R> Clone for ShardTask<A, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A, R> Copy for ShardTask<A, R> {}
+impl<A, R> std::fmt::Debug for ShardTask<A, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ShardTask({})", self.id)
+    }
+}
+
+/// What one shard is started with: its argument and the regions it may use.
+#[derive(Debug)]
+pub struct Start<A> {
+    args: A,
+    held: Vec<Held>,
+}
+
+impl<A> Start<A> {
+    /// A shard with argument `args` and no regions.
+    pub fn new(args: A) -> Self {
+        Self {
+            args,
+            held: Vec::new(),
+        }
+    }
+
+    /// The shard may use `fields` of `region` with at most this privilege and coherence.
+    ///
+    /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
+    /// coherence share one instance of it.
+    pub fn holds(
+        mut self,
+        region: Region,
+        fields: impl IntoIterator<Item = FieldId>,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Self {
+        self.held.push(Held {
+            region,
+            fields: fields.into_iter().collect(),
+            privilege,
+            coherence,
+            home: 0,
+        });
+        self
+    }
+}
+
+type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>)>;
+
+/// A launch whose shards are not all over.
+pub(crate) struct LaunchState {
+    key: LaunchKey,
+    /// Batches that have not reported.
+    left: Cell<usize>,
+    settle: RefCell<Settle>,
+    versions: Rc<RefCell<Versions>>,
+    over: RefCell<Option<Resolver<()>>>,
+}
+
+impl LaunchState {
+    pub fn key(&self) -> LaunchKey {
+        self.key
+    }
+
+    /// Takes in one processor's results; true when it was the last.
+    pub fn take(&self, core: &Rc<Core>, _from: ProcessorId, done: BatchDone) -> bool {
+        for v in &done.valid {
+            self.versions.borrow_mut().write(&v.column, v.from, v.at);
+        }
+        for (shard, result) in done.results {
+            (self.settle.borrow_mut())(core, shard, result);
+        }
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0
+            && let Some(over) = self.over.borrow_mut().take()
+        {
+            over.settle(core, Ok(()));
+        }
+        self.left.get() == 0
+    }
+}
+
+/// Something that launches gangs: the replicated top-level task or a parent on processor 0.
+pub(crate) struct Launcher {
+    pub core: Rc<Core>,
+    pub name: String,
+    /// Number of this parent; 0 for the top-level task.
+    pub number: u32,
+    pub launches: Cell<u32>,
+    pub versions: Rc<RefCell<Versions>>,
+    /// Whether every node runs this code (then each speaks to its own processors only).
+    pub replicated: bool,
+    /// What this parent itself holds; the top-level task holds everything.
+    pub held: Option<Vec<Held>>,
+    /// Launches under way.
+    pub pending: RefCell<Vec<TaskFuture<()>>>,
+}
+
+/// What a launch sends.
+#[derive(Default)]
+struct Plan {
+    orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>>,
+    batches: BTreeMap<ProcessorId, Vec<ShardStart>>,
+    uses: BTreeMap<ProcessorId, BTreeMap<(ColumnKeyLess, bool), maniple_regions::Rect>>,
+}
+
+/// A column without its rectangle.
+type ColumnKeyLess = (maniple_regions::TreeId, FieldId);
+
+impl Launcher {
+    pub fn new(core: &Rc<Core>, name: &str, number: u32, replicated: bool) -> Self {
+        Self {
+            core: core.clone(),
+            name: name.into(),
+            number,
+            launches: Cell::new(0),
+            versions: Rc::default(),
+            replicated,
+            held: None,
+            pending: RefCell::default(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            task: self.name.clone(),
+            shard: None,
+        }
+    }
+
+    /// Starts every shard of a gang.
+    pub fn launch<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+    ) -> Result<FutureMap<R>, Error> {
+        let table = match self.core.object(gang.id).as_ref().map(|o| &***o) {
+            Some(Object::Gang(table)) => table.clone(),
+            _ => {
+                return Err(Error::misuse(
+                    "a gang launch",
+                    "a gang made with `Top::gang`",
+                    gang.id,
+                ));
+            }
+        };
+        let starts: Vec<Start<A>> = (0..gang.shards).map(&start).collect();
+        let (resolvers, futures): (Vec<_>, Vec<_>) =
+            starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
+        let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
+        let settle: Settle = Box::new(move |core, shard, result| {
+            if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
+                resolver.settle(core, result.and_then(Parcel::open));
+            }
+        });
+        let (args, mut held): (Vec<A>, Vec<Vec<Held>>) =
+            starts.into_iter().map(|s| (s.args, s.held)).unzip();
+        let mut plan = self.plan(&table, &mut held)?;
+        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        for ((shard, args), held) in (0u32..).zip(args).zip(held) {
+            let at = table.at[shard as usize].0;
+            let batch = plan.batches.entry(at).or_default();
+            if mine(at) {
+                batch.push(ShardStart {
+                    shard,
+                    args: Parcel::new(args),
+                    held,
+                });
+            }
+        }
+        let _ = self.dispatch(plan, task.id, gang.id, settle)?;
+        Ok(FutureMap::new(futures))
+    }
+
+    /// Checks the requirements of all shards together, and finds homes and transfers. A pure function of its inputs.
+    fn plan(&self, table: &Arc<GangTable>, held: &mut [Vec<Held>]) -> Result<Plan, Error> {
+        self.check(held)?;
+        if let Some(own) = &self.held {
+            self.check_covered(own, held)?;
+        }
+        self.find_homes(table, held)?;
+        let mut plan = Plan::default();
+        let mut versions = self.versions.borrow_mut();
+        let columns = || {
+            (0usize..).zip(&*held).flat_map(|(s, list)| {
+                list.iter().flat_map(move |h| {
+                    h.fields.iter().map(move |&field| {
+                        (
+                            s,
+                            h,
+                            ColumnKey {
+                                tree: h.region.tree,
+                                field,
+                                rect: h.region.rect,
+                            },
+                        )
+                    })
+                })
+            })
+        };
+        let place = |s: usize, h: &Held| {
+            if h.coherence == Coherence::Simultaneous {
+                h.home
+            } else {
+                table.at[s].0
+            }
+        };
+        for (s, h, key) in columns() {
+            let at = place(s, h);
+            if h.privilege != Privilege::WriteDiscard {
+                versions.read(&key, at, |source, transfer| {
+                    plan.orders.entry((source, at)).or_default().push(transfer);
+                });
+            }
+            plan.batches.entry(at).or_default();
+            let uses = plan.uses.entry(at).or_default();
+            let hull = uses
+                .entry(((key.tree, key.field), h.privilege.writes()))
+                .or_insert(key.rect);
+            *hull = hull_of(Some(*hull), key.rect);
+        }
+        for (s, h, key) in columns() {
+            if h.privilege.writes() {
+                versions.write(&key, key.rect, place(s, h));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Exclusive requirements of different shards must not interfere.
+    fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+        let mut claims: Vec<Claim> = Vec::new();
+        for (shard, list) in (0u32..).zip(held) {
+            for h in list {
+                for &field in &h.fields {
+                    self.core.field(h.region.tree, field)?;
+                    let at = Use {
+                        region: h.region,
+                        field,
+                        privilege: h.privilege,
+                        coherence: h.coherence,
+                    };
+                    claims.push(Claim { user: shard, at });
+                }
+            }
+        }
+        match conflict(&mut claims) {
+            None => Ok(()),
+            Some((a, b, verdict)) => Err(Error::Interference {
+                place: self.place(),
+                first: format!("shard {} ({})", a.user, a.at),
+                second: format!("shard {} ({})", b.user, b.at),
+                what: a.at.region.to_string(),
+                hint: match verdict {
+                    Interference::Simultaneous => "name the very same region in both shards".into(),
+                    _ => "use disjoint regions, or simultaneous coherence and barriers".into(),
+                },
+            }),
+        }
+    }
+
+    /// A parent passes on only what it holds itself.
+    fn check_covered(&self, own: &[Held], held: &[Vec<Held>]) -> Result<(), Error> {
+        for (shard, h) in (0u32..)
+            .zip(held)
+            .flat_map(|(s, list)| list.iter().map(move |h| (s, h)))
+        {
+            let covered = own.iter().any(|o| {
+                o.region.contains(&h.region)
+                    && o.privilege.covers(h.privilege)
+                    && o.coherence.may_weaken_to(h.coherence)
+                    && h.fields.iter().all(|f| o.fields.contains(f))
+            });
+            if !covered {
+                let show = |h: &Held| {
+                    format!(
+                        "{} under {} coherence on {}",
+                        h.privilege, h.coherence, h.region
+                    )
+                };
+                let own: Vec<_> = own.iter().map(show).collect();
+                let what = format!(
+                    "what shard {shard} is to hold, launched by {}",
+                    self.place()
+                );
+                return Err(Error::misuse(
+                    what,
+                    format!("a part of [{}]", own.join(", ")),
+                    show(h),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn find_homes(&self, table: &GangTable, held: &mut [Vec<Held>]) -> Result<(), Error> {
+        let mut namers: HashMap<(Region, FieldId), Vec<(ProcessorId, Privilege)>> = HashMap::new();
+        for (list, &(processor, _)) in held.iter().zip(&table.at) {
+            for h in list
+                .iter()
+                .filter(|h| h.coherence == Coherence::Simultaneous)
+            {
+                // One home for all fields of a requirement: that of its first.
+                for field in h.fields.iter().take(1) {
+                    namers
+                        .entry((h.region, *field))
+                        .or_default()
+                        .push((processor, h.privilege));
+                }
+            }
+        }
+        let mapper = self.core.mapper();
+        let mut homes: HashMap<(Region, FieldId), ProcessorId> =
+            HashMap::with_capacity(namers.len());
+        for list in held.iter_mut() {
+            for h in list
+                .iter_mut()
+                .filter(|h| h.coherence == Coherence::Simultaneous)
+            {
+                let Some(&field) = h.fields.first() else {
+                    continue;
+                };
+                let key = (h.region, field);
+                h.home = match homes.get(&key) {
+                    Some(&home) => home,
+                    None => {
+                        let machine = self.core.machine();
+                        let namers = namers.get(&key).map_or(&[][..], Vec::as_slice);
+                        let input = PlaceSharedInput {
+                            region: h.region,
+                            field,
+                            namers,
+                            machine,
+                        };
+                        self.core.counters.mapper_calls.add(1);
+                        let home =
+                            validate::shared(mapper.name(), &input, mapper.place_shared(&input))?;
+                        homes.insert(key, home);
+                        home
+                    }
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
+    fn dispatch(
+        &self,
+        plan: Plan,
+        task: ObjectId,
+        gang: ObjectId,
+        settle: Settle,
+    ) -> Result<TaskFuture<()>, Error> {
+        let Plan {
+            orders,
+            batches,
+            mut uses,
+        } = plan;
+        let number = self.launches.replace(self.launches.get() + 1);
+        let launch = u64::from(self.number) << 32 | u64::from(number);
+        let (over, done) = TaskFuture::pending();
+        let state = LaunchState {
+            key: launch,
+            left: Cell::new(batches.len()),
+            settle: RefCell::new(settle),
+            versions: self.versions.clone(),
+            over: RefCell::new(Some(over)),
+        };
+        self.core.register_launch(Rc::new(state));
+        let mut expected: BTreeMap<ProcessorId, u32> = BTreeMap::new();
+        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        for ((source, to), transfers) in orders {
+            *expected.entry(to).or_default() += 1;
+            if mine(source) {
+                self.core.send(
+                    source,
+                    Message::SendColumns(Box::new(SendColumns {
+                        launch,
+                        to,
+                        transfers,
+                    })),
+                );
+            }
+        }
+        let reply = if self.replicated {
+            Reply::EveryNode
+        } else {
+            Reply::Processor(self.core.id)
+        };
+        for (at, shards) in batches {
+            if !mine(at) {
+                continue;
+            }
+            let uses = uses.remove(&at).unwrap_or_default();
+            let uses = uses
+                .into_iter()
+                .map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
+            let batch = Batch {
+                launch,
+                known: self.core.known(),
+                task,
+                gang,
+                shards,
+                columns: expected.get(&at).copied().unwrap_or(0),
+                reply,
+                uses: uses.collect(),
+            };
+            self.core.send(at, Message::Batch(Box::new(batch)));
+        }
+        self.pending.borrow_mut().retain(|p| !p.is_settled());
+        self.pending.borrow_mut().push(done.clone());
+        Ok(done)
+    }
+
+    /// Brings a region's valid data to this processor, after the launches that write it.
+    pub async fn map(
+        &self,
+        region: Region,
+        fields: &[FieldId],
+        privilege: Privilege,
+    ) -> Result<(), Error> {
+        if !self.held.iter().flatten().any(|h| h.region == region) {
+            return Err(Error::misuse(
+                format!("mapping a region in {}", self.place()),
+                "a region the parent was started with",
+                region,
+            ));
+        }
+        let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
+        let fields = fields.to_vec();
+        let mut held = vec![vec![Held {
+            region,
+            fields,
+            privilege,
+            coherence: Coherence::Exclusive,
+            home: 0,
+        }]];
+        let plan = self.plan(&Arc::new(table), &mut held)?;
+        self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
+    }
+
+    /// Waits for every launch under way.
+    pub async fn settle(&self) {
+        loop {
+            let next = self.pending.borrow_mut().pop();
+            match next {
+                // Its shards' own errors are in their futures.
+                Some(pending) => drop(pending.await),
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,529 @@
+use crate::core::{ArrivalAt, Body, Declared, SendBody, Start, UseAt, WaitAt};
+use crate::future::TaskFuture;
+use crate::shard::Shard;
+use crate::{Error, Place};
+use maniple_barriers::{Arriver, Phase, Role, Waiter};
+use maniple_mapper::{Access, Priority};
+use maniple_regions::{
+    Coherence, Element, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Reduce, Reduction, RegionError, Write, WriteShared,
+};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use crate::object::CellAddress;
+use crate::phase::PhaseAddress;
+
+/// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
+#[derive(Debug)]
+pub struct Requirement<A> {
+    region: u32,
+    field: FieldInfo,
+    privilege: Privilege,
+    coherence: Coherence,
+    accessor: PhantomData<fn() -> A>,
+}
+
+impl<A> Clone for Requirement<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A> Copy for Requirement<A> {}
+
+impl<A> Requirement<A> {
+    pub(crate) fn new(
+        region: u32,
+        field: FieldInfo,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Self {
+        Self {
+            region,
+            field,
+            privilege,
+            coherence,
+            accessor: PhantomData,
+        }
+    }
+
+    /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
+    pub fn atomic(self) -> Self {
+        Self {
+            coherence: Coherence::Atomic,
+            ..self
+        }
+    }
+
+    fn declare(&self, declared: &mut Declared<'_>) -> Result<(), Error> {
+        let column = (declared.regions)(self.region, self.privilege, self.coherence, &self.field)?;
+        let (privilege, coherence) = (self.privilege, self.coherence);
+        declared.uses.push(UseAt {
+            column,
+            privilege,
+            coherence,
+            access: Access::InPlace,
+            staged: None,
+        });
+        Ok(())
+    }
+}
+
+/// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Val<T>(pub T);
+
+impl<T> Deref for Val<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Argument for a [`Val`] parameter: `value.into()` or `(&future).into()`.
+#[derive(Debug)]
+pub enum Value<T> {
+    /// Known now.
+    Now(T),
+    /// Known when the future is.
+    Later(TaskFuture<T>),
+}
+
+impl<T> From<T> for Value<T> {
+    fn from(value: T) -> Self {
+        Value::Now(value)
+    }
+}
+impl<T: 'static> From<&TaskFuture<T>> for Value<T> {
+    fn from(future: &TaskFuture<T>) -> Self {
+        Value::Later(future.clone())
+    }
+}
+
+/// A parameter of a leaf task: an accessor or a [`Val`].
+pub trait Param {
+    /// The parameter as the task sees it.
+    type Item<'a>;
+    /// What the launch passes.
+    type Arg: 'static;
+    /// What travels with the task.
+    type Sent: Send + 'static;
+    #[doc(hidden)]
+    fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn resolve(arg: Self::Arg) -> Result<Self::Sent, Error>;
+    #[doc(hidden)]
+    fn bind<'a>(
+        leases: &mut std::slice::IterMut<'a, Lease>,
+        sent: Self::Sent,
+    ) -> Result<Self::Item<'a>, RegionError>;
+}
+
+/// Collects what a launch's arguments need.
+#[doc(hidden)]
+pub struct Declaring<'a, 'b>(pub(crate) &'a mut Declared<'b>);
+
+macro_rules! accessor_param {
+    ($accessor:ident $(, $op:ident)?) => {
+        impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
+            type Item<'a> = $accessor<'a, T $(, $op)?, D>;
+            type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
+            type Sent = ();
+            fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
+                arg.declare(declared.0)
+            }
+            fn resolve(_: Self::Arg) -> Result<(), Error> {
+                Ok(())
+            }
+            #[inline]
+            fn bind<'a>(
+                leases: &mut std::slice::IterMut<'a, Lease>,
+                _: (),
+            ) -> Result<Self::Item<'a>, RegionError> {
+                match leases.next() {
+                    Some(lease) => $accessor::bind(lease),
+                    None => unreachable!("one lease a region parameter"),
+                }
+            }
+        }
+    };
+}
+
+accessor_param!(Read);
+accessor_param!(ReadWrite);
+accessor_param!(Write);
+accessor_param!(Reduce, R);
+accessor_param!(ReadShared);
+accessor_param!(WriteShared);
+accessor_param!(ReadWriteShared);
+
+impl<T: Clone + Send + 'static> Param for Val<T> {
+    type Item<'a> = Val<T>;
+    type Arg = Value<T>;
+    type Sent = T;
+    fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
+        if let Value::Later(future) = arg
+            && future.wait(crate::core::Waiting::Task(declared.0.task))
+        {
+            declared.0.unmet += 1;
+        }
+        Ok(())
+    }
+    fn resolve(arg: Self::Arg) -> Result<T, Error> {
+        match arg {
+            Value::Now(value) => Ok(value),
+            Value::Later(future) => future
+                .peek(|outcome| outcome.cloned().map_err(Clone::clone))
+                .unwrap_or_else(|| {
+                    Err(Error::Stopped {
+                        what: "an input future".into(),
+                    })
+                }),
+        }
+    }
+    #[inline]
+    fn bind<'a>(_: &mut std::slice::IterMut<'a, Lease>, sent: T) -> Result<Val<T>, RegionError> {
+        Ok(Val(sent))
+    }
+}
+
+/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`]. It captures nothing that cannot
+/// move to another thread and returns no accessor.
+///
+/// Wrong roles do not compile, nor does reading what is only written, nor capturing an `Rc`:
+///
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn reads(_: Read<f64>) {}
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.write(U),)).go(); }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn reads(_: Read<f32>) {}
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.read(U),)).go(); }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// async fn shard(shard: Shard, u: Local) {
+///     let rc = std::rc::Rc::new(1.0);
+///     let _ = shard.launch(move |_: Read<f64>| *rc, (u.read(U),)).go();
+/// }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn leaks<'a>(u: Read<'a, f64>) -> Read<'a, f64> { u }
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
+/// ```
+/// The right roles do:
+/// ```
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn sum(u: Read<f64>, scale: Val<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
+/// async fn shard(shard: Shard, u: Local) -> Result<f64, Error> {
+///     let first = shard.launch(sum, (u.read(U), 2.0.into())).go()?;
+///     shard.launch(sum, (u.read(U), (&first).into())).go()?.await
+/// }
+/// ```
+pub trait Leaf<Marker, O>: Send + 'static {
+    /// The arguments of a launch.
+    type Args: 'static;
+    #[doc(hidden)]
+    type Sent: Send + 'static;
+    #[doc(hidden)]
+    fn declare(args: &Self::Args, declared: &mut Declaring<'_, '_>) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn resolve(args: Self::Args) -> Result<Self::Sent, Error>;
+    #[doc(hidden)]
+    fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError>;
+}
+
+macro_rules! leaf {
+    ($($P:ident $a:ident),*) => {
+        #[allow(non_snake_case, unused_variables, unused_mut)]
+        impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O, O> for Func
+        where
+            Func: Send + Sync + 'static,
+            O: Send + 'static,
+            for<'x> &'x Func: Fn($($P),*) -> O + Fn($($P::Item<'_>),*) -> O,
+        {
+            type Args = ($($P::Arg,)*);
+            type Sent = ($($P::Sent,)*);
+
+            fn declare(args: &Self::Args, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
+                let ($($a,)*) = args;
+                $($P::declare($a, declared)?;)*
+                Ok(())
+            }
+
+            fn resolve(args: Self::Args) -> Result<Self::Sent, Error> {
+                let ($($a,)*) = args;
+                Ok(($($P::resolve($a)?,)*))
+            }
+
+            #[inline]
+            fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError> {
+                #[inline]
+                fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
+                    f($($a),*)
+                }
+                let mut leases = leases.iter_mut();
+                let ($($a,)*) = sent;
+                $(let $a = $P::bind(&mut leases, $a)?;)*
+                Ok(run(self, $($a),*))
+            }
+        }
+    };
+}
+
+leaf!();
+leaf!(A a);
+leaf!(A a, B b);
+leaf!(A a, B b, C c);
+leaf!(A a, B b, C c, D d);
+leaf!(A a, B b, C c, D d, E e);
+leaf!(A a, B b, C c, D d, E e, G g);
+leaf!(A a, B b, C c, D d, E e, G g, H h);
+leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
+
+/// A launched function with its arguments, before they are resolved.
+struct Launched<F: Leaf<M, O>, M, O> {
+    function: Option<F>,
+    args: Option<F::Args>,
+    output: Option<O>,
+    marker: PhantomData<fn() -> M>,
+}
+
+/// The same with everything resolved, so that it can move to another thread.
+struct Detached<F: Leaf<M, O>, M, O> {
+    function: F,
+    sent: Option<F::Sent>,
+    output: Option<O>,
+    marker: PhantomData<fn() -> M>,
+}
+
+fn at(source: RegionError) -> Error {
+    Error::Region {
+        place: Place {
+            task: "argument of a leaf task".into(),
+            shard: None,
+        },
+        source,
+    }
+}
+
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
+        if let (Some(function), Some(args)) = (&self.function, self.args.take()) {
+            self.output = Some(function.call(F::resolve(args)?, leases).map_err(at)?);
+        }
+        Ok(())
+    }
+
+    fn output(&mut self) -> &mut dyn Any {
+        &mut self.output
+    }
+
+    fn detach(mut self: Box<Self>) -> Result<Box<dyn SendBody>, Error> {
+        match (self.function.take(), self.args.take()) {
+            (Some(function), Some(args)) => Ok(Box::new(Detached {
+                function,
+                sent: Some(F::resolve(args)?),
+                output: None,
+                marker: PhantomData,
+            })),
+            _ => Err(Error::Stopped {
+                what: "a leaf task's arguments".into(),
+            }),
+        }
+    }
+}
+
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendBody for Detached<F, M, O> {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
+        if let Some(sent) = self.sent.take() {
+            self.output = Some(self.function.call(sent, leases).map_err(at)?);
+        }
+        Ok(())
+    }
+
+    fn output(&mut self) -> &mut dyn Any {
+        &mut self.output
+    }
+}
+
+/// Something a launch can wait for: the next generation of a barrier.
+pub trait Waitable {
+    #[doc(hidden)]
+    fn next_wait(&self) -> WaitPoint;
+}
+/// Something a launch can arrive at when its task is done.
+pub trait Arrivable {
+    #[doc(hidden)]
+    fn next_arrival(&self) -> ArrivalPoint;
+}
+/// One generation to wait for.
+#[doc(hidden)]
+pub struct WaitPoint(pub(crate) WaitAt);
+/// One generation to arrive at.
+#[doc(hidden)]
+pub struct ArrivalPoint(pub(crate) ArrivalAt);
+
+impl<R: Role> Waitable for Waiter<R, CellAddress> {
+    fn next_wait(&self) -> WaitPoint {
+        let CellAddress { object, cell, .. } = self.address();
+        WaitPoint(WaitAt::Cell {
+            object,
+            cell,
+            generation: self.take(),
+        })
+    }
+}
+impl<R: Role> Arrivable for Arriver<R, CellAddress> {
+    fn next_arrival(&self) -> ArrivalPoint {
+        ArrivalPoint(ArrivalAt::Cell(self.address(), self.take()))
+    }
+}
+impl Waitable for Waiter<Phase, PhaseAddress> {
+    fn next_wait(&self) -> WaitPoint {
+        WaitPoint(WaitAt::Phase {
+            object: self.address().object,
+            generation: self.take(),
+        })
+    }
+}
+impl Arrivable for Arriver<Phase, PhaseAddress> {
+    fn next_arrival(&self) -> ArrivalPoint {
+        let PhaseAddress { object, arriver } = self.address();
+        ArrivalPoint(ArrivalAt::Phase {
+            object,
+            arriver,
+            generation: self.take(),
+            value: 0,
+        })
+    }
+}
+
+/// A launch being put together; [`go`](Self::go) makes it.
+#[must_use = "nothing is launched before `go`"]
+pub struct Launch<'s, F: Leaf<M, O>, M, O> {
+    shard: &'s Shard,
+    function: F,
+    args: F::Args,
+    name: &'static str,
+    priority: Option<Priority>,
+    waits: SmallVec<[WaitAt; 2]>,
+    arrivals: SmallVec<[ArrivalAt; 2]>,
+    marker: PhantomData<fn() -> (M, O)>,
+}
+
+impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
+    pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
+        Self {
+            shard,
+            function,
+            args,
+            name: std::any::type_name::<F>(),
+            priority: None,
+            waits: SmallVec::new(),
+            arrivals: SmallVec::new(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Names the task in reports; otherwise the function's name is used.
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the priority in place of the mapper's answer.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
+        self
+    }
+
+    /// The task starts after the next generation of `barrier`.
+    pub fn wait(mut self, barrier: &impl Waitable) -> Self {
+        self.waits.push(barrier.next_wait().0);
+        self
+    }
+
+    /// The task arrives at `barrier` when it is done; if it fails, that generation is poisoned.
+    pub fn arrive(mut self, barrier: &impl Arrivable) -> Self {
+        self.arrivals.push(barrier.next_arrival().0);
+        self
+    }
+
+    /// Launches the task: it runs when its predecessors on the same data (in program order), its barriers and its input
+    /// futures are done. Returns at once; local, not collective.
+    ///
+    /// # Errors
+    /// A privilege the shard does not hold, a field the region does not have, or an illegal decision of the mapper. The
+    /// generations that the launch would have arrived at are then poisoned.
+    pub fn go(self) -> Result<TaskFuture<O>, Error> {
+        let Launch {
+            shard,
+            function,
+            args,
+            name,
+            priority,
+            waits,
+            arrivals,
+            ..
+        } = self;
+        let core = shard.core();
+        let task = core.reserve_leaf();
+        let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| {
+            shard.column(index, p, c, field)
+        };
+        let mut declared = Declared {
+            task,
+            regions: &regions,
+            uses: SmallVec::new(),
+            unmet: 0,
+        };
+        let owed = arrivals.clone();
+        let launched = F::declare(&args, &mut Declaring(&mut declared)).and_then(|()| {
+            let (resolver, future) = TaskFuture::pending();
+            drop(resolver);
+            let Declared { uses, unmet, .. } = declared;
+            let start = Start {
+                name,
+                shard: shard.index(),
+                priority,
+                waits,
+                arrivals,
+                sink: future.sink(),
+            };
+            let body = Launched {
+                function: Some(function),
+                args: Some(args),
+                output: None,
+                marker: PhantomData,
+            };
+            core.launch_leaf(task, start, uses, unmet, Box::new(body))?;
+            Ok(future)
+        });
+        launched.inspect_err(|e| {
+            core.cancel_leaf(task);
+            core.poison_arrivals(&owed, e);
+        })
+    }
+}
+
+/// The last part of a type's path: what a report calls a function.
+pub(crate) fn short_name(name: &str) -> String {
+    let plain = name.split('<').next().unwrap_or(name);
+    let mut parts: Vec<&str> = plain.rsplit("::").take(2).collect();
+    if parts.first() == Some(&"{{closure}}") {
+        parts.reverse();
+        return parts.join("::");
+    }
+    parts.first().map_or_else(|| name.into(), |p| (*p).into())
+}

@@ -1,0 +1,186 @@
+use crate::payload::Payload;
+use crate::{Error, parcel::Parcel};
+use maniple_regions::{
+    Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Number of a processor in the machine.
+pub(crate) type ProcessorId = u32;
+/// Number of an object in the order in which the replicated top-level task made them.
+pub(crate) type ObjectId = u32;
+/// A launch: the parent's number in the high half, the parent's count of launches in the low half.
+pub(crate) type LaunchKey = u64;
+
+/// One column of a region's instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct ColumnKey {
+    pub tree: TreeId,
+    pub field: FieldId,
+    pub rect: Rect,
+}
+
+/// Everything processors say to each other. A wire keeps the order of each ordered pair of processors.
+///
+/// Variants marked `skip` stay within a node: encoding one is an error.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Message {
+    /// One arrival at half of a ready/empty pair.
+    Arrive {
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        payload: Payload,
+    },
+    /// Arrivals at a phase barrier, combined: contributor `from` of the receiving member completed a generation.
+    Combine {
+        object: ObjectId,
+        contributor: u32,
+        generation: u64,
+        values: Vec<(u32, u64)>,
+    },
+    /// A phase barrier's generation is over.
+    Release {
+        object: ObjectId,
+        generation: u64,
+        value: u64,
+    },
+    /// Generations from `generation` on will never complete.
+    Poison {
+        object: ObjectId,
+        cell: u32,
+        generation: u64,
+        error: Box<Error>,
+    },
+    /// Start these shards.
+    Batch(Box<Batch>),
+    /// The shards of a batch are over.
+    BatchDone(Box<BatchDone>),
+    /// Send valid data to another processor for a launch.
+    SendColumns(Box<SendColumns>),
+    /// Valid data for a launch.
+    Columns(Box<Columns>),
+    /// Ask for the home instance of a simultaneous region (within a node).
+    Attach {
+        launch: LaunchKey,
+        column: ColumnKey,
+        slot: u32,
+    },
+    /// Read a simultaneous region on another node.
+    Get {
+        launch: LaunchKey,
+        column: ColumnKey,
+        rect: Rect,
+        token: u64,
+    },
+    /// The answer to `Get`.
+    Got { token: u64, bytes: Buffer },
+    /// Write a simultaneous region on another node.
+    Put {
+        launch: LaunchKey,
+        column: ColumnKey,
+        rect: Rect,
+        bytes: Buffer,
+        token: u64,
+    },
+    /// The answer to `Put`.
+    PutDone { token: u64 },
+    /// The run is over, or has failed.
+    Stop,
+    /// A new object (within a node).
+    #[serde(skip)]
+    Define(Arc<crate::object::Object>),
+    /// The answer to `Attach`.
+    #[serde(skip)]
+    Attached {
+        column: ColumnKey,
+        slot: u32,
+        instance: SharedInstance,
+    },
+    /// A leaf task to run for another processor.
+    #[serde(skip)]
+    Leaf(Box<crate::core::Offloaded>),
+    /// The leaf task is back.
+    #[serde(skip)]
+    LeafDone(Box<crate::core::Offloaded>),
+}
+
+/// One region requirement of a shard, with what the launch decided.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub region: Region,
+    pub fields: Vec<FieldId>,
+    pub privilege: Privilege,
+    pub coherence: Coherence,
+    /// Where the shared instance of a simultaneous requirement lives.
+    pub home: ProcessorId,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ShardStart {
+    pub shard: u32,
+    pub args: Parcel,
+    pub held: Vec<Held>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    pub launch: LaunchKey,
+    /// Objects the parent knew: the batch waits until they are known here too.
+    pub known: u32,
+    pub task: ObjectId,
+    pub gang: ObjectId,
+    pub shards: Vec<ShardStart>,
+    /// `Columns` messages to wait for.
+    pub columns: u32,
+    /// Who wants the results: one processor, or the first of every node.
+    pub reply: Reply,
+    /// What the batch uses: column, and whether it writes.
+    pub uses: Vec<(ColumnKey, bool)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Processor(ProcessorId),
+    EveryNode,
+}
+
+/// Results of the shards of one processor, and what singles leave valid where.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BatchDone {
+    pub launch: LaunchKey,
+    pub results: Vec<(u32, Result<Parcel, Error>)>,
+    pub valid: Vec<Valid>,
+}
+
+/// `column.rect` is valid in the instance over `from` on processor `at`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Valid {
+    pub column: ColumnKey,
+    pub from: Rect,
+    pub at: ProcessorId,
+}
+
+/// Copy `rect` of the local instance over `from` to the receiver's instance over `into`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Transfer {
+    pub tree: TreeId,
+    pub field: FieldId,
+    pub rect: Rect,
+    pub from: Rect,
+    pub into: Rect,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SendColumns {
+    pub launch: LaunchKey,
+    pub to: ProcessorId,
+    pub transfers: Vec<Transfer>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Columns {
+    pub launch: LaunchKey,
+    pub columns: Vec<(Transfer, Buffer)>,
+}

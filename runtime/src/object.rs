@@ -1,0 +1,206 @@
+use crate::Error;
+use crate::message::{ObjectId, ProcessorId};
+use crate::parcel::Parcel;
+use crate::replay::ReplaySpec;
+use crate::shard::Shard;
+use maniple_mapper::ExchangeOutput;
+use maniple_regions::FieldSpace;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What the replicated top-level task makes: the same list, in the same order, on every node.
+pub(crate) enum Object {
+    Tree(Tree),
+    Task(Task),
+    Gang(Arc<GangTable>),
+    Pairs(Pairs),
+    Phase(PhaseSpec),
+    Replay(ReplayObject),
+}
+
+impl Object {
+    /// The object's kind and name, for reports.
+    pub fn describe(&self) -> String {
+        match self {
+            Object::Tree(t) => format!("region tree `{}`", t.name),
+            Object::Task(t) => format!("task `{}`", t.name),
+            Object::Gang(g) => format!("gang `{}`", g.name),
+            Object::Pairs(p) => format!("pairs `{}`", p.name),
+            Object::Phase(p) => format!("phase barrier `{}`", p.name),
+            Object::Replay(r) => format!("`{}`", r.spec.name()),
+        }
+    }
+}
+
+pub(crate) struct Tree {
+    pub name: String,
+    pub fields: FieldSpace,
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+/// A running shard: its result leaves as a parcel.
+pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = Result<Parcel, Error>>>>;
+
+pub(crate) struct Task {
+    pub name: Arc<str>,
+    #[allow(clippy::type_complexity)]
+    pub start: Box<dyn Fn(Shard, Parcel) -> Result<ShardFuture, Error> + Send + Sync>,
+}
+
+/// Where the shards of a gang are: computed once by every node, never sent.
+pub(crate) struct GangTable {
+    pub name: String,
+    /// Processor of each shard, and its position among that processor's shards.
+    pub at: Vec<(ProcessorId, u32)>,
+    /// Shards of each processor, ascending.
+    pub members: Vec<Vec<u32>>,
+}
+
+impl GangTable {
+    pub fn new(name: &str, placement: &[ProcessorId], processors: u32) -> Self {
+        let mut members = vec![Vec::new(); processors as usize];
+        let at = (0u32..)
+            .zip(placement)
+            .map(|(shard, &p)| {
+                let local = &mut members[p as usize];
+                local.push(shard);
+                (p, local.len() as u32 - 1)
+            })
+            .collect();
+        Self {
+            name: name.into(),
+            at,
+            members,
+        }
+    }
+
+    pub fn shards(&self) -> u32 {
+        self.at.len() as u32
+    }
+}
+
+/// Marks the number of an empty cell; ready cells have it clear.
+pub(crate) const EMPTY: u32 = 1 << 31;
+
+/// Where half of a pair lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellAddress {
+    pub(crate) processor: ProcessorId,
+    pub(crate) object: ObjectId,
+    pub(crate) cell: u32,
+}
+
+/// A family of ready/empty pairs: one for each producing shard of a gang.
+pub(crate) struct Pairs {
+    pub name: String,
+    pub gang: Arc<GangTable>,
+    /// The consumer of each producer.
+    pub to: Vec<u32>,
+    /// Number of the ready cell of each producer's pair on the consumer's processor.
+    pub ready: Vec<u32>,
+    /// Ready cells on each processor.
+    pub ready_count: Vec<u32>,
+}
+
+impl Pairs {
+    pub fn new(name: &str, gang: Arc<GangTable>, to: Vec<u32>) -> Self {
+        let mut ready_count = vec![0; gang.members.len()];
+        let ready = to
+            .iter()
+            .map(|&consumer| {
+                let count = &mut ready_count[gang.at[consumer as usize].0 as usize];
+                *count += 1;
+                *count - 1
+            })
+            .collect();
+        Self {
+            name: name.into(),
+            gang,
+            to,
+            ready,
+            ready_count,
+        }
+    }
+
+    pub fn ready_address(&self, object: ObjectId, producer: u32) -> CellAddress {
+        let processor = self.gang.at[self.to[producer as usize] as usize].0;
+        CellAddress {
+            processor,
+            object,
+            cell: self.ready[producer as usize],
+        }
+    }
+
+    pub fn empty_address(&self, object: ObjectId, producer: u32) -> CellAddress {
+        let (processor, local) = self.gang.at[producer as usize];
+        CellAddress {
+            processor,
+            object,
+            cell: EMPTY | local,
+        }
+    }
+
+    /// The producer and consumer of a cell of `processor`, for reports.
+    pub fn ends(&self, processor: ProcessorId, cell: u32) -> Option<(u32, u32)> {
+        let producer = if cell & EMPTY != 0 {
+            *self.gang.members[processor as usize].get((cell & !EMPTY) as usize)?
+        } else {
+            (0u32..)
+                .zip(&self.to)
+                .find(|&(s, &c)| {
+                    self.ready[s as usize] == cell && self.gang.at[c as usize].0 == processor
+                })?
+                .0
+        };
+        Some((producer, self.to[producer as usize]))
+    }
+}
+
+/// How the values of a reduction barrier combine, in the order of the arrivers.
+pub(crate) type PhaseFold = Arc<dyn Fn(u64, u64) -> u64 + Send + Sync>;
+
+/// A phase barrier: any arrivers, any waiters, arrivals combined along a tree of the processors concerned.
+pub(crate) struct PhaseSpec {
+    pub name: String,
+    pub gang: Arc<GangTable>,
+    pub arrivers: Vec<u32>,
+    pub waiters: Vec<u32>,
+    pub window: u64,
+    pub tree: maniple_barriers::CombiningTree,
+    pub fold: Option<PhaseFold>,
+}
+
+impl PhaseSpec {
+    /// Positions, in the arriver list, of the arrivers on `processor`.
+    pub fn local_arrivers(&self, processor: ProcessorId) -> Vec<u32> {
+        (0u32..)
+            .zip(&self.arrivers)
+            .filter(|&(_, &s)| self.gang.at[s as usize].0 == processor)
+            .map(|(i, _)| i)
+            .collect()
+    }
+
+    /// Whether a member of the tree, or one below it, has an arriver.
+    pub fn contributes(&self, member: ProcessorId) -> bool {
+        self.arrivers
+            .iter()
+            .any(|&s| self.gang.at[s as usize].0 == member)
+            || self
+                .tree
+                .children(member)
+                .iter()
+                .any(|&c| self.contributes(c))
+    }
+}
+
+pub(crate) struct ReplayObject {
+    pub spec: Arc<dyn ReplaySpec>,
+    pub gang: Arc<GangTable>,
+    pub mapping: ExchangeOutput,
+}

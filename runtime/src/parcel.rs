@@ -1,0 +1,98 @@
+use crate::Error;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::any::Any;
+use std::fmt;
+
+/// What may be a shard task's argument or result: it can cross to another process.
+pub trait Portable: Serialize + DeserializeOwned + Send + 'static {}
+impl<T: Serialize + DeserializeOwned + Send + 'static> Portable for T {}
+
+/// A value on its way: moved as it is within a node, encoded only when it crosses to another.
+pub(crate) enum Parcel {
+    Value(Box<dyn Encode>),
+    Encoded(Vec<u8>),
+}
+
+pub(crate) trait Encode: Send {
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+struct Sealed<T>(T);
+
+impl<T: Portable> Encode for Sealed<T> {
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_stdvec(&self.0)
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        Box::new(self.0)
+    }
+}
+
+impl Parcel {
+    pub(crate) fn new<T: Portable>(value: T) -> Self {
+        Parcel::Value(Box::new(Sealed(value)))
+    }
+
+    /// A copy for another node.
+    pub(crate) fn encoded(&self) -> Result<Parcel, Error> {
+        let bytes = match self {
+            Parcel::Encoded(bytes) => bytes.clone(),
+            Parcel::Value(v) => v
+                .encode()
+                .map_err(|e| encoding("a task's argument or result", e))?,
+        };
+        Ok(Parcel::Encoded(bytes))
+    }
+
+    pub(crate) fn open<T: Portable>(self) -> Result<T, Error> {
+        match self {
+            Parcel::Encoded(bytes) => {
+                postcard::from_bytes(&bytes).map_err(|e| encoding(std::any::type_name::<T>(), e))
+            }
+            Parcel::Value(v) => match v.into_any().downcast::<T>() {
+                Ok(value) => Ok(*value),
+                Err(_) => Err(Error::misuse(
+                    "opening a task's argument or result",
+                    std::any::type_name::<T>(),
+                    "a value of another type",
+                )),
+            },
+        }
+    }
+}
+
+fn encoding(what: &str, e: postcard::Error) -> Error {
+    Error::Encoding {
+        what: what.into(),
+        message: e.to_string(),
+    }
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Parcel::Value(_) => "Value",
+            Parcel::Encoded(_) => "Encoded",
+        })
+    }
+}
+
+impl Serialize for Parcel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Parcel::Encoded(bytes) => bytes.serialize(serializer),
+            Parcel::Value(v) => v
+                .encode()
+                .map_err(serde::ser::Error::custom)?
+                .serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Parcel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(Parcel::Encoded)
+    }
+}

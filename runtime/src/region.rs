@@ -1,0 +1,214 @@
+use crate::core::{Core, TaskId, UseAt};
+use crate::message::{ColumnKey, LaunchKey, ProcessorId};
+use crate::{Error, Requirement};
+use maniple_mapper::{Machine, MemoryKind, RequirementInput};
+use maniple_regions::{
+    Coherence, Element, Field, FieldInfo, Instance, Lease, Privilege, Read, ReadShared, ReadWrite,
+    ReadWriteShared, Rect, Region, SharedInstance, Write, WriteShared,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+/// Where the values of a column are.
+pub(crate) enum Store {
+    /// An instance of this processor.
+    Owned(Rc<Instance>),
+    /// The one instance that all namers of a simultaneous region share. `None` when it is on another node, or on this
+    /// node and not attached yet.
+    Shared {
+        home: ProcessorId,
+        instance: Option<SharedInstance>,
+    },
+}
+
+/// One field of one region as one shard uses it: where the values are, who used them last.
+pub(crate) struct Column {
+    pub region: Region,
+    /// The instance is kept under this key; its rectangle may be larger than `rect`.
+    pub key: ColumnKey,
+    pub rect: Rect,
+    pub field: FieldInfo,
+    pub launch: LaunchKey,
+    pub store: RefCell<Store>,
+    pub users: RefCell<Users>,
+    /// Other columns of the shard whose points overlap these.
+    pub overlaps: RefCell<Vec<Weak<Column>>>,
+    /// Why the values are not what they should be.
+    pub poison: RefCell<Option<Error>>,
+}
+
+impl Column {
+    pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput {
+        let owner = match &*self.store.borrow() {
+            Store::Owned(_) => here,
+            Store::Shared { home, .. } => *home,
+        };
+        RequirementInput {
+            region: self.region,
+            field: self.field.id,
+            privilege: u.privilege,
+            coherence: u.coherence,
+            bytes: self.rect.volume() * self.field.size,
+            memory: machine.memory(owner, MemoryKind::Ordinary),
+        }
+    }
+
+    pub fn give_back(&self, lease: Lease) {
+        // A lease of a copy or of a shared instance is bound to no bookkeeping and is simply dropped.
+        if lease.coherence() != Coherence::Simultaneous
+            && let Store::Owned(instance) = &*self.store.borrow()
+        {
+            let returned = instance.release(lease);
+            debug_assert!(
+                returned.is_ok(),
+                "a lease goes back to the instance it came from"
+            );
+        }
+    }
+
+    /// The error a use of these values runs into; write-discard does not look at old values.
+    pub fn poison_for(&self, privilege: Privilege) -> Option<Error> {
+        if privilege == Privilege::WriteDiscard {
+            None
+        } else {
+            self.poison.borrow().clone()
+        }
+    }
+
+    pub fn set_poison(&self, error: &Error) {
+        *self.poison.borrow_mut() = Some(error.clone());
+        for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
+            *other.poison.borrow_mut() = Some(error.clone());
+        }
+    }
+
+    pub fn clear_poison(&self) {
+        if self.poison.borrow().is_some() {
+            *self.poison.borrow_mut() = None;
+        }
+    }
+}
+
+/// Tasks that may still use a column: the last writer, and the readers since.
+#[derive(Default)]
+pub(crate) struct Users {
+    writer: Option<TaskId>,
+    readers: SmallVec<[TaskId; 2]>,
+}
+
+impl Users {
+    /// The tasks a new use must follow.
+    pub fn earlier(&self, writes: bool, follow: &mut impl FnMut(TaskId)) {
+        self.writer.into_iter().for_each(&mut *follow);
+        if writes {
+            self.readers.iter().copied().for_each(follow);
+        }
+    }
+
+    pub fn add(&mut self, id: TaskId, writes: bool, mut alive: impl FnMut(TaskId) -> bool) {
+        if writes {
+            self.writer = Some(id);
+            self.readers.clear();
+            return;
+        }
+        if self.readers.len() == self.readers.capacity() {
+            self.readers.retain(|t| alive(*t));
+        }
+        self.readers.push(id);
+    }
+}
+
+/// A region as a shard holds it: what a launch's region arguments are made from.
+///
+/// Each method names a field and a privilege; the shard must hold both (see [`crate::Shard::region`]). The types say
+/// which accessor the leaf task's parameter must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    pub(crate) index: u32,
+    pub(crate) region: Region,
+}
+
+macro_rules! requirement {
+    ($(#[$doc:meta])* $name:ident, $accessor:ident, $privilege:ident, $coherence:ident) => {
+        $(#[$doc])*
+        pub fn $name<T: Element, const D: usize>(&self, field: Field<T>) -> Requirement<$accessor<'static, T, D>> {
+            Requirement::new(self.index, field.info(), Privilege::$privilege, Coherence::$coherence)
+        }
+    };
+}
+
+impl Local {
+    /// The logical region.
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    requirement!(
+        /// Exclusive reading: the parameter is a [`Read`].
+        read, Read, Read, Exclusive);
+    requirement!(
+        /// Exclusive reading and writing: the parameter is a [`ReadWrite`].
+        read_write, ReadWrite, ReadWrite, Exclusive);
+    requirement!(
+        /// Exclusive writing of every value without reading old ones: the parameter is a [`Write`].
+        write, Write, WriteDiscard, Exclusive);
+    requirement!(
+        /// Simultaneous reading: the parameter is a [`ReadShared`].
+        read_shared, ReadShared, Read, Simultaneous);
+    requirement!(
+        /// Simultaneous writing: the parameter is a [`WriteShared`].
+        write_shared, WriteShared, WriteDiscard, Simultaneous);
+    requirement!(
+        /// Simultaneous reading and writing: the parameter is a [`ReadWriteShared`].
+        read_write_shared, ReadWriteShared, ReadWrite, Simultaneous);
+
+    /// Folding with reduction `R`, in launch order: the parameter is a [`maniple_regions::Reduce`].
+    pub fn reduce<T: Element, R: maniple_regions::Reduction<T>, const D: usize>(
+        &self,
+        field: Field<T>,
+    ) -> Requirement<maniple_regions::Reduce<'static, T, R, D>> {
+        let id = maniple_regions::ReductionId::of::<R, T>();
+        Requirement::new(
+            self.index,
+            field.info(),
+            Privilege::Reduce(id),
+            Coherence::Exclusive,
+        )
+    }
+}
+
+impl Core {
+    /// A column of a fresh instance or of the one this processor has.
+    pub(crate) fn column(
+        self: &Rc<Self>,
+        region: Region,
+        key: ColumnKey,
+        field: FieldInfo,
+        launch: LaunchKey,
+        shared_home: Option<ProcessorId>,
+    ) -> Result<Rc<Column>, Error> {
+        let store = match shared_home {
+            None => Store::Owned(self.owned_instance(key, &field)?),
+            Some(home) if home == self.id => Store::Shared {
+                home,
+                instance: Some(self.shared_instance(key, &field)?),
+            },
+            Some(home) => Store::Shared {
+                home,
+                instance: self.attached(&key),
+            },
+        };
+        Ok(Rc::new(Column {
+            region,
+            key,
+            rect: region.rect,
+            field,
+            launch,
+            store: RefCell::new(store),
+            users: RefCell::default(),
+            overlaps: RefCell::default(),
+            poison: RefCell::default(),
+        }))
+    }
+}

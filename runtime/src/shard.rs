@@ -1,0 +1,515 @@
+use crate::core::{ArrivalAt, WaitAt};
+use crate::core::{Core, Waited, Waiting};
+use crate::current;
+use crate::future::{FutureMap, TaskFuture};
+use crate::launch::{Arrivable, Launch, Leaf, Waitable};
+use crate::message::{ColumnKey, Held, LaunchKey, ObjectId, Valid};
+use crate::object::{GangTable, Object};
+use crate::payload::Payload;
+use crate::phase::PhaseAddress;
+use crate::region::{Column, Local};
+use crate::replay::{Replay, ReplayCx};
+use crate::versions::Versions;
+use crate::{Error, Place};
+use maniple_barriers::{Arriver, Phase, Waiter};
+use maniple_regions::{Coherence, FieldInfo, Privilege, Region};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+struct LocalRegion {
+    region: Region,
+    held: usize,
+    columns: Vec<Rc<Column>>,
+}
+
+pub(crate) struct ShardInner {
+    core: Rc<Core>,
+    task: Arc<str>,
+    gang: Arc<GangTable>,
+    launch: LaunchKey,
+    index: u32,
+    held: Vec<Held>,
+    regions: RefCell<Vec<LocalRegion>>,
+    /// What this task knows to be valid where, when it is a parent.
+    pub(crate) versions: RefCell<Option<Rc<RefCell<Versions>>>>,
+}
+
+/// A running shard task's view of itself: its place in the gang, its regions, and the launching of subtasks.
+///
+/// It belongs to one processor and is not `Send`. Clones are the same shard.
+#[derive(Clone)]
+pub struct Shard {
+    pub(crate) inner: Rc<ShardInner>,
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Shard({} of {}, task `{}`)",
+            self.index(),
+            self.shards(),
+            self.inner.task
+        )
+    }
+}
+
+impl Shard {
+    pub(crate) fn new(
+        core: &Rc<Core>,
+        task: Arc<str>,
+        gang: &Arc<GangTable>,
+        launch: LaunchKey,
+        index: u32,
+        held: Vec<Held>,
+    ) -> Self {
+        let inner = ShardInner {
+            core: core.clone(),
+            task,
+            gang: gang.clone(),
+            launch,
+            index,
+            held,
+            regions: RefCell::default(),
+            versions: RefCell::default(),
+        };
+        Self {
+            inner: Rc::new(inner),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.inner.core
+    }
+
+    pub(crate) fn launch_key(&self) -> LaunchKey {
+        self.inner.launch
+    }
+
+    pub(crate) fn in_gang(&self, gang: &Arc<GangTable>) -> bool {
+        Arc::ptr_eq(&self.inner.gang, gang)
+    }
+
+    pub(crate) fn gang_name(&self) -> String {
+        format!("gang `{}`", self.inner.gang.name)
+    }
+
+    pub(crate) fn held(&self) -> &[Held] {
+        &self.inner.held
+    }
+
+    /// Number of this shard in its gang, from 0.
+    pub fn index(&self) -> u32 {
+        self.inner.index
+    }
+
+    /// Number of shards of the gang.
+    pub fn shards(&self) -> u32 {
+        self.inner.gang.shards()
+    }
+
+    /// The processor this shard runs on.
+    pub fn processor(&self) -> u32 {
+        self.inner.core.id
+    }
+
+    /// Name of the shard task.
+    pub fn task(&self) -> &str {
+        &self.inner.task
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            task: self.inner.task.to_string(),
+            shard: Some(self.inner.index),
+        }
+    }
+
+    /// The shard's view of a region it holds, or of a part of one. Local; never waits.
+    ///
+    /// # Errors
+    /// When no requirement of the launch contains the region.
+    pub fn region(&self, region: Region) -> Result<Local, Error> {
+        let mut regions = self.inner.regions.borrow_mut();
+        if let Some(index) = regions.iter().position(|r| r.region == region) {
+            return Ok(Local {
+                index: index as u32,
+                region,
+            });
+        }
+        let Some(held) = self
+            .inner
+            .held
+            .iter()
+            .position(|h| h.region.contains(&region))
+        else {
+            let held: Vec<_> = self
+                .inner
+                .held
+                .iter()
+                .map(|h| h.region.to_string())
+                .collect();
+            let expected = format!(
+                "a part of what the shard was launched with: {}",
+                held.join(", ")
+            );
+            return Err(Error::misuse(
+                format!("Shard::region in {}", self.place()),
+                expected,
+                region,
+            ));
+        };
+        let index = regions.len() as u32;
+        regions.push(LocalRegion {
+            region,
+            held,
+            columns: Vec::new(),
+        });
+        Ok(Local { index, region })
+    }
+
+    /// The column behind a requirement, after checking that the shard may ask for it.
+    pub(crate) fn column(
+        &self,
+        index: u32,
+        privilege: Privilege,
+        coherence: Coherence,
+        field: &FieldInfo,
+    ) -> Result<Rc<Column>, Error> {
+        let mut regions = self.inner.regions.borrow_mut();
+        let Some(local) = regions.get(index as usize) else {
+            return Err(Error::misuse(
+                "a launch's region",
+                "a region of this shard",
+                "one of another shard",
+            ));
+        };
+        let held = &self.inner.held[local.held];
+        if !held.privilege.covers(privilege) || !held.coherence.may_weaken_to(coherence) {
+            let came = format!("{privilege} under {coherence} coherence");
+            let expected = format!(
+                "at most {} under {} coherence on {}",
+                held.privilege, held.coherence, held.region
+            );
+            return Err(Error::misuse(
+                format!("a launch in {}", self.place()),
+                expected,
+                came,
+            ));
+        }
+        if let Some(column) = local.columns.iter().find(|c| c.field.id == field.id) {
+            if column.field != *field {
+                return Err(self.wrong_field(local.region, field));
+            }
+            return Ok(column.clone());
+        }
+        self.core().field(local.region.tree, field.id)?;
+        if !held.fields.contains(&field.id) {
+            let expected = format!(
+                "one of the fields the shard holds on {}: {:?}",
+                held.region, held.fields
+            );
+            return Err(Error::misuse(
+                format!("a launch in {}", self.place()),
+                expected,
+                field.name,
+            ));
+        }
+        if self.core().field(local.region.tree, field.id)? != *field {
+            return Err(self.wrong_field(local.region, field));
+        }
+        let home = (held.coherence == Coherence::Simultaneous).then_some(held.home);
+        let key = ColumnKey {
+            tree: local.region.tree,
+            field: field.id,
+            rect: held.region.rect,
+        };
+        let column = self
+            .core()
+            .column(local.region, key, *field, self.inner.launch, home)?;
+        for other in regions.iter().flat_map(|r| &r.columns) {
+            if other.field.id == field.id && other.region.overlaps(&column.region) {
+                other.overlaps.borrow_mut().push(Rc::downgrade(&column));
+                column.overlaps.borrow_mut().push(Rc::downgrade(other));
+                if let Some(e) = &*other.poison.borrow() {
+                    column.poison.borrow_mut().get_or_insert_with(|| e.clone());
+                }
+            }
+        }
+        regions[index as usize].columns.push(column.clone());
+        Ok(column)
+    }
+
+    fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {
+        let known = self.core().field(region.tree, field.id);
+        let expected = known.map_or_else(
+            |e| e.to_string(),
+            |f| format!("field `{}` of {}", f.name, f.type_name),
+        );
+        let came = format!("field `{}` of {}", field.name, field.type_name);
+        Error::misuse(
+            format!("a launch on {region} in {}", self.place()),
+            expected,
+            came,
+        )
+    }
+
+    /// Begins the launch of a leaf task: `function` with `args`, a tuple with one entry a parameter. See [`Leaf`].
+    pub fn launch<F: Leaf<M, O>, M: 'static, O: Send + 'static>(
+        &self,
+        function: F,
+        args: F::Args,
+    ) -> Launch<'_, F, M, O> {
+        Launch::new(self, function, args)
+    }
+
+    /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it. The points run in
+    /// any order and in parallel; local, not collective; returns at once.
+    ///
+    /// # Errors
+    /// [`Error::Interference`] when two points interfere, and what [`Launch::go`] refuses; nothing is launched then.
+    pub fn index_launch<F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static>(
+        &self,
+        points: usize,
+        function: F,
+        args: impl Fn(usize) -> F::Args,
+    ) -> Result<FutureMap<O>, Error> {
+        crate::index::check::<F, M, O>(self, points, &args)?;
+        let futures = (0..points)
+            .map(|i| self.launch(function.clone(), args(i)).go())
+            .collect::<Result<_, _>>()?;
+        Ok(FutureMap::new(futures))
+    }
+
+    /// Sets every value of a region's field: a leaf task like any other, which can wait and arrive.
+    pub fn fill<T: maniple_regions::Element>(
+        &self,
+        into: crate::Requirement<maniple_regions::Write<'static, T>>,
+        value: T,
+    ) -> Launch<'_, impl Leaf<FillMarker<T>, (), Args = FillArgs<T>>, FillMarker<T>, ()> {
+        fn fill<T: maniple_regions::Element>(
+            mut into: maniple_regions::Write<T>,
+            value: crate::Val<T>,
+        ) {
+            into.fill(*value);
+        }
+        Launch::new(self, fill::<T>, (into, value.into())).named("fill")
+    }
+
+    /// Copies a region's field to another of the same length: a leaf task like any other, which can wait and arrive.
+    pub fn copy<T: maniple_regions::Element>(
+        &self,
+        from: crate::Requirement<maniple_regions::Read<'static, T>>,
+        into: crate::Requirement<maniple_regions::Write<'static, T>>,
+    ) -> Launch<'_, impl Leaf<CopyMarker<T>, (), Args = CopyArgs<T>>, CopyMarker<T>, ()> {
+        fn copy<T: maniple_regions::Element>(
+            from: maniple_regions::Read<T>,
+            mut into: maniple_regions::Write<T>,
+        ) {
+            into.copy_from_slice(from.as_slice());
+        }
+        Launch::new(self, copy::<T>, (from, into)).named("copy")
+    }
+
+    /// Waits for the next generation of a barrier.
+    ///
+    /// # Errors
+    /// Why the generation will never complete.
+    pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
+        let point = barrier.next_wait().0;
+        let core = self.core();
+        let mut registered = false;
+        poll_fn(|cx| {
+            let waiting = if registered {
+                None
+            } else {
+                Some(current::waiting(cx.waker()))
+            };
+            let outcome = core.check_wait(point, waiting);
+            registered = true;
+            match outcome {
+                Waited::Complete => Poll::Ready(Ok(())),
+                Waited::Registered => Poll::Pending,
+                Waited::Poisoned(e) => Poll::Ready(Err(e.poisons(self.place()))),
+            }
+        })
+        .await
+    }
+
+    /// Arrives at a barrier now. Local; never waits.
+    pub fn arrive(&self, barrier: &impl Arrivable) {
+        match barrier.next_arrival().0 {
+            ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation, Payload::None),
+            ArrivalAt::Phase {
+                object,
+                arriver,
+                generation,
+                value,
+            } => {
+                self.core().arrive_phase(object, arriver, generation, value);
+            }
+        }
+    }
+
+    /// Arrives at a reduction barrier with a value.
+    pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
+        let PhaseAddress { object, arriver } = barrier.address();
+        self.core()
+            .arrive_phase(object, arriver, barrier.take(), value);
+    }
+
+    /// Waits for the next generation of a reduction barrier and gives its value.
+    ///
+    /// # Errors
+    /// Why the generation will never complete, or that the waiter is more than 64 generations late.
+    pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
+        let (object, generation) = (barrier.address().object, barrier.generation());
+        self.wait(barrier).await?;
+        self.core().phase_value(object, generation).ok_or_else(|| {
+            let what = format!(
+                "the value of generation {generation} of a reduction barrier in {}",
+                self.place()
+            );
+            Error::misuse(what, "a wait at most 64 generations late", "a later one")
+        })
+    }
+
+    /// Lets other ready work of this processor run first.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        poll_fn(|cx| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            match current::waiting(cx.waker()) {
+                Waiting::Waker(w) => w.wake(),
+                waiting => self.core().notify(waiting),
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Access to a replayed object's state on this processor, for the crate that made it: `f` gets the state and this
+    /// shard's position among the processor's shards.
+    ///
+    /// # Errors
+    /// When the object is of another kind or of another gang.
+    pub fn replay<R: Replay, T>(
+        &self,
+        object: ObjectId,
+        f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
+    ) -> Result<T, Error> {
+        let core = self.core();
+        let entry = core.object(object);
+        let wrong = |came: String| {
+            Err(Error::misuse(
+                format!("a call in {}", self.place()),
+                "an object made for this shard's gang",
+                came,
+            ))
+        };
+        let spec = match entry.as_ref().map(|e| &***e) {
+            Some(Object::Replay(spec)) if self.in_gang(&spec.gang) => spec,
+            Some(o) => return wrong(o.describe()),
+            None => return wrong(format!("object {object}")),
+        };
+        let position = self.inner.gang.at[self.inner.index as usize].1;
+        let Some(mut replay) = core.take_replay(object) else {
+            return wrong("an object that is being run".into());
+        };
+        let any: &mut dyn std::any::Any = &mut *replay;
+        let outcome = match any.downcast_mut::<R>() {
+            Some(state) => Ok(f(
+                state,
+                position,
+                &mut ReplayCx::new(core, object, spec, position),
+            )),
+            None => wrong(spec.spec.name().into()),
+        };
+        core.put_replay(object, replay);
+        outcome
+    }
+
+    /// After the shard has failed: whoever waits for it must learn of it.
+    pub(crate) fn abandon(&self, error: &Error) {
+        let error = error.poisons(self.place());
+        self.core()
+            .abandon(&self.inner.gang, self.inner.index, &error);
+    }
+
+    pub(crate) fn take_valid(&self) -> Vec<Valid> {
+        let Some(versions) = self.inner.versions.borrow_mut().take() else {
+            return Vec::new();
+        };
+        let versions = versions.borrow();
+        let columns = self
+            .inner
+            .held
+            .iter()
+            .flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
+        columns
+            .flat_map(|(h, field)| {
+                versions.within(&ColumnKey {
+                    tree: h.region.tree,
+                    field,
+                    rect: h.region.rect,
+                })
+            })
+            .collect()
+    }
+}
+
+type FillMarker<T> = fn(maniple_regions::Write<'static, T>, crate::Val<T>);
+type FillArgs<T> = (
+    crate::Requirement<maniple_regions::Write<'static, T>>,
+    crate::Value<T>,
+);
+type CopyMarker<T> = fn(maniple_regions::Read<'static, T>, maniple_regions::Write<'static, T>);
+type CopyArgs<T> = (
+    crate::Requirement<maniple_regions::Read<'static, T>>,
+    crate::Requirement<maniple_regions::Write<'static, T>>,
+);
+
+impl TaskFuture<()> {
+    /// Whether the task is over, for callers that only order things.
+    pub fn is_done(&self) -> bool {
+        self.is_settled()
+    }
+}
+
+impl Core {
+    /// Looks at a barrier generation; with `waiting`, registers for it.
+    pub(crate) fn check_wait(&self, point: WaitAt, waiting: Option<Waiting>) -> Waited {
+        match (point, waiting) {
+            (
+                WaitAt::Cell {
+                    object,
+                    cell,
+                    generation,
+                },
+                Some(w),
+            ) => self.wait_cell(object, cell, generation, w),
+            (WaitAt::Phase { object, generation }, Some(w)) => {
+                self.wait_phase(object, generation, w)
+            }
+            (
+                WaitAt::Cell {
+                    object,
+                    cell,
+                    generation,
+                },
+                None,
+            ) => match self.cell_poison(object, cell, generation) {
+                Some(e) => Waited::Poisoned(e),
+                None if self.cell_complete(object, cell, generation) => Waited::Complete,
+                None => Waited::Registered,
+            },
+            (WaitAt::Phase { object, generation }, None) => self.phase_state(object, generation),
+        }
+    }
+}

@@ -1,0 +1,381 @@
+use crate::Error;
+use crate::core::Core;
+use crate::future::FutureMap;
+use crate::gang::{Gang, Launcher, ShardTask, Start};
+use crate::message::{Message, ObjectId};
+use crate::object::{GangTable, Object, PhaseSpec, ReplayObject, Task, Tree};
+use crate::parcel::{Parcel, Portable};
+use crate::phase::{Pairs, PhaseBarrier, PhaseOptions, members};
+use crate::region::Local;
+use crate::replay::ReplaySpec;
+use crate::shard::Shard;
+use maniple_barriers::CombiningTree;
+use maniple_mapper::{ExchangeInput, PlaceShardsInput, validate};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
+pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
+
+/// The replicated top-level task's view of the run.
+///
+/// Every process runs the top-level task, with the same calls in the same order, so that all hold the same handles
+/// without a message: it must be deterministic. "Collective" below means: made by every process alike.
+#[derive(Clone)]
+pub struct Top {
+    launcher: Rc<Launcher>,
+}
+
+impl Top {
+    pub(crate) fn new(core: &Rc<Core>) -> Self {
+        let top = Self {
+            launcher: Rc::new(Launcher::new(core, "top level", 0, true)),
+        };
+        top.define(Object::Gang(Arc::new(GangTable::new(
+            "single",
+            &[0],
+            core.machine().processors(),
+        ))));
+        top
+    }
+
+    fn core(&self) -> &Rc<Core> {
+        &self.launcher.core
+    }
+
+    fn define(&self, object: Object) -> ObjectId {
+        let core = self.core();
+        let id = core.known();
+        let object = Arc::new(object);
+        for p in core
+            .machine()
+            .processors_of(core.machine().node_of(core.id))
+        {
+            if p != core.id {
+                core.send(p, Message::Define(object.clone()));
+            }
+        }
+        core.define_here(object);
+        id
+    }
+
+    /// Number of processors of the machine.
+    pub fn processors(&self) -> u32 {
+        self.core().machine().processors()
+    }
+
+    /// Makes a region tree: the points of `rect`, each with `fields`. Collective; never waits.
+    ///
+    /// # Errors
+    /// Two fields with the same number or name.
+    pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
+        let place = crate::Place {
+            task: format!("region tree `{name}`"),
+            shard: None,
+        };
+        let fields = FieldSpace::new(fields).map_err(|source| Error::Region { place, source })?;
+        let id = self.define(Object::Tree(Tree {
+            name: name.into(),
+            fields,
+        }));
+        Ok(Region {
+            tree: TreeId(id),
+            rect,
+        })
+    }
+
+    /// Makes a gang of `shards` shards; the mapper says where they run. Collective; never waits.
+    ///
+    /// # Errors
+    /// No shards, or an illegal placement.
+    pub fn gang(&self, name: &str, shards: u32) -> Result<Gang, Error> {
+        if shards == 0 {
+            return Err(Error::misuse(
+                format!("gang `{name}`"),
+                "at least one shard",
+                0,
+            ));
+        }
+        let core = self.core();
+        let (mapper, machine) = (core.mapper(), core.machine());
+        let input = PlaceShardsInput {
+            gang: name,
+            shards,
+            machine,
+        };
+        core.counters.mapper_calls.add(1);
+        let placement = validate::placement(mapper.name(), &input, mapper.place_shards(&input))?;
+        let table = GangTable::new(name, &placement, machine.processors());
+        Ok(Gang {
+            id: self.define(Object::Gang(Arc::new(table))),
+            shards,
+        })
+    }
+
+    /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
+    pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    where
+        A: Portable,
+        R: Portable,
+        F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+    {
+        let start =
+            move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
+                let future = function(shard, args.open()?);
+                Ok(Box::pin(async move { future.await.map(Parcel::new) }))
+            };
+        let id = self.define(Object::Task(Task {
+            name: name.into(),
+            start: Box::new(start),
+        }));
+        ShardTask {
+            id,
+            types: PhantomData,
+        }
+    }
+
+    /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
+    /// waits.
+    pub fn parent<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    where
+        A: Portable,
+        R: Portable,
+        F: Fn(Parent, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+    {
+        self.task(name, move |shard, args| {
+            let parent = Parent::new(shard);
+            let future = function(parent.clone(), args);
+            async move {
+                let result = future.await;
+                parent.launcher.settle().await;
+                result
+            }
+        })
+    }
+
+    fn table(&self, what: &str, gang: &Gang) -> Result<Arc<GangTable>, Error> {
+        match self.core().object(gang.id).as_ref().map(|o| &***o) {
+            Some(Object::Gang(table)) => Ok(table.clone()),
+            _ => Err(Error::misuse(what, "a gang made with `Top::gang`", gang.id)),
+        }
+    }
+
+    /// Makes one ready/empty pair for each shard of a gang as producer; `consumer(s)` is the shard that shard s produces
+    /// for. Collective; never waits.
+    ///
+    /// # Errors
+    /// A consumer that is not in the gang.
+    pub fn pairs(
+        &self,
+        name: &str,
+        gang: &Gang,
+        consumer: impl Fn(u32) -> u32,
+    ) -> Result<Pairs, Error> {
+        let table = self.table(name, gang)?;
+        let to: Vec<u32> = (0..gang.shards).map(consumer).collect();
+        if let Some(s) = to.iter().position(|&c| c >= gang.shards) {
+            let what = format!("consumer of shard {s} in pairs `{name}`");
+            return Err(Error::misuse(
+                what,
+                format!("a shard in 0..{}", gang.shards),
+                to[s],
+            ));
+        }
+        let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)));
+        Ok(Pairs { id })
+    }
+
+    /// Makes a phase barrier for shards of a gang. Collective; never waits.
+    ///
+    /// # Errors
+    /// No arrivers or no waiters, a shard listed twice, or one that is not in the gang.
+    pub fn phase_barrier(
+        &self,
+        name: &str,
+        gang: &Gang,
+        options: PhaseOptions,
+    ) -> Result<PhaseBarrier, Error> {
+        let table = self.table(name, gang)?;
+        for (role, list) in [
+            ("arrivers", &options.arrivers),
+            ("waiters", &options.waiters),
+        ] {
+            let what = format!("{role} of phase barrier `{name}`");
+            if list.is_empty() {
+                return Err(Error::misuse(what, "at least one shard", "none"));
+            }
+            let mut sorted = list.clone();
+            sorted.sort_unstable();
+            if let Some(&s) = sorted.iter().find(|&&s| s >= gang.shards) {
+                return Err(Error::misuse(
+                    what,
+                    format!("shards in 0..{}", gang.shards),
+                    s,
+                ));
+            }
+            if let Some(pair) = sorted.windows(2).find(|w| w[0] == w[1]) {
+                return Err(Error::misuse(
+                    what,
+                    "each shard once",
+                    format!("shard {} twice", pair[0]),
+                ));
+            }
+        }
+        let tree = CombiningTree::new(members(&table, &options), options.arity);
+        let PhaseOptions {
+            arrivers,
+            waiters,
+            window,
+            fold,
+            ..
+        } = options;
+        let spec = PhaseSpec {
+            name: name.into(),
+            gang: table,
+            arrivers,
+            waiters,
+            window,
+            tree,
+            fold,
+        };
+        Ok(PhaseBarrier {
+            id: self.define(Object::Phase(spec)),
+        })
+    }
+
+    /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the
+    /// number to call it by. Collective; never waits.
+    ///
+    /// # Errors
+    /// An illegal decision of the mapper.
+    pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
+        let table = self.table(spec.name(), gang)?;
+        let core = self.core();
+        let (mapper, machine) = (core.mapper(), core.machine());
+        let input = ExchangeInput {
+            collective: spec.name(),
+            shards: gang.shards,
+            bytes: spec.cell_bytes(),
+            machine,
+        };
+        core.counters.mapper_calls.add(1);
+        let mapping = validate::exchange(mapper.name(), &input, mapper.map_exchange(&input))?;
+        Ok(self.define(Object::Replay(ReplayObject {
+            spec,
+            gang: table,
+            mapping,
+        })))
+    }
+
+    /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
+    /// earlier one starts after it. Collective.
+    ///
+    /// # Errors
+    /// Requirements of two shards that interfere, or an illegal decision of the mapper; nothing is launched then.
+    pub fn launch<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+    ) -> Result<FutureMap<R>, Error> {
+        self.launcher.launch(gang, task, start)
+    }
+
+    /// Runs a parent task (see [`Self::parent`]) on processor 0 alone and gives its result to every process.
+    /// Collective; waits for the parent and all it launches.
+    ///
+    /// # Errors
+    /// The parent's error.
+    pub async fn single<A: Portable + Clone, R: Portable + Clone>(
+        &self,
+        task: &ShardTask<A, R>,
+        start: impl Fn() -> Start<A>,
+    ) -> Result<R, Error> {
+        self.launcher.settle().await;
+        let results = self.launcher.launch(&SINGLE, task, |_| start())?;
+        let result = results.get(0)?.clone().await;
+        self.launcher.settle().await;
+        result
+    }
+
+    pub(crate) fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+}
+
+/// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
+/// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
+#[derive(Clone)]
+pub struct Parent {
+    shard: Shard,
+    launcher: Rc<Launcher>,
+}
+
+impl Deref for Parent {
+    type Target = Shard;
+    fn deref(&self) -> &Shard {
+        &self.shard
+    }
+}
+
+impl Parent {
+    fn new(shard: Shard) -> Self {
+        let core = shard.core().clone();
+        let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
+        launcher.held = Some(shard.held().to_vec());
+        for h in shard.held() {
+            for &field in &h.fields {
+                let key = crate::message::ColumnKey {
+                    tree: h.region.tree,
+                    field,
+                    rect: h.region.rect,
+                };
+                launcher
+                    .versions
+                    .borrow_mut()
+                    .write(&key, h.region.rect, core.id);
+            }
+        }
+        *shard.inner.versions.borrow_mut() = Some(launcher.versions.clone());
+        Self {
+            shard,
+            launcher: Rc::new(launcher),
+        }
+    }
+
+    /// Starts every shard of a gang, as [`Top::launch`]; only this parent does so. Its own leaf tasks must be over.
+    ///
+    /// # Errors
+    /// As [`Top::launch`]; also a region this parent does not hold.
+    pub fn launch_gang<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+    ) -> Result<FutureMap<R>, Error> {
+        self.launcher.launch(gang, task, start)
+    }
+
+    /// Brings the valid data of a region's fields to this parent, after the launches that write it, and gives the parent
+    /// the use of it until it launches a gang that interferes (Legion calls this an inline mapping). Waits.
+    ///
+    /// # Errors
+    /// A region the parent does not hold.
+    pub async fn map(
+        &self,
+        region: Region,
+        fields: impl IntoIterator<Item = FieldId>,
+        privilege: Privilege,
+    ) -> Result<Local, Error> {
+        let local = self.shard.region(region)?;
+        let fields: Vec<_> = fields.into_iter().collect();
+        self.launcher.map(region, &fields, privilege).await?;
+        Ok(local)
+    }
+}

@@ -1,0 +1,205 @@
+#![doc = include_str!("README.md")]
+
+pub(crate) mod park;
+pub(crate) mod ring;
+mod seeded;
+mod threads;
+
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Stats;
+use crate::message::{Message, ProcessorId};
+use crate::top::Top;
+use crate::{Error, Place};
+use maniple_mapper::{CollectiveMapper, Machine, Mapper};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How a processor reaches the others. Messages of one ordered pair of processors keep their order; nothing else is
+/// promised.
+pub(crate) trait Wire {
+    /// Sends to another processor. Never waits.
+    fn send(&self, to: ProcessorId, message: Message);
+    /// Makes sure that everything sent will be seen, before this processor does something long.
+    fn flush(&self) {}
+    /// Which of `n` equally urgent items runs next.
+    fn pick(&self, _n: usize) -> usize {
+        0
+    }
+}
+
+/// What carries the messages of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// One thread a processor, all in one node.
+    Threads {
+        /// Number of processors, at least 1.
+        workers: u32,
+    },
+    /// One thread for all; messages are delivered and tasks picked in an order drawn from `seed`, and each processor is a
+    /// node of its own, so that every message is encoded and decoded. A seed always gives the same run.
+    Seeded {
+        /// Number of processors, at least 1.
+        processors: u32,
+        /// Seed of the order.
+        seed: u64,
+    },
+}
+
+/// A run to be: driver and mapper.
+///
+/// ```
+/// use maniple_runtime::{Error, Runtime, Shard, Start};
+///
+/// async fn hello(shard: Shard, greeting: String) -> Result<String, Error> {
+///     Ok(format!("{greeting} from shard {} of {}", shard.index(), shard.shards()))
+/// }
+///
+/// let (lines, _) = Runtime::threads(2).run(|top| async move {
+///     let gang = top.gang("all", 3)?;
+///     let task = top.task("hello", hello);
+///     top.launch(&gang, &task, |_| Start::new("hello".to_string()))?.all().await
+/// })?;
+/// assert_eq!(lines[2], "hello from shard 2 of 3");
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    driver: Driver,
+    mapper: Arc<dyn Mapper>,
+    #[cfg(feature = "plant")]
+    plant: Option<(crate::plant::Bug, u64, u64)>,
+}
+
+impl Runtime {
+    /// A run on the given driver, with the collective mapper.
+    pub fn new(driver: Driver) -> Self {
+        Self {
+            driver,
+            mapper: Arc::new(CollectiveMapper),
+            #[cfg(feature = "plant")]
+            plant: None,
+        }
+    }
+
+    /// A run on `workers` threads.
+    pub fn threads(workers: u32) -> Self {
+        Self::new(Driver::Threads { workers })
+    }
+
+    /// A run of `processors` processors in one thread, in an order drawn from `seed`.
+    pub fn seeded(processors: u32, seed: u64) -> Self {
+        Self::new(Driver::Seeded { processors, seed })
+    }
+
+    /// Replaces the mapper.
+    pub fn mapper(mut self, mapper: Arc<dyn Mapper>) -> Self {
+        self.mapper = mapper;
+        self
+    }
+
+    /// Plants a bug that strikes on occasion `first` and every `period` after it.
+    #[cfg(feature = "plant")]
+    pub fn plant(mut self, bug: crate::plant::Bug, first: u64, period: u64) -> Self {
+        self.plant = Some((bug, first, period));
+        self
+    }
+
+    /// Runs a top-level task to its end, and everything it launched. Waits.
+    ///
+    /// The result is that of the first node, with the counts of all processors.
+    ///
+    /// # Errors
+    /// The top-level task's error; that of a task nobody awaited; a deadlock.
+    pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
+    where
+        F: Fn(Top) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+        R: Send + 'static,
+    {
+        let (processors, per_node) = match self.driver {
+            Driver::Threads { workers } => (workers, workers),
+            Driver::Seeded { processors, .. } => (processors, 1),
+        };
+        if processors == 0 {
+            return Err(Error::misuse("a run", "at least one processor", 0));
+        }
+        let config = Arc::new(Config {
+            machine: Machine::new(processors, per_node),
+            mapper: self.mapper.clone(),
+            #[cfg(feature = "plant")]
+            plant: self
+                .plant
+                .map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
+        });
+        match self.driver {
+            Driver::Threads { .. } => threads::run(config, &top),
+            Driver::Seeded { seed, .. } => seeded::run(config, seed, &top),
+        }
+    }
+}
+
+type Outcome<R> = Rc<RefCell<Option<Result<R, Error>>>>;
+
+/// Starts a node's copy of the top-level task on its first processor.
+fn start_top<F, Fut, R>(core: &Rc<Core>, function: &F) -> Outcome<R>
+where
+    F: Fn(Top) -> Fut,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    let outcome: Outcome<R> = Rc::default();
+    let top = Top::new(core);
+    let (inner, at_end) = (outcome.clone(), outcome.clone());
+    // Called now, so that the function itself need not outlive this call; its future runs on the executor.
+    let started = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(top.clone())));
+    let panicked = |message| Error::Panicked {
+        place: Place {
+            task: "top level".into(),
+            shard: None,
+        },
+        message,
+    };
+    let future = match started {
+        Ok(future) => future,
+        Err(panic) => {
+            *outcome.borrow_mut() = Some(Err(panicked(crate::error::panic_message(panic))));
+            stop_node(core);
+            return outcome;
+        }
+    };
+    let body = async move {
+        let result = future.await;
+        *inner.borrow_mut() = Some(result);
+        top.launcher().settle().await;
+    };
+    core.spawn(
+        body,
+        Box::new(move |core, panic| {
+            if let Some(message) = panic {
+                *at_end.borrow_mut() = Some(Err(panicked(message)));
+            }
+            stop_node(core);
+        }),
+    );
+    outcome
+}
+
+/// Ends the processors of the core's node.
+fn stop_node(core: &Rc<Core>) {
+    for p in core
+        .machine()
+        .processors_of(core.machine().node_of(core.id))
+    {
+        core.send(p, Message::Stop);
+    }
+}
+
+/// The error of a run in which nothing can go on.
+fn deadlock(lines: Vec<String>) -> Error {
+    Error::Deadlock {
+        report: crate::core::join(lines),
+    }
+}

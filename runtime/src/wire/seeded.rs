@@ -1,0 +1,168 @@
+//! One thread drives all processors in an order drawn from a seed. Each processor is a node of its own, and every message
+//! is encoded and decoded, so that nothing slips in that could not cross hosts.
+
+use super::{Wire, deadlock, start_top};
+use crate::Error;
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Stats;
+use crate::message::{Message, ProcessorId};
+use crate::top::Top;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+struct Net {
+    random: fastrand::Rng,
+    /// Encoded messages of each ordered pair, with the earliest step at which each may be delivered.
+    queues: Vec<VecDeque<(u64, Vec<u8>)>>,
+    processors: usize,
+    step: u64,
+    error: Option<Error>,
+}
+
+struct SeededWire {
+    net: Rc<RefCell<Net>>,
+    from: ProcessorId,
+}
+
+impl Wire for SeededWire {
+    fn send(&self, to: ProcessorId, message: Message) {
+        let mut net = self.net.borrow_mut();
+        match postcard::to_stdvec(&message) {
+            Ok(bytes) => {
+                // Most messages are quick, some are very slow.
+                let slow = net.random.u32(0..8) == 0;
+                let delay = net.random.u64(0..if slow { 200 } else { 4 });
+                let (at, due) = (
+                    self.from as usize * net.processors + to as usize,
+                    net.step + delay,
+                );
+                net.queues[at].push_back((due, bytes));
+            }
+            Err(e) => {
+                let what = format!(
+                    "a message from processor {} to {to}: {message:?}",
+                    self.from
+                );
+                net.error.get_or_insert(Error::Encoding {
+                    what,
+                    message: e.to_string(),
+                });
+            }
+        }
+    }
+
+    fn pick(&self, n: usize) -> usize {
+        if n > 1 {
+            self.net.borrow_mut().random.usize(0..n)
+        } else {
+            0
+        }
+    }
+}
+
+pub(super) fn run<F, Fut, R>(config: Arc<Config>, seed: u64, top: &F) -> Result<(R, Stats), Error>
+where
+    F: Fn(Top) -> Fut,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    let processors = config.machine.processors() as usize;
+    let net = Rc::new(RefCell::new(Net {
+        random: fastrand::Rng::with_seed(seed),
+        queues: (0..processors * processors)
+            .map(|_| VecDeque::new())
+            .collect(),
+        processors,
+        step: 0,
+        error: None,
+    }));
+    let cores: Vec<Rc<Core>> = (0..processors as u32)
+        .map(|id| {
+            let wire = SeededWire {
+                net: net.clone(),
+                from: id,
+            };
+            // Nobody sleeps here, so nobody need be woken.
+            Core::new(id, config.clone(), Box::new(wire), Arc::new(|| {}))
+        })
+        .collect();
+    let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
+    let failure = drive(&cores, &net);
+    for core in &cores {
+        core.drop_futures();
+    }
+    let mut stats = Stats::default();
+    for core in &cores {
+        core.counters.add_to(&mut stats);
+    }
+    let unawaited = cores.iter().find_map(|c| c.failure());
+    let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
+    let first = results.next().flatten();
+    let other_error = results.find_map(|r| r.and_then(Result::err));
+    match (first, failure, other_error, unawaited) {
+        (Some(Err(e)), ..) | (_, Some(e), ..) | (_, _, Some(e), _) | (_, _, _, Some(e)) => Err(e),
+        (Some(Ok(value)), None, None, None) => Ok((value, stats)),
+        (None, None, None, None) => Err(Error::Stopped {
+            what: "the top-level task's result".into(),
+        }),
+    }
+}
+
+/// Runs until every processor has stopped; the error if it cannot go on.
+fn drive(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
+    let n = cores.len();
+    let mut choices: Vec<usize> = Vec::new();
+    loop {
+        if let Some(e) = net.borrow_mut().error.take() {
+            return Some(e);
+        }
+        choices.clear();
+        let mut later: Option<u64> = None;
+        {
+            let net = net.borrow();
+            for (i, queue) in net.queues.iter().enumerate() {
+                match queue.front() {
+                    Some((due, _)) if *due <= net.step => choices.push(n + i),
+                    Some((due, _)) => later = Some(later.map_or(*due, |l| l.min(*due))),
+                    None => {}
+                }
+            }
+        }
+        choices.extend((0..n).filter(|&i| cores[i].has_work()));
+        if choices.is_empty() {
+            match later {
+                Some(due) => net.borrow_mut().step = due,
+                None if cores.iter().all(|c| c.stopped()) => return None,
+                None => return Some(deadlock(cores.iter().flat_map(|c| c.report()).collect())),
+            }
+            continue;
+        }
+        let choice = {
+            let mut net = net.borrow_mut();
+            net.step += 1;
+            choices[net.random.usize(0..choices.len())]
+        };
+        if choice < n {
+            cores[choice].turn(1);
+            continue;
+        }
+        let pair = choice - n;
+        let Some((_, bytes)) = net.borrow_mut().queues[pair].pop_front() else {
+            continue;
+        };
+        match postcard::from_bytes(&bytes) {
+            Ok(message) => cores[pair % n].deliver((pair / n) as u32, message),
+            Err(e) => {
+                let what = format!("a message from processor {} to {}", pair / n, pair % n);
+                return Some(Error::Encoding {
+                    what,
+                    message: e.to_string(),
+                });
+            }
+        }
+    }
+}

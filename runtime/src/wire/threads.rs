@@ -1,0 +1,333 @@
+//! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
+
+use super::park::{Parker, Wake, fence};
+use super::ring::{Receiver, Sender, ring};
+use super::{Wire, deadlock, start_top};
+use crate::Error;
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Stats;
+use crate::message::{Message, ProcessorId};
+use crate::top::Top;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Slots of a ring: fewer cost speed at hundreds of shards.
+const RING: usize = 256;
+/// Turns without work before a processor that has a core of its own sleeps.
+const SPINS: u32 = 1000;
+/// The same when processors share cores: then spinning takes the core from whoever has work.
+const YIELDS: u32 = 3;
+/// Subtasks between two looks at the rings.
+const BUDGET: u32 = 64;
+
+/// What a processor tells the others before it sleeps. Cache lines apart, because neighbours write theirs.
+#[repr(align(128))]
+struct Public {
+    parker: Parker,
+    /// Set while the processor has nothing to do; the counts below then hold still.
+    idle: AtomicBool,
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// Something outside holds a waker of one of its shards.
+    awaits_outside: AtomicBool,
+}
+
+struct Shared {
+    processors: Vec<Public>,
+    /// Everybody was idle with nothing in flight: the run cannot go on.
+    stuck: AtomicBool,
+    report: Mutex<Vec<String>>,
+}
+
+struct ThreadsWire {
+    to: Vec<RefCell<Link>>,
+    shared: Arc<Shared>,
+    sent: Cell<u64>,
+    /// Something was sent since the last fence.
+    unfenced: Cell<bool>,
+    /// Something waits for room in a ring.
+    backlog: Cell<bool>,
+}
+
+struct Link {
+    ring: Option<Sender<Message>>,
+    /// What did not fit into the ring.
+    waiting: VecDeque<Message>,
+}
+
+impl Wire for Rc<ThreadsWire> {
+    #[inline]
+    fn send(&self, to: ProcessorId, message: Message) {
+        let mut link = self.to[to as usize].borrow_mut();
+        let Link { ring, waiting } = &mut *link;
+        let Some(ring) = ring else { return };
+        let refused = if waiting.is_empty() {
+            ring.push(message).err()
+        } else {
+            Some(message)
+        };
+        if let Some(message) = refused {
+            waiting.push_back(message);
+            self.backlog.set(true);
+        }
+        self.sent.set(self.sent.get() + 1);
+        self.unfenced.set(true);
+        self.shared.processors[to as usize].parker.nudge();
+    }
+
+    fn flush(&self) {
+        if self.backlog.get() {
+            self.push_backlog();
+        }
+        if self.unfenced.replace(false) {
+            fence();
+            for p in &self.shared.processors {
+                p.parker.nudge();
+            }
+        }
+    }
+}
+
+impl ThreadsWire {
+    fn push_backlog(&self) {
+        let mut left = false;
+        for (link, public) in self.to.iter().zip(&self.shared.processors) {
+            let mut link = link.borrow_mut();
+            let Link {
+                ring: Some(ring),
+                waiting,
+            } = &mut *link
+            else {
+                continue;
+            };
+            while let Some(message) = waiting.pop_front() {
+                if let Err(message) = ring.push(message) {
+                    waiting.push_front(message);
+                    left = true;
+                    break;
+                }
+            }
+            public.parker.nudge();
+        }
+        self.backlog.set(left);
+    }
+}
+
+pub(super) fn run<F, Fut, R>(config: Arc<Config>, top: &F) -> Result<(R, Stats), Error>
+where
+    F: Fn(Top) -> Fut + Sync,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    let n = config.machine.processors() as usize;
+    let shared = Arc::new(Shared {
+        processors: (0..n).map(|_| Public::new()).collect(),
+        stuck: AtomicBool::new(false),
+        report: Mutex::default(),
+    });
+    // senders[i][j] leads from i to j, receivers[j][i] is its end.
+    let mut senders: Vec<Vec<Option<Sender<Message>>>> =
+        (0..n).map(|_| (0..n).map(|_| None).collect()).collect();
+    let mut receivers: Vec<Vec<(u32, Receiver<Message>)>> = (0..n).map(|_| Vec::new()).collect();
+    for i in 0..n {
+        for j in (0..n).filter(|&j| j != i) {
+            let (sender, receiver) = ring(RING);
+            senders[i][j] = Some(sender);
+            receivers[j].push((i as u32, receiver));
+        }
+    }
+    let (ends, end) = crossbeam_channel::unbounded();
+    std::thread::scope(|scope| {
+        for (id, (to, from)) in senders.into_iter().zip(receivers).enumerate() {
+            let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
+            let body = move || processor(id as u32, config, mine, to, from, top, &ends);
+            let spawned = std::thread::Builder::new()
+                .name(format!("maniple {id}"))
+                .spawn_scoped(scope, body);
+            if let Err(e) = spawned {
+                // The processors that did start see a processor that is never idle; end them.
+                shared.stuck.store(true, Ordering::SeqCst);
+                shared.processors.iter().for_each(|p| p.parker.wake());
+                return Err(Error::misuse("a run", format!("{n} threads"), e));
+            }
+        }
+        Ok(())
+    })?;
+    drop(ends);
+    let mut stats = Stats::default();
+    let (mut result, mut failure) = (None, None);
+    for (outcome, error, part) in end {
+        result = result.or(outcome);
+        failure = failure.or(error);
+        stats.add(&part);
+    }
+    if shared.stuck.load(Ordering::SeqCst) {
+        let lines =
+            std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+        failure = match result {
+            Some(Err(e)) => return Err(e),
+            _ => failure.or(Some(deadlock(lines))),
+        };
+    }
+    match (result, failure) {
+        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
+        (Some(Ok(value)), None) => Ok((value, stats)),
+        (None, None) => Err(Error::Stopped {
+            what: "the top-level task's result".into(),
+        }),
+    }
+}
+
+type End<R> = (Option<Result<R, Error>>, Option<Error>, Stats);
+
+/// One processor from start to end.
+fn processor<F, Fut, R>(
+    id: ProcessorId,
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    to: Vec<Option<Sender<Message>>>,
+    mut from: Vec<(u32, Receiver<Message>)>,
+    top: &F,
+    ends: &crossbeam_channel::Sender<End<R>>,
+) where
+    F: Fn(Top) -> Fut,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    let wire = Rc::new(ThreadsWire {
+        to: to
+            .into_iter()
+            .map(|ring| {
+                RefCell::new(Link {
+                    ring,
+                    waiting: VecDeque::new(),
+                })
+            })
+            .collect(),
+        shared: shared.clone(),
+        sent: Cell::new(0),
+        unfenced: Cell::new(false),
+        backlog: Cell::new(false),
+    });
+    let signal = {
+        let shared = shared.clone();
+        Arc::new(move || shared.processors[id as usize].parker.wake())
+    };
+    let core = Core::new(id, config, Box::new(wire.clone()), signal);
+    let outcome = (id == 0).then(|| start_top(&core, top));
+    drive(&core, &wire, &shared, &mut from);
+    if shared.stuck.load(Ordering::SeqCst) {
+        shared
+            .report
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(core.report());
+    }
+    core.drop_futures();
+    let mut stats = Stats::default();
+    core.counters.add_to(&mut stats);
+    let result = outcome.and_then(|o| o.borrow_mut().take());
+    // Received for as long as the caller lives.
+    let _ = ends.send((result, core.failure(), stats));
+}
+
+fn drive(
+    core: &Rc<Core>,
+    wire: &Rc<ThreadsWire>,
+    shared: &Shared,
+    from: &mut [(u32, Receiver<Message>)],
+) {
+    let me = &shared.processors[core.id as usize];
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let crowded = shared.processors.len() > cores;
+    let patience = if crowded { YIELDS } else { SPINS };
+    let mut received = 0u64;
+    let mut idle = 0u32;
+    while !core.stopped() && !shared.stuck.load(Ordering::Relaxed) {
+        let before = received;
+        for (source, ring) in from.iter_mut() {
+            for _ in 0..RING {
+                let Some(message) = ring.pop() else { break };
+                received += 1;
+                core.deliver(*source, message);
+            }
+        }
+        let ran = core.turn(BUDGET);
+        if ran || received != before {
+            idle = 0;
+            if wire.backlog.get() {
+                wire.push_backlog();
+            }
+            continue;
+        }
+        wire.flush();
+        idle += 1;
+        if wire.backlog.get() || crowded && idle < patience {
+            std::thread::yield_now();
+        } else if idle < patience {
+            std::hint::spin_loop();
+        } else {
+            sleep(core, wire, shared, me, from, received);
+            idle = 0;
+        }
+    }
+    wire.flush();
+}
+
+/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps.
+fn sleep(
+    core: &Core,
+    wire: &ThreadsWire,
+    shared: &Shared,
+    me: &Public,
+    from: &[(u32, Receiver<Message>)],
+    received: u64,
+) {
+    me.sent.store(wire.sent.get(), Ordering::Relaxed);
+    me.received.store(received, Ordering::Relaxed);
+    me.awaits_outside
+        .store(core.has_foreign_waker(), Ordering::Relaxed);
+    me.idle.store(true, Ordering::SeqCst);
+    let still_idle = || from.iter().all(|(_, ring)| ring.is_empty()) && !core.has_work();
+    if still_idle() && quiescent(shared) {
+        shared.stuck.store(true, Ordering::SeqCst);
+        shared.processors.iter().for_each(|p| p.parker.wake());
+    } else {
+        let _: Wake = me.parker.park(still_idle, None);
+    }
+    me.idle.store(false, Ordering::SeqCst);
+}
+
+/// Whether every processor is idle and every message sent has been received: looked at twice, because the first look
+/// may straddle a wake-up.
+fn quiescent(shared: &Shared) -> bool {
+    let look = || -> Option<(u64, u64)> {
+        let (mut sent, mut received) = (0u64, 0u64);
+        for p in &shared.processors {
+            if !p.idle.load(Ordering::SeqCst) || p.awaits_outside.load(Ordering::SeqCst) {
+                return None;
+            }
+            sent = sent.wrapping_add(p.sent.load(Ordering::SeqCst));
+            received = received.wrapping_add(p.received.load(Ordering::SeqCst));
+        }
+        (sent == received).then_some((sent, received))
+    };
+    matches!((look(), look()), (Some(a), Some(b)) if a == b)
+}
+
+impl Public {
+    fn new() -> Self {
+        Self {
+            parker: Parker::new(),
+            idle: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            awaits_outside: AtomicBool::new(false),
+        }
+    }
+}
