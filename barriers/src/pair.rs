@@ -34,7 +34,10 @@ impl<W> Default for PairCell<W> {
 impl<W> PairCell<W> {
     /// A cell whose first `completed` generations are complete from the start.
     pub fn starting_at(completed: u64) -> Self {
-        Self { completed, ..Self::default() }
+        Self {
+            completed,
+            ..Self::default()
+        }
     }
 
     /// Generations complete so far: generations `0..completed` have arrived.

@@ -1,12 +1,14 @@
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
-//! Collective schedules as data, their proof, and the engine that runs them as subtasks.
+#![doc = include_str!("../README.md")]
 
+mod allreduce;
 mod checker;
+mod engine;
 mod operator;
 mod recursive_doubling;
 mod schedule;
 
+pub use allreduce::{Allreduce, Options};
 pub use checker::{Channels, CheckError, Report, check};
 pub use operator::{Number, Operator};
 pub use recursive_doubling::recursive_doubling;

@@ -224,6 +224,10 @@ impl Core {
         };
         let position = chain / spec.spec.chains();
         let mut cx = ReplayCx::new(self, object, spec, position);
+        if let Some(error) = self.chain_poison(object, chain) {
+            replay.fail(chain, error, &mut cx);
+            return self.put_replay(object, replay);
+        }
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             loop {
                 let (cell, generation) = match replay.run(chain, &mut cx)? {

@@ -305,10 +305,16 @@ impl Core {
         }
     }
 
-    /// Tells a waiter that what it waits for will never be there. Chains and shards look for the reason themselves.
+    /// Tells a waiter that what it waits for will never be there. Shards look for the reason themselves.
     pub fn notify_poison(self: &Rc<Self>, waiting: Waiting, error: impl FnOnce() -> Error) {
         match waiting {
             Waiting::Task(id) => self.poison_leaf(id, error()),
+            Waiting::Chain { object, chain } => {
+                self.poisoned_chains
+                    .borrow_mut()
+                    .insert((object, chain), error());
+                self.notify(waiting);
+            }
             other => self.notify(other),
         }
     }

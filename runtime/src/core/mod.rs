@@ -59,6 +59,8 @@ pub(crate) struct Core {
     launches_early: RefCell<Vec<(ProcessorId, crate::message::BatchDone)>>,
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
+    /// Chains whose wait has been poisoned, until they run.
+    poisoned_chains: RefCell<HashMap<(ObjectId, u32), Error>>,
     failure: RefCell<Option<Error>>,
 }
 
@@ -84,6 +86,7 @@ impl Core {
             launches_early: RefCell::default(),
             next_parent: Cell::new(1),
             counters_of_ends: RefCell::default(),
+            poisoned_chains: RefCell::default(),
             failure: RefCell::default(),
             config,
         })
@@ -248,6 +251,16 @@ impl Core {
     #[inline]
     pub fn more_urgent(&self, than: Priority) -> bool {
         self.queue.borrow().highest().is_some_and(|l| l > than.0)
+    }
+
+    /// The error that ends a chain's wait, if its wait was poisoned.
+    pub fn chain_poison(&self, object: ObjectId, chain: u32) -> Option<Error> {
+        let mut poisoned = self.poisoned_chains.borrow_mut();
+        if poisoned.is_empty() {
+            None
+        } else {
+            poisoned.remove(&(object, chain))
+        }
     }
 
     /// Remembers the first error that nobody may be awaiting.

@@ -1,0 +1,198 @@
+use crate::engine::{Call, Engine, Layout};
+use crate::{Algorithm, Operator, Schedule};
+use maniple_regions::Element;
+use maniple_runtime::replay::{Replay, ReplaySpec};
+use maniple_runtime::{Error, Gang, Shard, TaskFuture, Top, Value};
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How an [`Allreduce`] is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Elements of each shard's contribution, from 0.
+    pub elements: usize,
+    /// Calls that can be in flight, at least 1: call K + 1 starts when call 1 is over.
+    pub slots: u32,
+    /// The schedule.
+    pub algorithm: Algorithm,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            elements: 1,
+            slots: 2,
+            algorithm: Algorithm::RecursiveDoubling,
+        }
+    }
+}
+
+/// A persistent allreduce of a gang: every shard contributes a value and gets the combination of all, in rank order, the
+/// same bits everywhere. The founding paper's collective (§II-A): each round is an update and a read subtask.
+///
+/// Made in the top-level task; plain data that may travel in arguments. A call is collective: every shard of the gang
+/// makes the same calls in the same order. It returns at once with a future, and several may be in flight.
+///
+/// ```
+/// use maniple_collectives::{Allreduce, Operator};
+/// use maniple_runtime::{Error, Runtime, Shard, Start};
+///
+/// async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<f64, Error> {
+///     total.call(&shard, f64::from(shard.index()))?.await
+/// }
+///
+/// let (sums, _) = Runtime::threads(2).run(|top| async move {
+///     let gang = top.gang("all", 5)?;
+///     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+///     let task = top.task("shard", shard);
+///     top.launch(&gang, &task, |_| Start::new(total))?.all().await
+/// })?;
+/// assert_eq!(sums, [10.0; 5]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Allreduce<T> {
+    id: u32,
+    #[serde(skip)]
+    element: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Clone for Allreduce<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Allreduce<T> {}
+impl<T> std::fmt::Debug for Allreduce<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Allreduce({})", self.id)
+    }
+}
+
+struct Spec<T> {
+    name: String,
+    operator: Operator<T>,
+    algorithm: Algorithm,
+    layout: Layout,
+}
+
+impl<T: Element> ReplaySpec for Spec<T> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn chains(&self) -> u32 {
+        self.layout.slots
+    }
+    fn ready_cells(&self) -> u32 {
+        self.layout.slots * self.layout.reads
+    }
+    fn empty_cells(&self) -> u32 {
+        self.layout.slots * self.layout.updates
+    }
+    fn cell_bytes(&self) -> usize {
+        self.layout.elements * size_of::<T>()
+    }
+    fn materialise(&self, shards: &[u32], participants: u32) -> Box<dyn Replay> {
+        let schedules = shards
+            .iter()
+            .map(|&s| self.algorithm.schedule(s, participants))
+            .collect();
+        Box::new(Engine::new(
+            &self.name,
+            self.operator.clone(),
+            self.layout,
+            schedules,
+        ))
+    }
+}
+
+impl<T: Element> Allreduce<T> {
+    /// An allreduce of one element a shard. Collective (top level); never waits.
+    ///
+    /// # Errors
+    /// An illegal decision of the mapper.
+    pub fn new(top: &Top, gang: &Gang, name: &str, operator: Operator<T>) -> Result<Self, Error> {
+        Self::with(top, gang, name, operator, Options::default())
+    }
+
+    /// An allreduce with options. Collective (top level); never waits.
+    ///
+    /// # Errors
+    /// No slots, or an illegal decision of the mapper.
+    pub fn with(
+        top: &Top,
+        gang: &Gang,
+        name: &str,
+        operator: Operator<T>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let Options {
+            elements,
+            slots,
+            algorithm,
+        } = options;
+        if slots == 0 {
+            let what = format!("allreduce `{name}`");
+            return Err(Error::Misuse {
+                what,
+                expected: "at least one slot".into(),
+                came: "0".into(),
+            });
+        }
+        let most = |count: fn(&Schedule) -> usize| {
+            (0..gang.shards())
+                .map(|s| count(&algorithm.schedule(s, gang.shards())))
+                .max()
+                .unwrap_or(0) as u32
+        };
+        let layout = Layout {
+            elements,
+            slots,
+            updates: most(Schedule::updates),
+            reads: most(Schedule::reads),
+        };
+        let spec = Spec {
+            name: name.into(),
+            operator,
+            algorithm,
+            layout,
+        };
+        Ok(Self {
+            id: top.replayed(gang, Arc::new(spec))?,
+            element: PhantomData,
+        })
+    }
+
+    /// Contributes one element, a value or a future (`value` or `&future`); the future holds the combination.
+    /// Collective; returns at once.
+    ///
+    /// # Errors
+    /// A shard of another gang. Failures of the call itself are in the future.
+    pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
+        let (resolver, future) = TaskFuture::pending();
+        let call = Call::One(input.into(), resolver);
+        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| {
+            engine.call(position, call, cx)
+        })?;
+        Ok(future)
+    }
+
+    /// Contributes a vector with the object's number of elements. Collective; returns at once.
+    ///
+    /// # Errors
+    /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
+    pub fn call_vec(
+        &self,
+        shard: &Shard,
+        input: impl Into<Value<Vec<T>>>,
+    ) -> Result<TaskFuture<Vec<T>>, Error> {
+        let (resolver, future) = TaskFuture::pending();
+        let call = Call::Many(input.into(), resolver);
+        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| {
+            engine.call(position, call, cx)
+        })?;
+        Ok(future)
+    }
+}
