@@ -102,7 +102,7 @@ impl Instance {
             return Err(self.not_shared(coherence));
         }
         let mut ledger = self.ledger.borrow_mut();
-        let all = rect.same_box(self.storage.rect()) && !rect.is_empty();
+        let all = rect.same_box(self.storage.rect());
         let ticket = if all && ledger.give_whole(privilege.writes()) {
             Ticket::Whole
         } else {

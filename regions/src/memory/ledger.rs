@@ -6,7 +6,7 @@ use crate::Rect;
 /// How many returned leases are kept for the next ones.
 const SPARE: usize = 64;
 
-/// The leases that are out. No two of them overlap unless both only read. Empty rectangles are not kept.
+/// The leases that are out. No two of them overlap unless both only read.
 #[derive(Default)]
 pub(super) struct Ledger {
     whole: Whole,
@@ -38,7 +38,7 @@ pub(super) struct Part {
 }
 
 impl Ledger {
-    /// Gives out all of the instance, which must not be empty, if nothing else than readers of the whole is out.
+    /// Gives out all of the instance, if this is easily seen to be possible; otherwise [`Ledger::give`] decides.
     #[inline]
     pub fn give_whole(&mut self, writes: bool) -> bool {
         if !self.parts.is_empty() {
