@@ -375,9 +375,9 @@ fn reductions_fold_the_contribution_as_the_higher_side() {
     let privilege = Privilege::Reduce(ReductionId::of::<Append, u64>());
     for digits in [[1, 4], [2, 5], [3, 6]] {
         let mut lease = lease(&instance, Rect::line(0, 2), privilege);
-        Reduce::<u64, Append>::bind(&mut lease)
-            .unwrap()
-            .fold_slice(&digits);
+        let mut number = Reduce::<u64, Append>::bind(&mut lease).unwrap();
+        number.fold_slice(&digits);
+        number.fold([0], 0);
         instance.release(lease).unwrap();
     }
     assert_eq!(
@@ -386,6 +386,6 @@ fn reductions_fold_the_contribution_as_the_higher_side() {
             .unwrap()
             .as_slice::<u64>()
             .unwrap(),
-        [123, 456]
+        [102030, 456]
     );
 }

@@ -103,19 +103,19 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// All elements, row-major, to be set, if they are neighbours in memory; see [`Read::slice`].
+    /// All elements, row-major, to be set, if they are neighbours in memory; see [`Read::slice`](crate::Read::slice).
     #[inline]
     pub fn slots(&mut self) -> Option<&mut [Slot<T>]> {
         self.view.slice_mut()
     }
 
-    /// Row `row`, to be set; see [`Read::row`].
+    /// Row `row`, to be set; see [`Read::row`](crate::Read::row).
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [Slot<T>]> {
         self.view.row_mut(row)
     }
 
-    /// The rows, first to last, to be set; see [`Read::rows`].
+    /// The rows, first to last, to be set; see [`Read::rows`](crate::Read::rows).
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, Slot<T>, D> {
         self.view.rows_mut()
