@@ -1,1 +1,75 @@
-//! maniple
+#![forbid(unsafe_code)]
+//! `maniple`: shard tasks, logical regions, phase barriers, mappers and collectives that scale.
+//!
+//! # A first program
+//!
+//! Shards are `async` functions; they launch ordinary functions on regions and combine results in collectives.
+//!
+//! ```
+//! use maniple::prelude::*;
+//!
+//! // A field of 64-bit floats; regions are made of fields.
+//! const U: Field<f64> = Field::new(0, "u");
+//!
+//! // Leaf tasks are ordinary functions. The parameter types say what each may do with its region.
+//! fn count_from(mut u: Write<f64>, first: Val<f64>) {
+//!     u.write_with(|i| *first + i as f64);
+//! }
+//! fn sum(u: Read<f64>) -> f64 {
+//!     u.as_slice().iter().sum()
+//! }
+//!
+//! // A shard task holds a block of a region, launches leaf tasks on it, and takes part in an allreduce. Nothing waits
+//! // before the last `.await`: the second leaf follows the first because both use the same block, and the allreduce
+//! // follows the second because it takes its future.
+//! async fn shard(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
+//!     let u = shard.region(block)?;
+//!     let first = block.rect.lo(0) as f64;
+//!     let _ = shard.launch(count_from, (u.write(U), first.into())).go()?;
+//!     let local = shard.launch(sum, (u.read(U),)).go()?;
+//!     total.call(&shard, &local)?.await
+//! }
+//!
+//! // The top-level task makes regions, gangs and collectives, and launches the shards.
+//! let (sums, stats) = Runtime::threads(2).run(|top| async move {
+//!     let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+//!     let gang = top.gang("all", 4)?;
+//!     let blocks = Partition::equal(line, 4).map_err(Error::user)?;
+//!     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+//!     let task = top.task("shard", shard);
+//!     let block = |s: u32| blocks.sub(s as usize).expect("one block a shard");
+//!     let done = top.launch(&gang, &task, |s| {
+//!         Start::new((block(s), total)).holds(block(s), [U.id()], Privilege::ReadWrite, Coherence::Exclusive)
+//!     })?;
+//!     done.all().await
+//! })?;
+//! assert_eq!(sums, [4950.0; 4]);
+//! assert_eq!(stats.leaf_tasks, 8);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Where things are
+//!
+//! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
+//! [`collectives`]: schedules as data, and the engine that runs them.
+
+pub use maniple_barriers as barriers;
+pub use maniple_collectives as collectives;
+pub use maniple_mapper as mapper;
+pub use maniple_regions as regions;
+pub use maniple_runtime as runtime;
+
+/// What most programs use.
+pub mod prelude {
+    pub use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
+    pub use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+    pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, Priority};
+    pub use maniple_regions::{
+        Coherence, Field, FieldSpace, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce,
+        Region, Write, WriteShared,
+    };
+    pub use maniple_runtime::{
+        Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask,
+        Start, Stats, TaskFuture, Top, Val, Value,
+    };
+}

@@ -435,6 +435,12 @@ impl Shard {
         outcome
     }
 
+    /// Whether a bug is planted for a test and strikes now.
+    #[cfg(feature = "plant")]
+    pub fn planted(&self, bug: crate::plant::Bug) -> bool {
+        self.core().config.strikes(bug)
+    }
+
     /// After the shard has failed: whoever waits for it must learn of it.
     pub(crate) fn abandon(&self, error: &Error) {
         let error = error.poisons(self.place());
