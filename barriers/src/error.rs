@@ -32,9 +32,7 @@ pub enum BarrierError {
         came: u64,
     },
     /// The arriver is not in the list the barrier was created with.
-    #[error(
-        "arriver {arriver} is not one of the {arrivers} arrivers this barrier was created with"
-    )]
+    #[error("arriver {arriver} is not one of the {arrivers} arrivers this barrier was created with")]
     NotAnArriver {
         /// Position that was given.
         arriver: u32,

@@ -23,21 +23,14 @@ pub enum PairWait {
 
 impl<W> Default for PairCell<W> {
     fn default() -> Self {
-        Self {
-            completed: 0,
-            awaited: 0,
-            waiter: None,
-        }
+        Self { completed: 0, awaited: 0, waiter: None }
     }
 }
 
 impl<W> PairCell<W> {
     /// A cell whose first `completed` generations are complete from the start.
     pub fn starting_at(completed: u64) -> Self {
-        Self {
-            completed,
-            ..Self::default()
-        }
+        Self { completed, ..Self::default() }
     }
 
     /// Generations complete so far: generations `0..completed` have arrived.
@@ -57,11 +50,7 @@ impl<W> PairCell<W> {
     #[inline]
     pub fn arrive(&mut self, generation: u64) -> Result<Option<W>, BarrierError> {
         if generation != self.completed {
-            return Err(BarrierError::OutOfOrder {
-                arriver: 0,
-                expected: self.completed,
-                came: generation,
-            });
+            return Err(BarrierError::OutOfOrder { arriver: 0, expected: self.completed, came: generation });
         }
         self.completed += 1;
         match self.waiter {
@@ -103,10 +92,7 @@ mod tests {
         assert_eq!(cell.arrive(0), Ok(None));
         assert_eq!(cell.wait(0, 'a'), Ok(PairWait::Complete));
         assert_eq!(cell.wait(1, 'b'), Ok(PairWait::Registered));
-        assert_eq!(
-            cell.wait(2, 'c'),
-            Err(BarrierError::SecondWaiter { generation: 2 })
-        );
+        assert_eq!(cell.wait(2, 'c'), Err(BarrierError::SecondWaiter { generation: 2 }));
         assert_eq!(cell.arrive(1), Ok(Some('b')));
         assert_eq!(cell.completed(), 2);
     }
@@ -124,21 +110,7 @@ mod tests {
     fn lost_and_doubled_arrivals_are_seen() {
         let mut cell = PairCell::<()>::default();
         assert_eq!(cell.arrive(0), Ok(None));
-        assert_eq!(
-            cell.arrive(0),
-            Err(BarrierError::OutOfOrder {
-                arriver: 0,
-                expected: 1,
-                came: 0
-            })
-        );
-        assert_eq!(
-            cell.arrive(2),
-            Err(BarrierError::OutOfOrder {
-                arriver: 0,
-                expected: 1,
-                came: 2
-            })
-        );
+        assert_eq!(cell.arrive(0), Err(BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 0 }));
+        assert_eq!(cell.arrive(2), Err(BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 2 }));
     }
 }

@@ -19,13 +19,7 @@ impl<W> PhaseCell<W> {
     ///
     /// With no arrivers, nothing ever arrives.
     pub fn new(arrivers: u32, window: u64) -> Self {
-        Self {
-            counts: vec![0; arrivers as usize].into(),
-            missing: arrivers,
-            completed: 0,
-            window,
-            waiters: Vec::new(),
-        }
+        Self { counts: vec![0; arrivers as usize].into(), missing: arrivers, completed: 0, window, waiters: Vec::new() }
     }
 
     /// Generations complete so far.
@@ -35,10 +29,7 @@ impl<W> PhaseCell<W> {
 
     /// Arrivers still missing for the first generation that is not complete, by position in the list.
     pub fn missing(&self) -> impl Iterator<Item = u32> + '_ {
-        (0u32..)
-            .zip(&self.counts)
-            .filter(|&(_, &n)| n <= self.completed)
-            .map(|(i, _)| i)
+        (0u32..).zip(&self.counts).filter(|&(_, &n)| n <= self.completed).map(|(i, _)| i)
     }
 
     /// Who waits, and for which generation.
@@ -53,16 +44,9 @@ impl<W> PhaseCell<W> {
     /// unchanged.
     pub fn arrive(&mut self, arriver: u32, generation: u64) -> Result<u64, BarrierError> {
         let arrivers = self.counts.len() as u32;
-        let count = self
-            .counts
-            .get_mut(arriver as usize)
-            .ok_or(BarrierError::NotAnArriver { arriver, arrivers })?;
+        let count = self.counts.get_mut(arriver as usize).ok_or(BarrierError::NotAnArriver { arriver, arrivers })?;
         if *count != generation {
-            return Err(BarrierError::OutOfOrder {
-                arriver,
-                expected: *count,
-                came: generation,
-            });
+            return Err(BarrierError::OutOfOrder { arriver, expected: *count, came: generation });
         }
         if generation - self.completed > self.window {
             return Err(BarrierError::OverArrival {
@@ -100,9 +84,7 @@ impl<W> PhaseCell<W> {
         if self.waiters.iter().all(|&(g, _)| g >= until) {
             return Vec::new();
         }
-        let (out, keep) = std::mem::take(&mut self.waiters)
-            .into_iter()
-            .partition::<Vec<_>, _>(|&(g, _)| g < until);
+        let (out, keep) = std::mem::take(&mut self.waiters).into_iter().partition::<Vec<_>, _>(|&(g, _)| g < until);
         self.waiters = keep;
         out.into_iter().map(|(_, w)| w).collect()
     }
@@ -121,31 +103,13 @@ mod tests {
         }
         assert_eq!(
             cell.arrive(0, 4),
-            Err(BarrierError::OverArrival {
-                arriver: 0,
-                generation: 4,
-                current: 0,
-                window: 3
-            })
+            Err(BarrierError::OverArrival { arriver: 0, generation: 4, current: 0, window: 3 })
         );
         assert_eq!(cell.missing().collect::<Vec<_>>(), [1]);
         assert_eq!(cell.arrive(1, 0), Ok(1));
         assert_eq!(cell.arrive(0, 4), Ok(0));
-        assert_eq!(
-            cell.arrive(1, 2),
-            Err(BarrierError::OutOfOrder {
-                arriver: 1,
-                expected: 1,
-                came: 2
-            })
-        );
-        assert_eq!(
-            cell.arrive(2, 0),
-            Err(BarrierError::NotAnArriver {
-                arriver: 2,
-                arrivers: 2
-            })
-        );
+        assert_eq!(cell.arrive(1, 2), Err(BarrierError::OutOfOrder { arriver: 1, expected: 1, came: 2 }));
+        assert_eq!(cell.arrive(2, 0), Err(BarrierError::NotAnArriver { arriver: 2, arrivers: 2 }));
     }
 
     proptest! {

@@ -20,10 +20,7 @@ pub enum PromiseState<T, E> {
 
 impl<T, W, E> Default for Promise<T, W, E> {
     fn default() -> Self {
-        Self {
-            state: PromiseState::Pending,
-            waiters: Vec::new(),
-        }
+        Self { state: PromiseState::Pending, waiters: Vec::new() }
     }
 }
 
@@ -78,10 +75,7 @@ mod tests {
         let mut p = Promise::<i32, char, String>::default();
         assert!(p.wait('a') && p.wait('b'));
         assert_eq!(p.settle(Ok(4)), Ok(vec!['a', 'b']));
-        assert_eq!(
-            p.settle(Err("late".into())),
-            Err(BarrierError::AssignedTwice)
-        );
+        assert_eq!(p.settle(Err("late".into())), Err(BarrierError::AssignedTwice));
         assert_eq!(p.state(), &PromiseState::Ready(4));
         assert!(!p.wait('c'));
     }

@@ -11,10 +11,7 @@ pub struct CombiningTree {
 impl CombiningTree {
     /// A tree over `members` (each once) with at most `arity` ≥ 1 children a member.
     pub fn new(members: Vec<u32>, arity: usize) -> Self {
-        Self {
-            members,
-            arity: arity.max(1),
-        }
+        Self { members, arity: arity.max(1) }
     }
 
     /// All members, root first.

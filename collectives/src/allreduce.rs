@@ -20,11 +20,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            elements: 1,
-            slots: 2,
-            algorithm: Algorithm::RecursiveDoubling,
-        }
+        Self { elements: 1, slots: 2, algorithm: Algorithm::RecursiveDoubling }
     }
 }
 
@@ -95,16 +91,8 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.layout.elements * size_of::<T>()
     }
     fn materialise(&self, shards: &[u32], participants: u32) -> Box<dyn Replay> {
-        let schedules = shards
-            .iter()
-            .map(|&s| self.algorithm.schedule(s, participants))
-            .collect();
-        Box::new(Engine::new(
-            &self.name,
-            self.operator.clone(),
-            self.layout,
-            schedules,
-        ))
+        let schedules = shards.iter().map(|&s| self.algorithm.schedule(s, participants)).collect();
+        Box::new(Engine::new(&self.name, self.operator.clone(), self.layout, schedules))
     }
 }
 
@@ -121,48 +109,18 @@ impl<T: Element> Allreduce<T> {
     ///
     /// # Errors
     /// No slots, or an illegal decision of the mapper.
-    pub fn with(
-        top: &Top,
-        gang: &Gang,
-        name: &str,
-        operator: Operator<T>,
-        options: Options,
-    ) -> Result<Self, Error> {
-        let Options {
-            elements,
-            slots,
-            algorithm,
-        } = options;
+    pub fn with(top: &Top, gang: &Gang, name: &str, operator: Operator<T>, options: Options) -> Result<Self, Error> {
+        let Options { elements, slots, algorithm } = options;
         if slots == 0 {
             let what = format!("allreduce `{name}`");
-            return Err(Error::Misuse {
-                what,
-                expected: "at least one slot".into(),
-                came: "0".into(),
-            });
+            return Err(Error::Misuse { what, expected: "at least one slot".into(), came: "0".into() });
         }
         let most = |count: fn(&Schedule) -> usize| {
-            (0..gang.shards())
-                .map(|s| count(&algorithm.schedule(s, gang.shards())))
-                .max()
-                .unwrap_or(0) as u32
+            (0..gang.shards()).map(|s| count(&algorithm.schedule(s, gang.shards()))).max().unwrap_or(0) as u32
         };
-        let layout = Layout {
-            elements,
-            slots,
-            updates: most(Schedule::updates),
-            reads: most(Schedule::reads),
-        };
-        let spec = Spec {
-            name: name.into(),
-            operator,
-            algorithm,
-            layout,
-        };
-        Ok(Self {
-            id: top.replayed(gang, Arc::new(spec))?,
-            element: PhantomData,
-        })
+        let layout = Layout { elements, slots, updates: most(Schedule::updates), reads: most(Schedule::reads) };
+        let spec = Spec { name: name.into(), operator, algorithm, layout };
+        Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 
     /// Contributes one element, a value or a future (`value` or `&future`); the future holds the combination.
@@ -173,9 +131,7 @@ impl<T: Element> Allreduce<T> {
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
         let (resolver, future) = TaskFuture::pending();
         let call = Call::One(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| {
-            engine.call(position, call, cx)
-        })?;
+        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| engine.call(position, call, cx))?;
         Ok(future)
     }
 
@@ -183,16 +139,10 @@ impl<T: Element> Allreduce<T> {
     ///
     /// # Errors
     /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
-    pub fn call_vec(
-        &self,
-        shard: &Shard,
-        input: impl Into<Value<Vec<T>>>,
-    ) -> Result<TaskFuture<Vec<T>>, Error> {
+    pub fn call_vec(&self, shard: &Shard, input: impl Into<Value<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
         let (resolver, future) = TaskFuture::pending();
         let call = Call::Many(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| {
-            engine.call(position, call, cx)
-        })?;
+        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| engine.call(position, call, cx))?;
         Ok(future)
     }
 }

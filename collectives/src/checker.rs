@@ -74,9 +74,7 @@ pub enum CheckError {
         came_participants: u32,
     },
     /// A step names itself or nobody as its peer.
-    #[error(
-        "rank {rank} step {step}: expected as peer another rank below {participants}, came {came}"
-    )]
+    #[error("rank {rank} step {step}: expected as peer another rank below {participants}, came {came}")]
     Peer {
         /// Where the step is.
         rank: u32,
@@ -136,9 +134,7 @@ pub enum CheckError {
         higher: Range<u32>,
     },
     /// A rank ends without some of the contributions.
-    #[error(
-        "rank {rank} after its last step: expected the contributions of ranks {expected:?}, came {came:?}"
-    )]
+    #[error("rank {rank} after its last step: expected the contributions of ranks {expected:?}, came {came:?}")]
     Incomplete {
         /// Where.
         rank: u32,
@@ -149,9 +145,7 @@ pub enum CheckError {
     },
     /// A rank ends with all contributions in order but in other brackets than rank 0: an operator that is not
     /// associative gives other bits.
-    #[error(
-        "rank {rank} after its last step: expected the grouping of rank 0, {expected}, came {came}"
-    )]
+    #[error("rank {rank} after its last step: expected the grouping of rank 0, {expected}, came {came}")]
     Grouping {
         /// Where.
         rank: u32,
@@ -182,10 +176,7 @@ pub enum CheckError {
 /// let report = check(6, |rank| Algorithm::RecursiveDoubling.schedule(rank, 6)).unwrap();
 /// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 12, 24));
 /// ```
-pub fn check(
-    participants: u32,
-    mut schedule: impl FnMut(u32) -> Schedule,
-) -> Result<Report, CheckError> {
+pub fn check(participants: u32, mut schedule: impl FnMut(u32) -> Schedule) -> Result<Report, CheckError> {
     if participants == 0 {
         return Err(CheckError::NoParticipants);
     }
@@ -222,14 +213,9 @@ struct Rank<'a> {
 
 impl<'a> Rank<'a> {
     fn new(schedule: &'a Schedule) -> Self {
-        let (updates, reads) = (0..schedule.steps().len())
-            .partition(|&step| matches!(schedule.steps()[step], Step::Update { .. }));
-        Rank {
-            schedule,
-            links: schedule.links().collect(),
-            updates,
-            reads,
-        }
+        let (updates, reads) =
+            (0..schedule.steps().len()).partition(|&step| matches!(schedule.steps()[step], Step::Update { .. }));
+        Rank { schedule, links: schedule.links().collect(), updates, reads }
     }
 
     fn check_owner(&self, rank: u32, participants: u32) -> Result<(), CheckError> {
@@ -237,28 +223,15 @@ impl<'a> Rank<'a> {
         if (came_rank, came_participants) == (rank, participants) {
             return Ok(());
         }
-        Err(CheckError::Foreign {
-            rank,
-            participants,
-            came_rank,
-            came_participants,
-        })
+        Err(CheckError::Foreign { rank, participants, came_rank, came_participants })
     }
 
     fn check_peers(&self, participants: u32) -> Result<(), CheckError> {
         let rank = self.schedule.rank();
         let peers = self.schedule.steps().iter().map(|s| s.peer());
-        match peers
-            .enumerate()
-            .find(|&(_, p)| p == rank || p >= participants)
-        {
+        match peers.enumerate().find(|&(_, p)| p == rank || p >= participants) {
             None => Ok(()),
-            Some((step, came)) => Err(CheckError::Peer {
-                rank,
-                step,
-                participants,
-                came,
-            }),
+            Some((step, came)) => Err(CheckError::Peer { rank, step, participants, came }),
         }
     }
 
@@ -272,18 +245,11 @@ impl<'a> Rank<'a> {
                 }
                 Step::Read { .. } => {
                     let peer = &ranks[link.from as usize];
-                    peer.updates
-                        .get(link.update as usize)
-                        .map(|&s| peer.links[s])
+                    peer.updates.get(link.update as usize).map(|&s| peer.links[s])
                 }
             };
             if came != Some(link) {
-                return Err(CheckError::Unmatched {
-                    rank: self.schedule.rank(),
-                    step,
-                    expected: link,
-                    came,
-                });
+                return Err(CheckError::Unmatched { rank: self.schedule.rank(), step, expected: link, came });
             }
         }
         Ok(())
@@ -321,10 +287,7 @@ impl<'a> Execution<'a> {
             trees,
             next: vec![0; ranks.len()],
             depth: vec![0; ranks.len()],
-            cells: ranks
-                .iter()
-                .map(|r| vec![Cell::Empty; r.reads.len()])
-                .collect(),
+            cells: ranks.iter().map(|r| vec![Cell::Empty; r.reads.len()]).collect(),
             unread: vec![HashMap::new(); ranks.len()],
         }
     }
@@ -346,9 +309,7 @@ impl<'a> Execution<'a> {
         Err(CheckError::Deadlock {
             rank: rank as u32,
             step,
-            expected: self
-                .blocked_on(rank, step)
-                .expect("a stuck rank waits for a message"),
+            expected: self.blocked_on(rank, step).expect("a stuck rank waits for a message"),
             stuck: stuck.count() as u32,
             channels: self.channels,
         })
@@ -365,10 +326,7 @@ impl<'a> Execution<'a> {
             Step::Update { .. } => {
                 let key = self.channel(link)?;
                 let &before = self.unread[rank].get(&key)?;
-                let taken = matches!(
-                    self.cells[before.to as usize][before.read as usize],
-                    Cell::Taken
-                );
+                let taken = matches!(self.cells[before.to as usize][before.read as usize], Cell::Taken);
                 (!taken).then_some(before)
             }
         }
@@ -394,10 +352,7 @@ impl<'a> Execution<'a> {
         let cell = &mut self.cells[link.to as usize][link.read as usize];
         match now {
             Step::Update { .. } => {
-                *cell = Cell::Full {
-                    value: self.running[rank],
-                    depth: self.depth[rank] + 1,
-                };
+                *cell = Cell::Full { value: self.running[rank], depth: self.depth[rank] + 1 };
                 if let Some(key) = self.channel(link) {
                     self.unread[rank].insert(key, link);
                 }
@@ -426,11 +381,7 @@ impl<'a> Execution<'a> {
             let rank = rank as u32;
             let came = self.trees.ordered(result)?;
             if came != expected {
-                return Err(CheckError::Incomplete {
-                    rank,
-                    expected,
-                    came,
-                });
+                return Err(CheckError::Incomplete { rank, expected, came });
             }
             if result != self.running[0] {
                 return Err(CheckError::Grouping {
@@ -480,11 +431,7 @@ impl Trees {
             (Some((start, mid)), Some((next, end))) if mid == next => Some((start, end)),
             _ => None,
         };
-        let node = Node::Pair {
-            lower,
-            higher,
-            place,
-        };
+        let node = Node::Pair { lower, higher, place };
         let expr = self.push(node, range);
         self.pairs.insert((lower, higher), expr);
         expr
@@ -503,24 +450,14 @@ impl Trees {
             return Ok(ranks);
         }
         loop {
-            let Node::Pair {
-                lower,
-                higher,
-                place: (rank, step),
-            } = self.nodes[expr as usize]
-            else {
+            let Node::Pair { lower, higher, place: (rank, step) } = self.nodes[expr as usize] else {
                 unreachable!("a leaf is in order")
             };
             match (range(lower), range(higher)) {
                 (None, _) => expr = lower,
                 (_, None) => expr = higher,
                 (Some(lower), Some(higher)) => {
-                    return Err(CheckError::Order {
-                        rank,
-                        step,
-                        lower,
-                        higher,
-                    });
+                    return Err(CheckError::Order { rank, step, lower, higher });
                 }
             }
         }

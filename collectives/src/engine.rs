@@ -104,29 +104,11 @@ pub(crate) struct Engine<T> {
 }
 
 impl<T: Element> Engine<T> {
-    pub fn new(
-        name: &str,
-        operator: Operator<T>,
-        layout: Layout,
-        schedules: Vec<Schedule>,
-    ) -> Self {
+    pub fn new(name: &str, operator: Operator<T>, layout: Layout, schedules: Vec<Schedule>) -> Self {
         let chains = (0..schedules.len() * layout.slots as usize)
-            .map(|_| Chain {
-                state: State::Idle,
-                generation: 0,
-                updates: 0,
-                reads: 0,
-                queued: VecDeque::new(),
-            })
+            .map(|_| Chain { state: State::Idle, generation: 0, updates: 0, reads: 0, queued: VecDeque::new() })
             .collect();
-        Self {
-            name: name.into(),
-            operator,
-            layout,
-            calls: vec![0; schedules.len()],
-            schedules,
-            chains,
-        }
+        Self { name: name.into(), operator, layout, calls: vec![0; schedules.len()], schedules, chains }
     }
 
     /// Takes a call of the shard at `position`; it starts when its slot is free and its input there.
@@ -159,10 +141,7 @@ impl<T: Element> Engine<T> {
     }
 
     fn place(&self, shard: u32) -> Place {
-        Place {
-            task: self.name.clone(),
-            shard: Some(shard),
-        }
+        Place { task: self.name.clone(), shard: Some(shard) }
     }
 
     fn schedule(&self, chain: u32) -> &Schedule {
@@ -183,21 +162,11 @@ impl<T: Element> Engine<T> {
     /// Large ones share two buffers in turn: the one before the last update of this call, or of the previous one.
     fn room(&self, chain: u32, update: u16) -> (u32, u64) {
         let count = self.schedule(chain).updates() as u16;
-        let depth = if self.bytes() > BUFFER_EACH_ROUND {
-            count.min(2)
-        } else {
-            count
-        };
+        let depth = if self.bytes() > BUFFER_EACH_ROUND { count.min(2) } else { count };
         let generation = self.chains[chain as usize].generation;
-        let (guard, generation) = if update >= depth {
-            (update - depth, generation + 1)
-        } else {
-            (count - depth + update, generation)
-        };
-        (
-            self.layout.empty(self.slot(chain), u32::from(guard)),
-            generation,
-        )
+        let (guard, generation) =
+            if update >= depth { (update - depth, generation + 1) } else { (count - depth + update, generation) };
+        (self.layout.empty(self.slot(chain), u32::from(guard)), generation)
     }
 
     /// What the next step of a chain waits for; ends the call when there is none.
@@ -224,10 +193,7 @@ impl<T: Element> Engine<T> {
                 if cx.planted(maniple_runtime::plant::Bug::SkippedReadyWait) {
                     return Next::Now;
                 }
-                Next::Ready(
-                    self.layout.ready(self.slot(chain), u32::from(state.reads)),
-                    state.generation,
-                )
+                Next::Ready(self.layout.ready(self.slot(chain), u32::from(state.reads)), state.generation)
             }
         }
     }
@@ -240,9 +206,7 @@ impl<T: Element> Engine<T> {
         match std::mem::replace(&mut c.state, State::Idle) {
             State::Step(_, Running::One(v), Output::One(out)) => cx.resolve(out, Ok(v)),
             State::Step(_, Running::Many(v), Output::Many(out)) => cx.resolve(out, Ok(v)),
-            _ => unreachable!(
-                "a call that ends has run all its steps, and its result has its input's form"
-            ),
+            _ => unreachable!("a call that ends has run all its steps, and its result has its input's form"),
         }
         if let Some(call) = c.queued.pop_front() {
             self.begin(chain, call, cx);
@@ -273,11 +237,7 @@ impl<T: Element> Engine<T> {
                 return Ok(r);
             }
             let what = format!("input of `{}` in shard {shard}", self.name);
-            Err(Error::Misuse {
-                what,
-                expected: format!("{elements} elements"),
-                came: format!("{came}"),
-            })
+            Err(Error::Misuse { what, expected: format!("{elements} elements"), came: format!("{came}") })
         });
         match running {
             Ok(running) => {
@@ -296,13 +256,7 @@ impl<T: Element> Engine<T> {
     }
 
     /// The update subtask: store the running value in the exchange region, lend it to the partner.
-    fn update(
-        &mut self,
-        chain: u32,
-        peer: u32,
-        at: u16,
-        cx: &mut ReplayCx<'_>,
-    ) -> Result<(), Error> {
+    fn update(&mut self, chain: u32, peer: u32, at: u16, cx: &mut ReplayCx<'_>) -> Result<(), Error> {
         let slot = self.slot(chain);
         let (guard, _) = self.room(chain, self.chains[chain as usize].updates);
         let large = self.bytes() > Payload::INLINE;
@@ -324,24 +278,12 @@ impl<T: Element> Engine<T> {
         };
         c.updates += 1;
         let generation = c.generation;
-        cx.arrive_ready(
-            peer,
-            self.layout.ready(slot, u32::from(at)),
-            generation,
-            payload,
-        );
+        cx.arrive_ready(peer, self.layout.ready(slot, u32::from(at)), generation, payload);
         Ok(())
     }
 
     /// The read subtask: combine the partner's value with the running one, give the partner's region back.
-    fn read(
-        &mut self,
-        chain: u32,
-        peer: u32,
-        at: u16,
-        combine: Combine,
-        cx: &mut ReplayCx<'_>,
-    ) -> Result<(), Error> {
+    fn read(&mut self, chain: u32, peer: u32, at: u16, combine: Combine, cx: &mut ReplayCx<'_>) -> Result<(), Error> {
         let slot = self.slot(chain);
         let (layout, size) = (self.layout, self.bytes());
         let c = &mut self.chains[chain as usize];
@@ -353,11 +295,7 @@ impl<T: Element> Engine<T> {
         if payload.bytes().len() != size {
             let came = format!("{} bytes", payload.bytes().len());
             let what = format!("`{}`: the value of shard {peer}", self.name);
-            return Err(Error::Misuse {
-                what,
-                expected: format!("{size} bytes"),
-                came,
-            });
+            return Err(Error::Misuse { what, expected: format!("{size} bytes"), came });
         }
         if cx.mapping().access == Access::Copy && !cx.same_processor(peer) {
             let copy = payload.clone();
@@ -371,22 +309,12 @@ impl<T: Element> Engine<T> {
             Payload::Buffer(_) if cx.same_node(peer) => payload,
             _ => Payload::None,
         };
-        cx.arrive_empty(
-            peer,
-            layout.empty(slot, u32::from(at)),
-            c.generation + 1,
-            back,
-        );
+        cx.arrive_empty(peer, layout.empty(slot, u32::from(at)), c.generation + 1, back);
         Ok(())
     }
 }
 
-fn fold<T: Element>(
-    operator: &Operator<T>,
-    combine: Combine,
-    running: &mut Running<T>,
-    incoming: &Payload,
-) {
+fn fold<T: Element>(operator: &Operator<T>, combine: Combine, running: &mut Running<T>, incoming: &Payload) {
     let bytes = incoming.bytes();
     let one;
     let many;
@@ -412,11 +340,7 @@ fn take<V: Clone + 'static>(value: Value<V>) -> Result<V, Error> {
         Value::Now(v) => Ok(v),
         Value::Later(f) => f
             .peek(|outcome| outcome.cloned().map_err(Clone::clone))
-            .unwrap_or_else(|| {
-                Err(Error::Stopped {
-                    what: "a collective's input".into(),
-                })
-            }),
+            .unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() })),
     }
 }
 
@@ -460,10 +384,7 @@ impl<T: Element> Replay for Engine<T> {
         if matches!(c.state, State::Failed(_)) {
             return;
         }
-        let error = Error::Poisoned {
-            place,
-            cause: Box::new(error.origin().clone()),
-        };
+        let error = Error::Poisoned { place, cause: Box::new(error.origin().clone()) };
         let generation = c.generation;
         let (updates, reads) = (u32::from(c.updates), u32::from(c.reads));
         match std::mem::replace(&mut c.state, State::Failed(error.clone())) {

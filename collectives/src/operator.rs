@@ -79,36 +79,26 @@ impl<T> Operator<T> {
 impl<T: Number> Operator<T> {
     /// Addition.
     pub fn sum() -> Self {
-        Self::builtin(Builtin::Sum, |running, incoming| {
-            fold(running, incoming, T::add)
-        })
+        Self::builtin(Builtin::Sum, |running, incoming| fold(running, incoming, T::add))
     }
 
     /// Multiplication.
     pub fn product() -> Self {
-        Self::builtin(Builtin::Product, |running, incoming| {
-            fold(running, incoming, T::multiply)
-        })
+        Self::builtin(Builtin::Product, |running, incoming| fold(running, incoming, T::multiply))
     }
 
     /// The lesser of two; see the table at [`Operator`] for floats.
     pub fn min() -> Self {
-        Self::builtin(Builtin::Min, |running, incoming| {
-            fold(running, incoming, T::lesser)
-        })
+        Self::builtin(Builtin::Min, |running, incoming| fold(running, incoming, T::lesser))
     }
 
     /// The greater of two; see the table at [`Operator`] for floats.
     pub fn max() -> Self {
-        Self::builtin(Builtin::Max, |running, incoming| {
-            fold(running, incoming, T::greater)
-        })
+        Self::builtin(Builtin::Max, |running, incoming| fold(running, incoming, T::greater))
     }
 
     fn builtin(builtin: Builtin, fold: fn(&mut [T], &[T])) -> Self {
-        Operator {
-            kind: Kind::Builtin(builtin, fold),
-        }
+        Operator { kind: Kind::Builtin(builtin, fold) }
     }
 }
 
@@ -118,9 +108,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// `f` is called in rank order and must give the same result for the same operands on every rank, or ranks end
     /// with different values. It need neither commute nor be associative. `name` appears in errors and figures.
     pub fn user(name: &str, f: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
-        Operator {
-            kind: Kind::User(name.into(), Arc::new(f)),
-        }
+        Operator { kind: Kind::User(name.into(), Arc::new(f)) }
     }
 
     /// `running = running ⊕ incoming`: the incoming values come from higher ranks.
@@ -263,20 +251,12 @@ macro_rules! float {
 mod quiet {
     #[inline(always)]
     pub fn f32(x: f32) -> f32 {
-        if x.is_nan() {
-            f32::from_bits(0x7fc0_0000)
-        } else {
-            x
-        }
+        if x.is_nan() { f32::from_bits(0x7fc0_0000) } else { x }
     }
 
     #[inline(always)]
     pub fn f64(x: f64) -> f64 {
-        if x.is_nan() {
-            f64::from_bits(0x7ff8_0000_0000_0000)
-        } else {
-            x
-        }
+        if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { x }
     }
 }
 
@@ -289,11 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Every built-in on every pair, both ways and alone and in slices, against `expected`.
-    fn compare<T: Number + fmt::Debug>(
-        operator: Operator<T>,
-        values: &[T],
-        expected: impl Fn(T, T) -> T,
-    ) {
+    fn compare<T: Number + fmt::Debug>(operator: Operator<T>, values: &[T], expected: impl Fn(T, T) -> T) {
         let name = operator.name();
         for &incoming in values {
             for len in [0, 1, 2, 3, values.len()] {
@@ -319,27 +295,10 @@ mod tests {
             #[test]
             fn $test() {
                 let (min, max) = (<$t>::MIN, <$t>::MAX);
-                let values = [
-                    0,
-                    1,
-                    2,
-                    3,
-                    7,
-                    1000,
-                    min,
-                    min + 1,
-                    max,
-                    max - 1,
-                    max / 2 + 1,
-                    max / 3,
-                ];
+                let values = [0, 1, 2, 3, 7, 1000, min, min + 1, max, max - 1, max / 2 + 1, max / 3];
                 let wrapped = |x: i128| x as $t;
-                compare(Operator::sum(), &values, |a, b| {
-                    wrapped(a as i128 + b as i128)
-                });
-                compare(Operator::product(), &values, |a, b| {
-                    wrapped((a as i128).wrapping_mul(b as i128))
-                });
+                compare(Operator::sum(), &values, |a, b| wrapped(a as i128 + b as i128));
+                compare(Operator::product(), &values, |a, b| wrapped((a as i128).wrapping_mul(b as i128)));
                 compare(Operator::min(), &values, |a, b| if a <= b { a } else { b });
                 compare(Operator::max(), &values, |a, b| if a >= b { a } else { b });
             }
@@ -432,13 +391,12 @@ mod tests {
             value: f64,
             at: u64,
         }
-        let argmax = Operator::user("argmax", |lower: &Argmax, higher: &Argmax| {
-            if higher.value > lower.value {
-                *higher
-            } else {
-                *lower
-            }
-        });
+        let argmax = Operator::user(
+            "argmax",
+            |lower: &Argmax, higher: &Argmax| {
+                if higher.value > lower.value { *higher } else { *lower }
+            },
+        );
         let mut running = [Argmax { value: 2.0, at: 7 }];
         argmax.fold_higher(&mut running, &[Argmax { value: 2.0, at: 8 }]);
         assert_eq!(running[0].at, 7);

@@ -26,64 +26,33 @@ use crate::schedule::{Combine, Schedule, Step};
 ///
 /// If `rank >= participants`.
 pub fn recursive_doubling(rank: u32, participants: u32) -> Schedule {
-    assert!(
-        rank < participants,
-        "rank {rank} is not below the {participants} participants"
-    );
+    assert!(rank < participants, "rank {rank} is not below the {participants} participants");
     let rounds = participants.ilog2() as u16;
     let surplus = participants - (1 << rounds);
     let paired = rank / 2 < surplus;
 
     if paired && rank % 2 == 1 {
         let even = rank - 1;
-        let steps = vec![
-            Step::Update { peer: even, at: 0 },
-            Step::Read {
-                peer: even,
-                at: rounds,
-                combine: Combine::Replace,
-            },
-        ];
+        let steps =
+            vec![Step::Update { peer: even, at: 0 }, Step::Read { peer: even, at: rounds, combine: Combine::Replace }];
         return Schedule::new(rank, participants, steps);
     }
 
     let mut steps = Vec::with_capacity(2 * usize::from(rounds) + 2 * usize::from(paired));
     if paired {
-        steps.push(Step::Read {
-            peer: rank + 1,
-            at: 0,
-            combine: Combine::IncomingIsHigher,
-        });
+        steps.push(Step::Read { peer: rank + 1, at: 0, combine: Combine::IncomingIsHigher });
     }
     let block = if paired { rank / 2 } else { rank - surplus };
     for round in 0..rounds {
         let partner = block ^ (1 << round);
         // The partner's read number `round` comes one later where a fold came first.
-        let (peer, folds) = if partner < surplus {
-            (2 * partner, 1)
-        } else {
-            (partner + surplus, 0)
-        };
-        let combine = if partner > block {
-            Combine::IncomingIsHigher
-        } else {
-            Combine::IncomingIsLower
-        };
-        steps.push(Step::Update {
-            peer,
-            at: round + folds,
-        });
-        steps.push(Step::Read {
-            peer,
-            at: round,
-            combine,
-        });
+        let (peer, folds) = if partner < surplus { (2 * partner, 1) } else { (partner + surplus, 0) };
+        let combine = if partner > block { Combine::IncomingIsHigher } else { Combine::IncomingIsLower };
+        steps.push(Step::Update { peer, at: round + folds });
+        steps.push(Step::Read { peer, at: round, combine });
     }
     if paired {
-        steps.push(Step::Update {
-            peer: rank + 1,
-            at: 0,
-        });
+        steps.push(Step::Update { peer: rank + 1, at: 0 });
     }
     Schedule::new(rank, participants, steps)
 }

@@ -95,11 +95,7 @@ pub struct Link {
 /// `update 1 of rank 2 → read 0 of rank 5`.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "update {} of rank {} → read {} of rank {}",
-            self.update, self.from, self.read, self.to
-        )
+        write!(f, "update {} of rank {} → read {} of rank {}", self.update, self.from, self.read, self.to)
     }
 }
 
@@ -118,12 +114,7 @@ impl Schedule {
     /// The schedule of `rank` among `participants`; nothing is checked here.
     pub fn new(rank: u32, participants: u32, steps: Vec<Step>) -> Self {
         let updates = steps.iter().filter(|s| matches!(s, Step::Update { .. }));
-        Schedule {
-            rank,
-            participants,
-            updates: updates.count() as u32,
-            steps,
-        }
+        Schedule { rank, participants, updates: updates.count() as u32, steps }
     }
 
     /// The rank that runs these steps.
@@ -164,21 +155,11 @@ impl Schedule {
         self.steps.iter().map(move |step| match *step {
             Step::Update { peer, at } => {
                 updates += 1;
-                Link {
-                    from: self.rank,
-                    update: updates - 1,
-                    to: peer,
-                    read: u32::from(at),
-                }
+                Link { from: self.rank, update: updates - 1, to: peer, read: u32::from(at) }
             }
             Step::Read { peer, at, .. } => {
                 reads += 1;
-                Link {
-                    from: peer,
-                    update: u32::from(at),
-                    to: self.rank,
-                    read: reads - 1,
-                }
+                Link { from: peer, update: u32::from(at), to: self.rank, read: reads - 1 }
             }
         })
     }
@@ -254,11 +235,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        Algorithm::ALL
-            .iter()
-            .copied()
-            .find(|a| a.name() == name)
-            .ok_or_else(|| UnknownAlgorithm { came: name.into() })
+        Algorithm::ALL.iter().copied().find(|a| a.name() == name).ok_or_else(|| UnknownAlgorithm { came: name.into() })
     }
 }
 
@@ -274,11 +251,7 @@ mod tests {
     #[test]
     fn links_number_each_kind_apart() {
         let steps = vec![
-            Step::Read {
-                peer: 4,
-                at: 7,
-                combine: Combine::Replace,
-            },
+            Step::Read { peer: 4, at: 7, combine: Combine::Replace },
             Step::Update { peer: 5, at: 8 },
             Step::Update { peer: 6, at: 9 },
         ];
@@ -306,9 +279,6 @@ mod tests {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
         let error = "ring".parse::<Algorithm>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown collective algorithm `ring`, expected one of: recursive-doubling"
-        );
+        assert_eq!(error.to_string(), "unknown collective algorithm `ring`, expected one of: recursive-doubling");
     }
 }

@@ -81,9 +81,8 @@ mod interpreter {
         pub fn go(&self, contribution: impl Fn(usize, usize) -> T) -> Result<Vec<Vec<T>>, Stopped> {
             let ranks = self.schedules.len();
             let mut random = Random(self.seed);
-            let mut slots: Vec<Vec<Slot<T>>> = (0..self.slots)
-                .map(|_| self.schedules.iter().map(Slot::new).collect())
-                .collect();
+            let mut slots: Vec<Vec<Slot<T>>> =
+                (0..self.slots).map(|_| self.schedules.iter().map(Slot::new).collect()).collect();
             let mut results = vec![vec![None; ranks]; self.calls];
             let mut waiting: Vec<Call<T>> = (0..self.calls * ranks)
                 .map(|i| Call {
@@ -107,8 +106,7 @@ mod interpreter {
                     if admitted && self.step(call, &mut slots[call.number % self.slots])? {
                         moved = true;
                         if call.next == self.schedules[call.rank].steps().len() {
-                            results[call.number][call.rank] =
-                                slots[call.number % self.slots][call.rank].running;
+                            results[call.number][call.rank] = slots[call.number % self.slots][call.rank].running;
                             waiting.swap_remove(at);
                         }
                         break;
@@ -140,15 +138,10 @@ mod interpreter {
                     mine.exchange[call.updates] = mine.running;
                     call.updates += 1;
                     let theirs = slots.get_mut(peer as usize).ok_or(Stopped::NoSuchCell)?;
-                    *theirs
-                        .ready
-                        .get_mut(at as usize)
-                        .ok_or(Stopped::NoSuchCell)? += 1;
+                    *theirs.ready.get_mut(at as usize).ok_or(Stopped::NoSuchCell)? += 1;
                 }
                 Step::Read { peer, at, combine } => {
-                    if slots[call.rank].ready[call.reads] <= generation
-                        && self.fault != Fault::SkipReadyWait
-                    {
+                    if slots[call.rank].ready[call.reads] <= generation && self.fault != Fault::SkipReadyWait {
                         return Ok(false);
                     }
                     call.reads += 1;
@@ -185,20 +178,14 @@ mod interpreter {
 use interpreter::{Fault, Random, Run, Stopped};
 
 fn schedules(participants: u32) -> Vec<Schedule> {
-    (0..participants)
-        .map(|rank| recursive_doubling(rank, participants))
-        .collect()
+    (0..participants).map(|rank| recursive_doubling(rank, participants)).collect()
 }
 
 /// 2×2 matrices modulo 2^64: exact, associative, not commutative.
 type Matrix = [u64; 4];
 
 fn matmul(a: &Matrix, b: &Matrix) -> Matrix {
-    let dot = |r: usize, c: usize| {
-        a[2 * r]
-            .wrapping_mul(b[c])
-            .wrapping_add(a[2 * r + 1].wrapping_mul(b[2 + c]))
-    };
+    let dot = |r: usize, c: usize| a[2 * r].wrapping_mul(b[c]).wrapping_add(a[2 * r + 1].wrapping_mul(b[2 + c]));
     [dot(0, 0), dot(0, 1), dot(1, 0), dot(1, 1)]
 }
 
@@ -208,9 +195,7 @@ fn matrix(call: usize, rank: usize) -> Matrix {
 }
 
 fn product_in_rank_order(call: usize, participants: usize) -> Matrix {
-    (1..participants).fold(matrix(call, 0), |product, rank| {
-        matmul(&product, &matrix(call, rank))
-    })
+    (1..participants).fold(matrix(call, 0), |product, rank| matmul(&product, &matrix(call, rank)))
 }
 
 fn run_matrices(
@@ -220,14 +205,7 @@ fn run_matrices(
     fault: Fault,
 ) -> Result<Vec<Vec<Matrix>>, Stopped> {
     let operator = Operator::user("matrix product", matmul);
-    let run = Run {
-        schedules,
-        operator,
-        slots,
-        calls,
-        seed,
-        fault,
-    };
+    let run = Run { schedules, operator, slots, calls, seed, fault };
     run.go(matrix)
 }
 
@@ -271,21 +249,9 @@ fn subtasks_are_as_many_as_the_paper_says() {
         (4096, 98304),
     ];
     // Otherwise that of the power of two below, and four for each surplus rank.
-    let others = [
-        (3, 8),
-        (5, 20),
-        (6, 24),
-        (7, 28),
-        (12, 64),
-        (31, 188),
-        (100, 912),
-        (300, 4272),
-        (1000, 11168),
-    ];
+    let others = [(3, 8), (5, 20), (6, 24), (7, 28), (12, 64), (31, 188), (100, 912), (300, 4272), (1000, 11168)];
     for (participants, subtasks) in powers.into_iter().chain(others) {
-        let report = check(participants, |rank| {
-            Algorithm::RecursiveDoubling.schedule(rank, participants)
-        });
+        let report = check(participants, |rank| Algorithm::RecursiveDoubling.schedule(rank, participants));
         let report = report.unwrap();
         assert_eq!(report.subtasks, subtasks, "{participants} participants");
         assert_eq!(report.messages * 2, subtasks);
@@ -309,36 +275,19 @@ fn rounds_are_the_longest_chain_of_messages() {
     ];
     for (participants, expected) in rounds {
         let report = check(participants, |rank| recursive_doubling(rank, participants));
-        assert_eq!(
-            report.unwrap().rounds,
-            expected,
-            "{participants} participants"
-        );
+        assert_eq!(report.unwrap().rounds, expected, "{participants} participants");
     }
 }
 
 #[test]
 fn the_steps_of_small_sizes() {
     assert_eq!(recursive_doubling(0, 1).steps(), []);
-    assert_eq!(
-        recursive_doubling(2, 4).steps(),
-        [
-            update(3, 0),
-            read(3, 0, Higher),
-            update(0, 1),
-            read(0, 1, Lower)
-        ]
-    );
+    assert_eq!(recursive_doubling(2, 4).steps(), [update(3, 0), read(3, 0, Higher), update(0, 1), read(0, 1, Lower)]);
     let three: Vec<_> = schedules(3).iter().map(|s| s.steps().to_vec()).collect();
     assert_eq!(
         three,
         [
-            vec![
-                read(1, 0, Higher),
-                update(2, 0),
-                read(2, 0, Higher),
-                update(1, 0)
-            ],
+            vec![read(1, 0, Higher), update(2, 0), read(2, 0, Higher), update(1, 0)],
             vec![update(0, 0), read(0, 1, Replace)],
             vec![update(0, 1), read(0, 0, Lower)],
         ]
@@ -364,10 +313,7 @@ fn executed_results_equal_a_fold_in_rank_order() {
         let schedules = schedules(participants);
         let seed = u64::from(participants);
         let results = run_matrices(&schedules, (1, 1), seed, Fault::None).unwrap();
-        assert!(
-            is_right(&schedules, &results),
-            "{participants} participants"
-        );
+        assert!(is_right(&schedules, &results), "{participants} participants");
     }
 }
 
@@ -385,10 +331,7 @@ fn every_rank_holds_the_same_bits_of_a_rounded_sum() {
         };
         let value = |_, rank: usize| (1.0 + rank as f64).sqrt() * 10f64.powi(rank as i32 % 17 - 8);
         let sums = run.go(value).unwrap().remove(0);
-        assert!(
-            sums.iter().all(|s| s.to_bits() == sums[0].to_bits()),
-            "{sums:?}"
-        );
+        assert!(sums.iter().all(|s| s.to_bits() == sums[0].to_bits()), "{sums:?}");
         let plain: f64 = (0..participants as usize).map(|rank| value(0, rank)).sum();
         assert!((sums[0] / plain - 1.0).abs() < 1e-12, "{} {plain}", sums[0]);
     }
@@ -401,10 +344,7 @@ fn calls_in_flight_do_not_disturb_each_other() {
         for slots in 1..=3 {
             for seed in 0..20 {
                 let results = run_matrices(&schedules, (slots, 7), seed, Fault::None).unwrap();
-                assert!(
-                    is_right(&schedules, &results),
-                    "{participants} participants, {slots} slots, seed {seed}"
-                );
+                assert!(is_right(&schedules, &results), "{participants} participants, {slots} slots, seed {seed}");
             }
         }
     }
@@ -412,11 +352,7 @@ fn calls_in_flight_do_not_disturb_each_other() {
 
 #[test]
 fn each_wait_of_the_protocol_is_needed() {
-    for fault in [
-        Fault::SkipEmptyWait,
-        Fault::SkipReadyWait,
-        Fault::EarlySlotReuse,
-    ] {
+    for fault in [Fault::SkipEmptyWait, Fault::SkipReadyWait, Fault::EarlySlotReuse] {
         let schedules = schedules(4);
         let harmed = (0..200).any(|seed| {
             let results = run_matrices(&schedules, (2, 8), seed, fault);
@@ -428,9 +364,7 @@ fn each_wait_of_the_protocol_is_needed() {
 
 fn check_lists(lists: &[Vec<Step>]) -> Result<Report, CheckError> {
     let participants = lists.len() as u32;
-    check(participants, |rank| {
-        Schedule::new(rank, participants, lists[rank as usize].clone())
-    })
+    check(participants, |rank| Schedule::new(rank, participants, lists[rank as usize].clone()))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -505,10 +439,7 @@ fn set_peer(step: &mut Step, new: u32) {
 }
 
 fn lists(participants: u32) -> Vec<Vec<Step>> {
-    schedules(participants)
-        .iter()
-        .map(|s| s.steps().to_vec())
-        .collect()
+    schedules(participants).iter().map(|s| s.steps().to_vec()).collect()
 }
 
 proptest! {

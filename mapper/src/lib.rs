@@ -11,8 +11,8 @@ pub mod validate;
 
 pub use machine::{Machine, MemoryKind};
 pub use mapper::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS, Mapper,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority, RequirementInput,
+    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS, Mapper, PlaceShardsInput,
+    PlaceSharedInput, Placement, Priority, RequirementInput,
 };
 pub use stock::{CollectiveMapper, DefaultMapper, UnknownMapper, names, stock};
 pub use validate::MapperError;

@@ -22,10 +22,7 @@ pub struct Machine {
 impl Machine {
     /// A machine of `processors` ≥ 1 processors in nodes of `per_node` ≥ 1.
     pub fn new(processors: u32, per_node: u32) -> Self {
-        Self {
-            processors: processors.max(1),
-            per_node: per_node.max(1),
-        }
+        Self { processors: processors.max(1), per_node: per_node.max(1) }
     }
 
     /// Number of processors on all nodes.
@@ -66,11 +63,7 @@ impl Machine {
 
     /// The processor a memory belongs to, and its kind.
     pub fn owner(&self, memory: MemoryId) -> (u32, MemoryKind) {
-        let kind = if memory.0 % 2 == 1 {
-            MemoryKind::Registered
-        } else {
-            MemoryKind::Ordinary
-        };
+        let kind = if memory.0 % 2 == 1 { MemoryKind::Registered } else { MemoryKind::Ordinary };
         (memory.0 / 2, kind)
     }
 }

@@ -108,11 +108,7 @@ pub struct LeafOutput {
 impl LeafOutput {
     /// On the launching shard's processor, at normal priority, everything in place.
     pub fn local(input: &LeafInput<'_>) -> Self {
-        Self {
-            processor: input.processor,
-            priority: Priority::NORMAL,
-            access: [Access::InPlace; MAX_REQUIREMENTS],
-        }
+        Self { processor: input.processor, priority: Priority::NORMAL, access: [Access::InPlace; MAX_REQUIREMENTS] }
     }
 }
 
@@ -142,11 +138,7 @@ pub struct ExchangeOutput {
 
 impl Default for ExchangeOutput {
     fn default() -> Self {
-        Self {
-            memory: MemoryKind::Ordinary,
-            access: Access::Copy,
-            priority: Priority::NORMAL,
-        }
+        Self { memory: MemoryKind::Ordinary, access: Access::Copy, priority: Priority::NORMAL }
     }
 }
 
@@ -177,8 +169,7 @@ pub trait Mapper: Send + Sync {
         let mut out = LeafOutput::local(input);
         for (access, r) in out.access.iter_mut().zip(input.requirements) {
             let elsewhere = input.machine.owner(r.memory).0 != input.processor;
-            if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous
-            {
+            if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
                 *access = Access::Copy;
             }
         }

@@ -1,6 +1,4 @@
-use crate::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, Priority,
-};
+use crate::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, Priority};
 use std::sync::Arc;
 
 /// The defaults of every call.
@@ -28,11 +26,7 @@ impl Mapper for CollectiveMapper {
     }
 
     fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
-        ExchangeOutput {
-            memory: MemoryKind::Registered,
-            access: Access::InPlace,
-            priority: Priority::RAISED,
-        }
+        ExchangeOutput { memory: MemoryKind::Registered, access: Access::InPlace, priority: Priority::RAISED }
     }
 }
 

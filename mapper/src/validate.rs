@@ -1,8 +1,8 @@
 //! Every decision of a mapper is checked here before it is used.
 
 use crate::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority,
+    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput,
+    Placement, Priority,
 };
 use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
@@ -25,60 +25,28 @@ pub struct MapperError {
     pub legal: String,
 }
 
-fn error(
-    mapper: &str,
-    call: &str,
-    subject: &str,
-    what: &str,
-    value: String,
-    legal: String,
-) -> MapperError {
-    MapperError {
-        mapper: mapper.into(),
-        call: call.into(),
-        subject: subject.into(),
-        what: what.into(),
-        value,
-        legal,
-    }
+fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, legal: String) -> MapperError {
+    MapperError { mapper: mapper.into(), call: call.into(), subject: subject.into(), what: what.into(), value, legal }
 }
 
 /// Turns a placement into the processor of each shard.
 ///
 /// # Errors
 /// When a list has the wrong length or names a processor that is not there.
-pub fn placement(
-    mapper: &str,
-    input: &PlaceShardsInput<'_>,
-    out: Placement,
-) -> Result<Vec<u32>, MapperError> {
+pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> Result<Vec<u32>, MapperError> {
     let (shards, processors) = (input.shards, input.machine.processors());
-    let fail = |what: &str, value: String, legal: String| {
-        Err(error(
-            mapper,
-            "place_shards",
-            input.gang,
-            what,
-            value,
-            legal,
-        ))
-    };
+    let fail =
+        |what: &str, value: String, legal: String| Err(error(mapper, "place_shards", input.gang, what, value, legal));
     match out {
-        Placement::Blocked => Ok((0..shards)
-            .map(|s| (u64::from(s) * u64::from(processors) / u64::from(shards)) as u32)
-            .collect()),
+        Placement::Blocked => {
+            Ok((0..shards).map(|s| (u64::from(s) * u64::from(processors) / u64::from(shards)) as u32).collect())
+        }
         Placement::Cyclic => Ok((0..shards).map(|s| s % processors).collect()),
-        Placement::Explicit(list) if list.len() != shards as usize => fail(
-            "number of shards placed",
-            list.len().to_string(),
-            shards.to_string(),
-        ),
+        Placement::Explicit(list) if list.len() != shards as usize => {
+            fail("number of shards placed", list.len().to_string(), shards.to_string())
+        }
         Placement::Explicit(list) => match list.iter().position(|&p| p >= processors) {
-            Some(s) => fail(
-                &format!("processor of shard {s}"),
-                list[s].to_string(),
-                format!("0..{processors}"),
-            ),
+            Some(s) => fail(&format!("processor of shard {s}"), list[s].to_string(), format!("0..{processors}")),
             None => Ok(list),
         },
     }
@@ -94,28 +62,14 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u
         return Ok(home);
     }
     let subject = format!("{:?}", input.region);
-    Err(error(
-        mapper,
-        "place_shared",
-        &subject,
-        "processor",
-        home.to_string(),
-        format!("0..{processors}"),
-    ))
+    Err(error(mapper, "place_shared", &subject, "processor", home.to_string(), format!("0..{processors}")))
 }
 
 fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), MapperError> {
     if p.0 < Priority::LEVELS {
         return Ok(());
     }
-    Err(error(
-        mapper,
-        call,
-        subject,
-        "priority",
-        p.0.to_string(),
-        format!("0..{}", Priority::LEVELS),
-    ))
+    Err(error(mapper, call, subject, "priority", p.0.to_string(), format!("0..{}", Priority::LEVELS)))
 }
 
 /// Checks where and how a leaf task runs.
@@ -123,59 +77,23 @@ fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), 
 /// # Errors
 /// When the processor is on another node, the priority out of range, or a region copied that may not be.
 #[inline]
-pub fn leaf(
-    mapper: &str,
-    input: &LeafInput<'_>,
-    out: LeafOutput,
-) -> Result<LeafOutput, MapperError> {
-    let node = input
-        .machine
-        .processors_of(input.machine.node_of(input.processor));
+pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<LeafOutput, MapperError> {
+    let node = input.machine.processors_of(input.machine.node_of(input.processor));
     if !node.contains(&out.processor) {
-        let (value, legal) = (
-            out.processor.to_string(),
-            format!("{node:?}, the node of shard {}", input.shard),
-        );
-        return Err(error(
-            mapper,
-            "map_leaf",
-            input.task,
-            "processor",
-            value,
-            legal,
-        ));
+        let (value, legal) = (out.processor.to_string(), format!("{node:?}, the node of shard {}", input.shard));
+        return Err(error(mapper, "map_leaf", input.task, "processor", value, legal));
     }
     priority(mapper, "map_leaf", input.task, out.priority)?;
     if input.requirements.len() > MAX_REQUIREMENTS {
-        let (value, legal) = (
-            input.requirements.len().to_string(),
-            format!("at most {MAX_REQUIREMENTS}"),
-        );
-        return Err(error(
-            mapper,
-            "map_leaf",
-            input.task,
-            "number of region requirements",
-            value,
-            legal,
-        ));
+        let (value, legal) = (input.requirements.len().to_string(), format!("at most {MAX_REQUIREMENTS}"));
+        return Err(error(mapper, "map_leaf", input.task, "number of region requirements", value, legal));
     }
     for (i, (access, r)) in out.access.iter().zip(input.requirements).enumerate() {
         let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
         if *access == Access::Copy && !copyable {
-            let what = format!(
-                "access of requirement {i} ({:?}, {:?})",
-                r.privilege, r.coherence
-            );
+            let what = format!("access of requirement {i} ({:?}, {:?})", r.privilege, r.coherence);
             let legal = "InPlace (only simultaneous reads may be copied)".into();
-            return Err(error(
-                mapper,
-                "map_leaf",
-                input.task,
-                &what,
-                "Copy".into(),
-                legal,
-            ));
+            return Err(error(mapper, "map_leaf", input.task, &what, "Copy".into(), legal));
         }
     }
     Ok(out)
@@ -185,11 +103,7 @@ pub fn leaf(
 ///
 /// # Errors
 /// When the priority is out of range.
-pub fn exchange(
-    mapper: &str,
-    input: &ExchangeInput<'_>,
-    out: ExchangeOutput,
-) -> Result<ExchangeOutput, MapperError> {
+pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) -> Result<ExchangeOutput, MapperError> {
     priority(mapper, "map_exchange", input.collective, out.priority)?;
     Ok(out)
 }
@@ -203,67 +117,29 @@ mod tests {
     fn blocked_is_monotone_and_balanced() {
         for (p, w) in [(1, 1), (7, 2), (4096, 2), (5, 7), (16, 3)] {
             let machine = Machine::new(w, w);
-            let input = PlaceShardsInput {
-                gang: "g",
-                shards: p,
-                machine: &machine,
-            };
+            let input = PlaceShardsInput { gang: "g", shards: p, machine: &machine };
             let at = placement("m", &input, Placement::Blocked).unwrap();
             let count = |x| at.iter().filter(|&&y| y == x).count() as u32;
             assert!(at.is_sorted());
-            assert!(
-                (0..w).all(|x| count(x) == p / w || count(x) == p / w + 1),
-                "{p} {w} {at:?}"
-            );
+            assert!((0..w).all(|x| count(x) == p / w || count(x) == p / w + 1), "{p} {w} {at:?}");
         }
     }
 
     #[test]
     fn illegal_decisions_name_call_value_and_legal_values() {
         let machine = Machine::new(4, 2);
-        let input = PlaceShardsInput {
-            gang: "g",
-            shards: 3,
-            machine: &machine,
-        };
+        let input = PlaceShardsInput { gang: "g", shards: 3, machine: &machine };
         let e = placement("mine", &input, Placement::Explicit(vec![0, 9, 1])).unwrap_err();
         assert_eq!(
             e.to_string(),
             "mapper `mine`, call place_shards for `g`: illegal processor of shard 1 9; legal: 0..4"
         );
-        assert!(
-            placement("mine", &input, Placement::Explicit(vec![0]))
-                .unwrap_err()
-                .to_string()
-                .contains("legal: 3")
-        );
-        let input = LeafInput {
-            task: "t",
-            shard: 5,
-            processor: 1,
-            requirements: &[],
-            machine: &machine,
-        };
-        let far = LeafOutput {
-            processor: 2,
-            ..LeafOutput::local(&input)
-        };
-        assert!(
-            leaf("mine", &input, far)
-                .unwrap_err()
-                .to_string()
-                .contains("illegal processor 2; legal: 0..2")
-        );
-        let high = LeafOutput {
-            priority: Priority(8),
-            ..LeafOutput::local(&input)
-        };
-        assert!(
-            leaf("mine", &input, high)
-                .unwrap_err()
-                .to_string()
-                .contains("illegal priority 8; legal: 0..8")
-        );
+        assert!(placement("mine", &input, Placement::Explicit(vec![0])).unwrap_err().to_string().contains("legal: 3"));
+        let input = LeafInput { task: "t", shard: 5, processor: 1, requirements: &[], machine: &machine };
+        let far = LeafOutput { processor: 2, ..LeafOutput::local(&input) };
+        assert!(leaf("mine", &input, far).unwrap_err().to_string().contains("illegal processor 2; legal: 0..2"));
+        let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
+        assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority 8; legal: 0..8"));
         assert!(leaf("mine", &input, LeafOutput::local(&input)).is_ok());
     }
 }

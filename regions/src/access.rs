@@ -21,10 +21,7 @@ pub(crate) fn outside(point: &dyn fmt::Debug, rect: Rect) -> ! {
 #[cold]
 #[track_caller]
 pub(crate) fn wrong_len(came: usize, rect: Rect) -> ! {
-    panic!(
-        "expected {} values for the leased rectangle {rect}, got {came}",
-        rect.volume()
-    )
+    panic!("expected {} values for the leased rectangle {rect}, got {came}", rect.volume())
 }
 
 /// Implements what every accessor over a view has, and `Debug`.

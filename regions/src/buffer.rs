@@ -36,10 +36,7 @@ pub struct Buffer {
 impl Buffer {
     /// `len` zero bytes. Aborts where memory is exhausted, as `Vec` does.
     pub fn zeroed(len: usize) -> Self {
-        Buffer {
-            lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)),
-            len,
-        }
+        Buffer { lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)), len }
     }
 
     /// A copy of `bytes`.
@@ -102,11 +99,7 @@ impl Buffer {
 
     #[cold]
     fn not_whole<T>(&self) -> RegionError {
-        RegionError::NotWholeElements {
-            element: type_name::<T>().into(),
-            size: size_of::<T>(),
-            came: self.len,
-        }
+        RegionError::NotWholeElements { element: type_name::<T>().into(), size: size_of::<T>(), came: self.len }
     }
 }
 
@@ -153,10 +146,7 @@ impl<'de> Visitor<'de> for Bytes {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Buffer, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = list.next_element::<u64>()? {
-            bytes.push(
-                u8::try_from(byte)
-                    .map_err(|_| A::Error::custom(format!("expected a byte, got {byte}")))?,
-            );
+            bytes.push(u8::try_from(byte).map_err(|_| A::Error::custom(format!("expected a byte, got {byte}")))?);
         }
         Ok(Buffer::from_bytes(&bytes))
     }

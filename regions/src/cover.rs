@@ -41,10 +41,7 @@ fn covered_from(d: usize, whole: &Rect, rects: &mut [&Rect]) -> bool {
         return reached >= whole.hi(d);
     }
     // Between two neighbouring cuts, the same rectangles are met everywhere.
-    let mut cuts: Vec<i64> = rects
-        .iter()
-        .flat_map(|rect| [rect.lo(d), rect.hi(d)])
-        .collect();
+    let mut cuts: Vec<i64> = rects.iter().flat_map(|rect| [rect.lo(d), rect.hi(d)]).collect();
     cuts.extend([whole.lo(d), whole.hi(d)]);
     cuts.retain(|&at| whole.lo(d) <= at && at < whole.hi(d));
     cuts.sort_unstable();

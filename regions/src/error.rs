@@ -33,9 +33,7 @@ pub enum RegionError {
     },
 
     /// A field is used with another element type than it has.
-    #[error(
-        "field `{field}` holds {expected}, but was used as {came}: use the field's own element type"
-    )]
+    #[error("field `{field}` holds {expected}, but was used as {came}: use the field's own element type")]
     WrongElement {
         /// The field's name.
         field: Box<str>,
@@ -46,9 +44,7 @@ pub enum RegionError {
     },
 
     /// Rectangles, points or steps of different dimension meet.
-    #[error(
-        "expected {expected} dimension(s) in {what}, got {came}: use the region's own dimension"
-    )]
+    #[error("expected {expected} dimension(s) in {what}, got {came}: use the region's own dimension")]
     WrongDimension {
         /// What has the wrong dimension.
         what: Box<str>,
@@ -66,19 +62,14 @@ pub enum RegionError {
     },
 
     /// A partition with more colours than can be numbered.
-    #[error(
-        "a partition of {region} has more colours than {}: use fewer tiles",
-        usize::MAX
-    )]
+    #[error("a partition of {region} has more colours than {}: use fewer tiles", usize::MAX)]
     TooManyColors {
         /// The region to partition.
         region: Region,
     },
 
     /// The sizes of blocks do not add up to the extent they divide.
-    #[error(
-        "the blocks of {region} must add up to its first extent, {expected}, but add up to {came}"
-    )]
+    #[error("the blocks of {region} must add up to its first extent, {expected}, but add up to {came}")]
     WrongBlocks {
         /// The region to partition.
         region: Region,
@@ -89,9 +80,7 @@ pub enum RegionError {
     },
 
     /// A rectangle of a partition reaches outside its region.
-    #[error(
-        "rectangle {rect} of colour {color} must lie within {region}: intersect it with the region first"
-    )]
+    #[error("rectangle {rect} of colour {color} must lie within {region}: intersect it with the region first")]
     OutsideRegion {
         /// The colour.
         color: usize,
@@ -111,9 +100,7 @@ pub enum RegionError {
     },
 
     /// A rectangle is not covered by the instance.
-    #[error(
-        "the instance of field `{field}` covers {covered}, but {asked} was asked for: ask for points it covers"
-    )]
+    #[error("the instance of field `{field}` covers {covered}, but {asked} was asked for: ask for points it covers")]
     OutsideInstance {
         /// The field's name.
         field: Box<str>,
@@ -172,9 +159,7 @@ pub enum RegionError {
     },
 
     /// A reduction under simultaneous coherence.
-    #[error(
-        "field `{field}`: simultaneous coherence has no {came}: ask for read-write, or for another coherence"
-    )]
+    #[error("field `{field}`: simultaneous coherence has no {came}: ask for read-write, or for another coherence")]
     NoSharedReduction {
         /// The field's name.
         field: Box<str>,
@@ -218,9 +203,7 @@ pub enum RegionError {
     },
 
     /// An instance that does not fit into memory.
-    #[error(
-        "no memory for {rect} of field `{field}`, {size} bytes an element, in {memory}: use smaller pieces"
-    )]
+    #[error("no memory for {rect} of field `{field}`, {size} bytes an element, in {memory}: use smaller pieces")]
     OutOfMemory {
         /// The field's name.
         field: Box<str>,

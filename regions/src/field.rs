@@ -25,10 +25,7 @@ pub trait Element: bytemuck::Pod + Send + Sync + 'static {
     #[doc(hidden)]
     const FITS: () = {
         assert!(size_of::<Self>() > 0, "an element has at least one byte");
-        assert!(
-            align_of::<Self>() <= CACHE_LINE,
-            "an element is aligned to at most 64 bytes"
-        );
+        assert!(align_of::<Self>() <= CACHE_LINE, "an element is aligned to at most 64 bytes");
     };
 }
 
@@ -67,13 +64,7 @@ impl<T> Copy for Field<T> {}
 
 impl<T> fmt::Debug for Field<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Field<{}>({}, {:?})",
-            type_name::<T>(),
-            self.id.0,
-            self.name
-        )
+        write!(f, "Field<{}>({}, {:?})", type_name::<T>(), self.id.0, self.name)
     }
 }
 
@@ -81,11 +72,7 @@ impl<T: Element> Field<T> {
     /// The field with number `id` and name `name`; both must be unique in the field space it joins.
     pub const fn new(id: u16, name: &'static str) -> Self {
         const { T::FITS };
-        Field {
-            id: FieldId(id),
-            name,
-            element: PhantomData,
-        }
+        Field { id: FieldId(id), name, element: PhantomData }
     }
 
     /// The field's number.
@@ -131,9 +118,7 @@ impl FieldInfo {
     /// Whether the elements are of type `T`. Size and alignment are compared too, because they are public and instance
     /// memory relies on them.
     pub fn holds<T: Element>(&self) -> bool {
-        self.element == TypeId::of::<T>()
-            && self.size == size_of::<T>()
-            && self.align == align_of::<T>()
+        self.element == TypeId::of::<T>() && self.size == size_of::<T>() && self.align == align_of::<T>()
     }
 
     /// Whether both fields have the same element type.
@@ -143,20 +128,12 @@ impl FieldInfo {
 
     /// [`RegionError::WrongElement`] unless the elements are of type `T`.
     pub(crate) fn expect<T: Element>(&self) -> Result<(), RegionError> {
-        if self.holds::<T>() {
-            Ok(())
-        } else {
-            Err(self.wrong_element(type_name::<T>()))
-        }
+        if self.holds::<T>() { Ok(()) } else { Err(self.wrong_element(type_name::<T>())) }
     }
 
     #[cold]
     pub(crate) fn wrong_element(&self, came: &str) -> RegionError {
-        RegionError::WrongElement {
-            field: self.name.into(),
-            expected: self.type_name.into(),
-            came: came.into(),
-        }
+        RegionError::WrongElement { field: self.name.into(), expected: self.type_name.into(), came: came.into() }
     }
 }
 
@@ -177,19 +154,14 @@ impl FieldSpace {
         let mut sorted = fields.to_vec();
         sorted.sort_by_key(|field| field.id);
         for (i, a) in sorted.iter().enumerate() {
-            if let Some(b) = sorted[i + 1..]
-                .iter()
-                .find(|b| a.id == b.id || a.name == b.name)
-            {
+            if let Some(b) = sorted[i + 1..].iter().find(|b| a.id == b.id || a.name == b.name) {
                 return Err(RegionError::DuplicateField {
                     first: (a.id, a.name.into()),
                     second: (b.id, b.name.into()),
                 });
             }
         }
-        Ok(FieldSpace {
-            fields: sorted.into(),
-        })
+        Ok(FieldSpace { fields: sorted.into() })
     }
 
     /// The fields, by rising number.
@@ -199,10 +171,7 @@ impl FieldSpace {
 
     /// The field with number `id`, if there is one.
     pub fn get(&self, id: FieldId) -> Option<&FieldInfo> {
-        self.fields
-            .binary_search_by_key(&id, |field| field.id)
-            .ok()
-            .map(|at| &self.fields[at])
+        self.fields.binary_search_by_key(&id, |field| field.id).ok().map(|at| &self.fields[at])
     }
 
     /// Whether `field` is one of these fields, with the same name and element type.
@@ -218,11 +187,7 @@ impl FieldSpace {
             _ => Err(RegionError::UnknownField {
                 id: field.id,
                 name: field.name.into(),
-                known: self
-                    .fields
-                    .iter()
-                    .map(|known| (known.id, known.name.into()))
-                    .collect(),
+                known: self.fields.iter().map(|known| (known.id, known.name.into())).collect(),
             }),
         }
     }

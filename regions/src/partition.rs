@@ -69,9 +69,7 @@ impl Partition {
         same_dim("the tiles of a grid", region.rect.dim(), D)?;
         let mut by_dim = [1; 3];
         by_dim[..D].copy_from_slice(&tiles);
-        let colors = tiles
-            .iter()
-            .try_fold(1_usize, |product, &n| product.checked_mul(n));
+        let colors = tiles.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
         let colors = colors.ok_or(RegionError::TooManyColors { region })?;
         Partition::new(region, colors, true, true, Rule::Grid(by_dim))
     }
@@ -89,11 +87,7 @@ impl Partition {
             return Err(RegionError::NoColors { region });
         }
         if came != expected as u128 {
-            return Err(RegionError::WrongBlocks {
-                region,
-                expected,
-                came,
-            });
+            return Err(RegionError::WrongBlocks { region, expected, came });
         }
         let mut starts = Vec::with_capacity(sizes.len() + 1);
         starts.push(region.rect.lo(0));
@@ -113,18 +107,10 @@ impl Partition {
     /// for a rectangle that is not part of the region.
     pub fn rects(region: Region, rects: Vec<Rect>) -> Result<Self, RegionError> {
         for (color, rect) in rects.iter().enumerate() {
-            same_dim(
-                "the rectangles of a partition",
-                region.rect.dim(),
-                rect.dim(),
-            )?;
+            same_dim("the rectangles of a partition", region.rect.dim(), rect.dim())?;
             if !region.rect.contains_rect(rect) {
                 let (rect, region) = ((*rect).into(), region.into());
-                return Err(RegionError::OutsideRegion {
-                    color,
-                    rect,
-                    region,
-                });
+                return Err(RegionError::OutsideRegion { color, rect, region });
             }
         }
         let (disjoint, complete) = (disjoint(&rects), covered(&region.rect, &rects));
@@ -149,12 +135,7 @@ impl Partition {
     ///
     /// [`RegionError::NoColors`] where `colors` is 0; [`RegionError::WrongDimension`] where `stride` or `extent` do not
     /// have the region's dimension.
-    pub fn restriction(
-        region: Region,
-        colors: usize,
-        stride: &[i64],
-        extent: Rect,
-    ) -> Result<Self, RegionError> {
+    pub fn restriction(region: Region, colors: usize, stride: &[i64], extent: Rect) -> Result<Self, RegionError> {
         let dim = region.rect.dim();
         same_dim("the stride of a restriction", dim, stride.len())?;
         same_dim("the extent of a restriction", dim, extent.dim())?;
@@ -174,37 +155,14 @@ impl Partition {
             before = Some(this);
         }
         let complete = union == region.rect.volume() as u128;
-        Partition::new(
-            region,
-            colors,
-            disjoint,
-            complete,
-            Rule::Restriction {
-                stride: steps,
-                extent,
-            },
-        )
+        Partition::new(region, colors, disjoint, complete, Rule::Restriction { stride: steps, extent })
     }
 
-    fn new(
-        parent: Region,
-        colors: usize,
-        disjoint: bool,
-        complete: bool,
-        rule: Rule,
-    ) -> Result<Self, RegionError> {
+    fn new(parent: Region, colors: usize, disjoint: bool, complete: bool, rule: Rule) -> Result<Self, RegionError> {
         if colors == 0 {
             return Err(RegionError::NoColors { region: parent });
         }
-        Ok(Partition {
-            shared: Arc::new(Shared {
-                parent,
-                colors,
-                disjoint,
-                complete,
-                rule,
-            }),
-        })
+        Ok(Partition { shared: Arc::new(Shared { parent, colors, disjoint, complete, rule }) })
     }
 
     /// The number of colours, at least 1.
@@ -233,17 +191,9 @@ impl Partition {
     ///
     /// [`RegionError::NoSuchColor`] unless `color < colors()`.
     pub fn sub(&self, color: usize) -> Result<Region, RegionError> {
-        let Shared {
-            parent,
-            colors,
-            rule,
-            ..
-        } = &*self.shared;
+        let Shared { parent, colors, rule, .. } = &*self.shared;
         if color >= *colors {
-            return Err(RegionError::NoSuchColor {
-                colors: *colors,
-                color,
-            });
+            return Err(RegionError::NoSuchColor { colors: *colors, color });
         }
         let rect = match rule {
             Rule::Grid(tiles) => {
@@ -251,21 +201,14 @@ impl Partition {
                 (0..parent.rect.dim()).rev().fold(parent.rect, |rect, d| {
                     let at = rest % tiles[d];
                     rest /= tiles[d];
-                    rect.with_range(
-                        d,
-                        cut(&parent.rect, d, tiles[d], at),
-                        cut(&parent.rect, d, tiles[d], at + 1),
-                    )
+                    rect.with_range(d, cut(&parent.rect, d, tiles[d], at), cut(&parent.rect, d, tiles[d], at + 1))
                 })
             }
             Rule::Blocks { starts } => parent.rect.with_range(0, starts[color], starts[color + 1]),
             Rule::Rects(rects) => rects[color],
             Rule::Restriction { stride, extent } => moved(&parent.rect, extent, stride, color),
         };
-        Ok(Region {
-            tree: parent.tree,
-            rect,
-        })
+        Ok(Region { tree: parent.tree, rect })
     }
 
     /// The subregions, by colour.
@@ -278,16 +221,14 @@ impl Partition {
 fn cut(rect: &Rect, d: usize, n: usize, at: usize) -> i64 {
     let extent = rect.extent(d);
     // Stays within the rectangle, so the wrapped sum is exact.
-    rect.lo(d)
-        .wrapping_add((extent / n * at + (extent % n).min(at)) as i64)
+    rect.lo(d).wrapping_add((extent / n * at + (extent % n).min(at)) as i64)
 }
 
 /// `extent` moved by `color * stride`, cut to `parent`.
 fn moved(parent: &Rect, extent: &Rect, stride: &[i64; 3], color: usize) -> Rect {
     (0..parent.dim()).fold(*parent, |rect, d| {
         let by = stride[d] as i128 * color as i128;
-        let within =
-            |at: i64| (at as i128 + by).clamp(parent.lo(d) as i128, parent.hi(d) as i128) as i64;
+        let within = |at: i64| (at as i128 + by).clamp(parent.lo(d) as i128, parent.hi(d) as i128) as i64;
         rect.with_range(d, within(extent.lo(d)), within(extent.hi(d)))
     })
 }
@@ -296,11 +237,7 @@ fn same_dim(what: &str, expected: usize, came: usize) -> Result<(), RegionError>
     if expected == came {
         return Ok(());
     }
-    Err(RegionError::WrongDimension {
-        what: what.into(),
-        expected,
-        came,
-    })
+    Err(RegionError::WrongDimension { what: what.into(), expected, came })
 }
 
 impl fmt::Debug for Partition {
@@ -311,10 +248,6 @@ impl fmt::Debug for Partition {
             Rule::Rects(_) => "rectangles",
             Rule::Restriction { .. } => "windows",
         };
-        write!(
-            f,
-            "Partition({} into {} {kind})",
-            self.shared.parent, self.shared.colors
-        )
+        write!(f, "Partition({} into {} {kind})", self.shared.parent, self.shared.colors)
     }
 }

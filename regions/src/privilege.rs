@@ -92,11 +92,7 @@ pub struct Use {
 
 impl fmt::Display for Use {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} of {} of {}",
-            self.coherence, self.privilege, self.field, self.region
-        )
+        write!(f, "{} {} of {} of {}", self.coherence, self.privilege, self.field, self.region)
     }
 }
 

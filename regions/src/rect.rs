@@ -67,11 +67,7 @@ impl Rect {
     #[inline]
     pub const fn new<const D: usize>(lo: [i64; D], hi: [i64; D]) -> Self {
         const { assert!(D >= 1 && D <= 3, "rectangles have 1 to 3 dimensions") };
-        let mut rect = Rect {
-            dim: D as u64,
-            lo: [0; 3],
-            hi: [1; 3],
-        };
+        let mut rect = Rect { dim: D as u64, lo: [0; 3], hi: [1; 3] };
         let mut d = 0;
         while d < D {
             rect.lo[d] = lo[d];
@@ -118,9 +114,7 @@ impl Rect {
         if self.is_empty() {
             return 0;
         }
-        self.extent(0)
-            .saturating_mul(self.extent(1))
-            .saturating_mul(self.extent(2))
+        self.extent(0).saturating_mul(self.extent(1)).saturating_mul(self.extent(2))
     }
 
     /// Whether there are no points.
@@ -148,25 +142,20 @@ impl Rect {
     #[inline]
     pub fn contains_rect(&self, other: &Rect) -> bool {
         self.dim == other.dim
-            && (other.is_empty()
-                || (0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]))
+            && (other.is_empty() || (0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]))
     }
 
     /// Whether some point lies in both.
     #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
-        self.dim == other.dim
-            && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
+        self.dim == other.dim && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
     }
 
     /// The points that lie in both: empty where the rectangles do not overlap, of this rectangle's dimension always.
     #[inline]
     pub fn intersect(&self, other: &Rect) -> Rect {
         if self.dim != other.dim {
-            return Rect {
-                hi: self.lo_corner_of_empty(),
-                ..*self
-            };
+            return Rect { hi: self.lo_corner_of_empty(), ..*self };
         }
         let mut both = *self;
         for d in 0..self.dim() {
@@ -223,12 +212,7 @@ impl Rect {
     /// ```
     pub fn points<const D: usize>(&self) -> Points<D> {
         let left = if D == self.dim() { self.volume() } else { 0 };
-        let mut points = Points {
-            lo: [0; D],
-            hi: [0; D],
-            next: [0; D],
-            left,
-        };
+        let mut points = Points { lo: [0; D], hi: [0; D], next: [0; D], left };
         if left > 0 {
             points.lo.copy_from_slice(&self.lo[..D]);
             points.hi.copy_from_slice(&self.hi[..D]);
@@ -239,19 +223,14 @@ impl Rect {
 
     /// The row-major position of `point` among the points of this rectangle, from 0; `None` for a point outside.
     pub fn position<const D: usize>(&self, point: [i64; D]) -> Option<usize> {
-        self.contains(point).then(|| {
-            (0..D).fold(0, |at, d| {
-                at * self.extent(d) + point[d].wrapping_sub(self.lo[d]) as usize
-            })
-        })
+        self.contains(point)
+            .then(|| (0..D).fold(0, |at, d| at * self.extent(d) + point[d].wrapping_sub(self.lo[d]) as usize))
     }
 
     /// `self == other`, by as few comparisons as there are dimensions.
     #[inline]
     pub(crate) fn same_box(&self, other: &Rect) -> bool {
-        self.dim == other.dim
-            && (0..self.dim().min(3))
-                .all(|d| self.lo[d] == other.lo[d] && self.hi[d] == other.hi[d])
+        self.dim == other.dim && (0..self.dim().min(3)).all(|d| self.lo[d] == other.lo[d] && self.hi[d] == other.hi[d])
     }
 
     /// The same box with dimension `d` replaced by `[lo, hi)`.

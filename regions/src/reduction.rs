@@ -32,10 +32,7 @@ impl ReductionId {
 
 impl fmt::Display for ReductionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match ["sum", "product", "min", "max"]
-            .into_iter()
-            .find(|name| ReductionId::new(name) == *self)
-        {
+        match ["sum", "product", "min", "max"].into_iter().find(|name| ReductionId::new(name) == *self) {
             Some(name) => f.write_str(name),
             None => write!(f, "operator {:016x}", self.0),
         }

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use maniple_regions::{
-    Buffer, Coherence, Field, Instance, Lease, Max, MemoryId, Privilege, Read, ReadShared,
-    ReadWrite, ReadWriteShared, Rect, Reduce, Reduction, ReductionId, RegionError, SharedInstance,
-    Sum, Write, WriteShared,
+    Buffer, Coherence, Field, Instance, Lease, Max, MemoryId, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Rect, Reduce, Reduction, ReductionId, RegionError, SharedInstance, Sum, Write, WriteShared,
 };
 use proptest::prelude::*;
 
@@ -19,42 +18,31 @@ fn numbered(rect: Rect) -> Model {
 
 /// The bytes of `rect`, row-major, by the model.
 fn bytes(model: &Model, rect: Rect) -> Buffer {
-    let bytes: Vec<u8> = rect
-        .points()
-        .flat_map(|point: [i64; 2]| model[&point].to_ne_bytes())
-        .collect();
+    let bytes: Vec<u8> = rect.points().flat_map(|point: [i64; 2]| model[&point].to_ne_bytes()).collect();
     Buffer::from_bytes(&bytes)
 }
 
 fn instance(rect: Rect, model: &Model) -> Instance {
     let instance = Instance::new(rect, U.info(), MemoryId(0)).unwrap();
-    instance
-        .write_bytes(rect, bytes(model, rect).as_bytes())
-        .unwrap();
+    instance.write_bytes(rect, bytes(model, rect).as_bytes()).unwrap();
     instance
 }
 
 fn shared(rect: Rect, model: &Model) -> SharedInstance {
     let instance = SharedInstance::new(rect, U.info(), MemoryId(0)).unwrap();
-    instance
-        .write_bytes(rect, bytes(model, rect).as_bytes())
-        .unwrap();
+    instance.write_bytes(rect, bytes(model, rect).as_bytes()).unwrap();
     instance
 }
 
 /// An instance's rectangle and one within it.
 fn nested() -> impl Strategy<Value = (Rect, Rect)> {
-    let rect = |span: i64| {
-        (-3_i64..3, -3_i64..3, 0..span, 0..span)
-            .prop_map(|(i, j, n, m)| Rect::new([i, j], [i + n, j + m]))
-    };
+    let rect =
+        |span: i64| (-3_i64..3, -3_i64..3, 0..span, 0..span).prop_map(|(i, j, n, m)| Rect::new([i, j], [i + n, j + m]));
     (rect(7), rect(7)).prop_map(|(whole, part)| (whole, whole.intersect(&part)))
 }
 
 fn lease(instance: &Instance, rect: Rect, privilege: Privilege) -> Lease {
-    instance
-        .lease(rect, privilege, Coherence::Exclusive)
-        .unwrap()
+    instance.lease(rect, privilege, Coherence::Exclusive).unwrap()
 }
 
 proptest! {
@@ -243,9 +231,7 @@ fn accessors_need_the_right_lease() {
     ];
     for (privilege, expected) in table {
         for coherence in [Coherence::Exclusive, Coherence::Atomic] {
-            let mut lease = instance
-                .lease(Rect::line(0, 4), privilege, coherence)
-                .unwrap();
+            let mut lease = instance.lease(Rect::line(0, 4), privilege, coherence).unwrap();
             let bound = [
                 Read::<i64>::bind(&mut lease).is_ok(),
                 ReadWrite::<i64>::bind(&mut lease).is_ok(),
@@ -255,10 +241,7 @@ fn accessors_need_the_right_lease() {
             ];
             assert_eq!(bound, expected, "{lease:?}");
             let error = ReadShared::<i64>::bind(&mut lease).unwrap_err();
-            assert!(
-                matches!(error, RegionError::WrongCoherence { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, RegionError::WrongCoherence { .. }), "{error}");
             instance.release(lease).unwrap();
         }
     }
@@ -275,19 +258,10 @@ fn accessors_need_the_right_lease() {
             ReadWriteShared::<i64>::bind(&mut lease).is_ok(),
         ];
         assert_eq!(bound, expected, "{lease:?}");
-        assert!(matches!(
-            Read::<i64>::bind(&mut lease),
-            Err(RegionError::WrongCoherence { .. })
-        ));
-        assert!(matches!(
-            Write::<i64>::bind(&mut lease),
-            Err(RegionError::WrongCoherence { .. })
-        ));
+        assert!(matches!(Read::<i64>::bind(&mut lease), Err(RegionError::WrongCoherence { .. })));
+        assert!(matches!(Write::<i64>::bind(&mut lease), Err(RegionError::WrongCoherence { .. })));
     }
-    assert!(matches!(
-        shared.lease(Rect::line(0, 4), sum),
-        Err(RegionError::NoSharedReduction { .. })
-    ));
+    assert!(matches!(shared.lease(Rect::line(0, 4), sum), Err(RegionError::NoSharedReduction { .. })));
 }
 
 #[test]
@@ -300,11 +274,7 @@ fn refusals_say_what_to_do() {
     );
     assert_eq!(
         Read::<i64, 2>::bind(&mut lease).unwrap_err(),
-        RegionError::WrongDimension {
-            what: "Read of field `u`".into(),
-            expected: 1,
-            came: 2
-        }
+        RegionError::WrongDimension { what: "Read of field `u`".into(), expected: 1, came: 2 }
     );
     assert_eq!(
         Write::<i64>::bind(&mut lease).unwrap_err().to_string(),
@@ -315,27 +285,11 @@ fn refusals_say_what_to_do() {
         "ReadShared of field `u` needs simultaneous coherence, got exclusive: use an exclusive accessor"
     );
     instance.release(lease).unwrap();
-    let short = instance
-        .write_bytes(Rect::line(0, 2), &[0; 15])
-        .unwrap_err();
-    assert_eq!(
-        short.to_string(),
-        "expected 16 bytes for [0, 2) of field `u`, got 15"
-    );
-    assert!(matches!(
-        instance.fill(Rect::line(0, 2), &[0; 4]),
-        Err(RegionError::WrongLength { .. })
-    ));
-    let other = Instance::new(
-        Rect::line(0, 4),
-        Field::<u64>::new(1, "v").info(),
-        MemoryId(0),
-    )
-    .unwrap();
-    assert!(matches!(
-        instance.copy_from(&other, Rect::line(0, 4)),
-        Err(RegionError::WrongElement { .. })
-    ));
+    let short = instance.write_bytes(Rect::line(0, 2), &[0; 15]).unwrap_err();
+    assert_eq!(short.to_string(), "expected 16 bytes for [0, 2) of field `u`, got 15");
+    assert!(matches!(instance.fill(Rect::line(0, 2), &[0; 4]), Err(RegionError::WrongLength { .. })));
+    let other = Instance::new(Rect::line(0, 4), Field::<u64>::new(1, "v").info(), MemoryId(0)).unwrap();
+    assert!(matches!(instance.copy_from(&other, Rect::line(0, 4)), Err(RegionError::WrongElement { .. })));
     instance.copy_from(&instance, Rect::line(0, 4)).unwrap();
 }
 
@@ -352,9 +306,7 @@ fn a_point_outside_the_lease_panics() {
 fn the_wrong_number_of_values_panics() {
     let instance = Instance::new(Rect::line(0, 8), U.info(), MemoryId(0)).unwrap();
     let mut lease = lease(&instance, Rect::line(1, 4), Privilege::WriteDiscard);
-    Write::<i64>::bind(&mut lease)
-        .unwrap()
-        .copy_from_slice(&[1, 2]);
+    Write::<i64>::bind(&mut lease).unwrap().copy_from_slice(&[1, 2]);
 }
 
 /// An operator that does not commute: contributions are folded as the higher side.
@@ -380,12 +332,5 @@ fn reductions_fold_the_contribution_as_the_higher_side() {
         number.fold([0], 0);
         instance.release(lease).unwrap();
     }
-    assert_eq!(
-        instance
-            .read_bytes(Rect::line(0, 2))
-            .unwrap()
-            .as_slice::<u64>()
-            .unwrap(),
-        [102030, 456]
-    );
+    assert_eq!(instance.read_bytes(Rect::line(0, 2)).unwrap().as_slice::<u64>().unwrap(), [102030, 456]);
 }

@@ -1,8 +1,6 @@
 //! Fields, field spaces, and errors that travel.
 
-use maniple_regions::{
-    Field, FieldId, FieldSpace, Instance, MemoryId, Privilege, Rect, Region, RegionError, TreeId,
-};
+use maniple_regions::{Field, FieldId, FieldSpace, Instance, MemoryId, Privilege, Rect, Region, RegionError, TreeId};
 
 const U: Field<f64> = Field::new(0, "u");
 const V: Field<[i32; 3]> = Field::new(7, "v");
@@ -10,83 +8,45 @@ const V: Field<[i32; 3]> = Field::new(7, "v");
 #[test]
 fn a_field_describes_itself() {
     let v = V.info();
-    assert_eq!(
-        (v.id, v.name, v.type_name, v.size, v.align),
-        (FieldId(7), "v", "[i32; 3]", 12, 4)
-    );
+    assert_eq!((v.id, v.name, v.type_name, v.size, v.align), (FieldId(7), "v", "[i32; 3]", 12, 4));
     assert!(v.holds::<[i32; 3]>() && !v.holds::<[u32; 3]>());
 }
 
 #[test]
 fn a_space_knows_its_fields() {
     let space = FieldSpace::new(&[V.info(), U.info()]).unwrap();
-    assert_eq!(
-        space
-            .fields()
-            .iter()
-            .map(|field| field.name)
-            .collect::<Vec<_>>(),
-        ["u", "v"]
-    );
+    assert_eq!(space.fields().iter().map(|field| field.name).collect::<Vec<_>>(), ["u", "v"]);
     assert_eq!(space.get(FieldId(7)), Some(&V.info()));
     assert_eq!(space.get(FieldId(1)), None);
     assert_eq!(space.check(&U.info()), Ok(()));
     assert_eq!(
-        space
-            .check(&Field::<f32>::new(0, "u").info())
-            .unwrap_err()
-            .to_string(),
+        space.check(&Field::<f32>::new(0, "u").info()).unwrap_err().to_string(),
         "field `u` holds f64, but was used as f32: use the field's own element type"
     );
     assert_eq!(
-        space
-            .check(&Field::<f64>::new(3, "w").info())
-            .unwrap_err()
-            .to_string(),
+        space.check(&Field::<f64>::new(3, "w").info()).unwrap_err().to_string(),
         "expected one of the fields (0 `u`, 7 `v`), got field 3 `w`: add it to the field space or name another"
     );
-    assert!(matches!(
-        space.check(&Field::<f64>::new(0, "w").info()),
-        Err(RegionError::UnknownField { .. })
-    ));
+    assert!(matches!(space.check(&Field::<f64>::new(0, "w").info()), Err(RegionError::UnknownField { .. })));
     assert_eq!(FieldSpace::new(&[]).unwrap().fields(), []);
 }
 
 #[test]
 fn numbers_and_names_are_unique() {
-    for clash in [
-        Field::<f32>::new(0, "other").info(),
-        Field::<f32>::new(5, "u").info(),
-        U.info(),
-    ] {
+    for clash in [Field::<f32>::new(0, "other").info(), Field::<f32>::new(5, "u").info(), U.info()] {
         let error = FieldSpace::new(&[U.info(), V.info(), clash]).unwrap_err();
-        assert!(
-            matches!(error, RegionError::DuplicateField { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, RegionError::DuplicateField { .. }), "{error}");
     }
 }
 
 #[test]
 fn handles_and_errors_travel() {
     let region = Region::new(TreeId(3), Rect::new([0, 1], [2, 3]));
-    assert_eq!(
-        postcard::from_bytes::<Region>(&postcard::to_stdvec(&region).unwrap()).unwrap(),
-        region
-    );
+    assert_eq!(postcard::from_bytes::<Region>(&postcard::to_stdvec(&region).unwrap()).unwrap(), region);
     let instance = Instance::new(Rect::line(0, 4), U.info(), MemoryId(2)).unwrap();
-    let _out = instance
-        .lease(
-            Rect::line(0, 4),
-            Privilege::ReadWrite,
-            maniple_regions::Coherence::Exclusive,
-        )
-        .unwrap();
+    let _out = instance.lease(Rect::line(0, 4), Privilege::ReadWrite, maniple_regions::Coherence::Exclusive).unwrap();
     let error = instance.read_bytes(Rect::line(1, 2)).unwrap_err();
-    assert_eq!(
-        postcard::from_bytes::<RegionError>(&postcard::to_stdvec(&error).unwrap()).unwrap(),
-        error
-    );
+    assert_eq!(postcard::from_bytes::<RegionError>(&postcard::to_stdvec(&error).unwrap()).unwrap(), error);
 }
 
 #[test]

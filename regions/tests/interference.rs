@@ -1,9 +1,7 @@
 //! The interference rule against its whole table, written out.
 
 use maniple_regions::Coherence::{self, Atomic, Exclusive, Simultaneous};
-use maniple_regions::Interference::{
-    self, Conflict, None as Free, Serializes, Simultaneous as Ordered,
-};
+use maniple_regions::Interference::{self, Conflict, None as Free, Serializes, Simultaneous as Ordered};
 use maniple_regions::Privilege::{self, Read, ReadWrite, Reduce, WriteDiscard};
 use maniple_regions::{FieldId, Rect, ReductionId, Region, TreeId, Use, interference};
 
@@ -40,11 +38,7 @@ const TABLE: &str = "
 const COHERENCES: [Coherence; 3] = [Exclusive, Atomic, Simultaneous];
 
 fn expected(a: usize, first: usize, b: usize, second: usize) -> Interference {
-    let lines: Vec<&str> = TABLE
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines: Vec<&str> = TABLE.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let block = lines[a * 3 + first].split(' ').nth(b).unwrap();
     match block.as_bytes()[second] {
         b'.' => Free,
@@ -56,15 +50,7 @@ fn expected(a: usize, first: usize, b: usize, second: usize) -> Interference {
 }
 
 fn at(rect: Rect, privilege: Privilege, coherence: Coherence) -> Use {
-    Use {
-        region: Region {
-            tree: TreeId(1),
-            rect,
-        },
-        field: FieldId(2),
-        privilege,
-        coherence,
-    }
+    Use { region: Region { tree: TreeId(1), rect }, field: FieldId(2), privilege, coherence }
 }
 
 #[test]
@@ -76,16 +62,8 @@ fn overlapping_uses_follow_the_table() {
                 for (second, &d) in COHERENCES.iter().enumerate() {
                     let left = at(Rect::line(0, 10), one, c);
                     let right = at(Rect::line(9, 20), other, d);
-                    assert_eq!(
-                        interference(&left, &right),
-                        expected(a, first, b, second),
-                        "{left} and {right}"
-                    );
-                    assert_eq!(
-                        interference(&right, &left),
-                        expected(a, first, b, second),
-                        "{right} and {left}"
-                    );
+                    assert_eq!(interference(&left, &right), expected(a, first, b, second), "{left} and {right}");
+                    assert_eq!(interference(&right, &left), expected(a, first, b, second), "{right} and {left}");
                     entries += 1;
                 }
             }
@@ -102,17 +80,8 @@ fn uses_that_share_no_value_owe_each_other_nothing() {
                 for &d in &COHERENCES {
                     let a = at(Rect::line(0, 10), one, c);
                     let b = at(Rect::line(5, 15), other, d);
-                    let elsewhere = Use {
-                        region: Region {
-                            tree: TreeId(2),
-                            ..b.region
-                        },
-                        ..b
-                    };
-                    let another = Use {
-                        field: FieldId(3),
-                        ..b
-                    };
+                    let elsewhere = Use { region: Region { tree: TreeId(2), ..b.region }, ..b };
+                    let another = Use { field: FieldId(3), ..b };
                     let beside = at(Rect::line(10, 15), other, d);
                     let empty = at(Rect::line(5, 5), other, d);
                     let plane = at(Rect::new([5, 0], [15, 1]), other, d);
@@ -128,10 +97,7 @@ fn uses_that_share_no_value_owe_each_other_nothing() {
 
 #[test]
 fn separating_is_serializing_or_conflicting() {
-    assert_eq!(
-        [Free, Serializes, Ordered, Conflict].map(Interference::separates),
-        [false, true, false, true]
-    );
+    assert_eq!([Free, Serializes, Ordered, Conflict].map(Interference::separates), [false, true, false, true]);
 }
 
 #[test]
@@ -151,30 +117,15 @@ fn privileges_cover_by_the_table() {
 
 #[test]
 fn coherence_never_strengthens() {
-    let table = [
-        (Exclusive, [true, true, true]),
-        (Atomic, [false, true, true]),
-        (Simultaneous, [false, false, true]),
-    ];
+    let table = [(Exclusive, [true, true, true]), (Atomic, [false, true, true]), (Simultaneous, [false, false, true])];
     for (held, may) in table {
-        assert_eq!(
-            COHERENCES.map(|asked| held.may_weaken_to(asked)),
-            may,
-            "{held}"
-        );
+        assert_eq!(COHERENCES.map(|asked| held.may_weaken_to(asked)), may, "{held}");
     }
 }
 
 #[test]
 fn reductions_are_known_by_name() {
     assert_eq!(SUM.to_string(), "reduce(sum)");
-    assert_ne!(
-        ReductionId::new("mine::Append"),
-        ReductionId::new("mine::Prepend")
-    );
-    assert!(
-        Reduce(ReductionId::new("mine::Append"))
-            .to_string()
-            .starts_with("reduce(operator ")
-    );
+    assert_ne!(ReductionId::new("mine::Append"), ReductionId::new("mine::Prepend"));
+    assert!(Reduce(ReductionId::new("mine::Append")).to_string().starts_with("reduce(operator "));
 }

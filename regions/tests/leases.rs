@@ -1,8 +1,8 @@
 //! Leases against brute force, and what instances refuse while they are out.
 
 use maniple_regions::{
-    Coherence, Field, Instance, Lease, MemoryId, Privilege, Read, ReadWrite, Rect, ReductionId,
-    RegionError, SharedInstance, Write,
+    Coherence, Field, Instance, Lease, MemoryId, Privilege, Read, ReadWrite, Rect, ReductionId, RegionError,
+    SharedInstance, Write,
 };
 use proptest::prelude::*;
 
@@ -147,21 +147,13 @@ fn disjoint_leases_work_on_two_threads() {
         let back: Vec<Lease> = std::thread::scope(|scope| {
             let threads = leases.map(|mut lease| {
                 scope.spawn(move || {
-                    ReadWrite::<u64>::bind(&mut lease)
-                        .unwrap()
-                        .as_mut_slice()
-                        .iter_mut()
-                        .for_each(|u| *u += 1);
+                    ReadWrite::<u64>::bind(&mut lease).unwrap().as_mut_slice().iter_mut().for_each(|u| *u += 1);
                     lease
                 })
             });
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        back.into_iter()
-            .for_each(|lease| instance.release(lease).unwrap());
+        back.into_iter().for_each(|lease| instance.release(lease).unwrap());
         let bytes = instance.read_bytes(instance.rect()).unwrap();
         assert!(bytes.as_slice::<u64>().unwrap().iter().all(|&u| u == round));
     }
@@ -172,10 +164,7 @@ fn equal_reductions_and_atomic_leases_take_turns() {
     let instance = instance(Rect::line(0, 10));
     for coherence in [Coherence::Exclusive, Coherence::Atomic] {
         let first = instance.lease(Rect::line(0, 10), SUM, coherence).unwrap();
-        assert!(matches!(
-            instance.lease(Rect::line(9, 10), SUM, coherence),
-            Err(RegionError::Leased { .. })
-        ));
+        assert!(matches!(instance.lease(Rect::line(9, 10), SUM, coherence), Err(RegionError::Leased { .. })));
         instance.release(first).unwrap();
     }
 }
@@ -194,29 +183,18 @@ fn a_foreign_lease_comes_back() {
     let (here, there) = (instance(Rect::line(0, 10)), instance(Rect::line(0, 10)));
     let lease = exclusive(&there, Rect::line(0, 10), Privilege::ReadWrite).unwrap();
     let returned = here.release(lease).unwrap_err();
-    assert!(matches!(
-        returned.error,
-        RegionError::ForeignLease {
-            memory: MemoryId(3),
-            ..
-        }
-    ));
+    assert!(matches!(returned.error, RegionError::ForeignLease { memory: MemoryId(3), .. }));
     there.release(returned.lease).unwrap();
     drop(exclusive(&there, Rect::line(0, 10), Privilege::ReadWrite).unwrap());
 
     let shared = SharedInstance::new(Rect::line(0, 10), U.info(), MemoryId(0)).unwrap();
-    assert!(
-        here.release(shared.lease(Rect::line(0, 10), Privilege::Read).unwrap())
-            .is_err()
-    );
+    assert!(here.release(shared.lease(Rect::line(0, 10), Privilege::Read).unwrap()).is_err());
 }
 
 #[test]
 fn a_lease_outlives_its_instance() {
     let instance = instance(Rect::line(0, 10));
-    instance
-        .fill(Rect::line(0, 10), &7_u64.to_ne_bytes())
-        .unwrap();
+    instance.fill(Rect::line(0, 10), &7_u64.to_ne_bytes()).unwrap();
     let mut lease = exclusive(&instance, Rect::line(3, 5), Privilege::Read).unwrap();
     drop(instance);
     assert_eq!(Read::<u64>::bind(&mut lease).unwrap().as_slice(), [7, 7]);
@@ -227,12 +205,7 @@ fn empty_rectangles_are_in_nobodys_way() {
     let instance = instance(Rect::line(0, 10));
     let whole = exclusive(&instance, Rect::line(0, 10), Privilege::ReadWrite).unwrap();
     let mut empty = exclusive(&instance, Rect::line(5, 5), Privilege::ReadWrite).unwrap();
-    assert!(
-        Write::<u64>::bind(&mut empty)
-            .unwrap()
-            .as_mut_slots()
-            .is_empty()
-    );
+    assert!(Write::<u64>::bind(&mut empty).unwrap().as_mut_slots().is_empty());
     instance.release(empty).unwrap();
     instance.release(whole).unwrap();
 
@@ -248,24 +221,14 @@ fn empty_rectangles_are_in_nobodys_way() {
 #[test]
 fn what_is_not_covered_is_refused() {
     let instance = instance(Rect::line(0, 10));
-    for rect in [
-        Rect::line(-1, 3),
-        Rect::line(8, 11),
-        Rect::new([0, 0], [1, 1]),
-    ] {
+    for rect in [Rect::line(-1, 3), Rect::line(8, 11), Rect::new([0, 0], [1, 1])] {
         let refused = exclusive(&instance, rect, Privilege::Read).unwrap_err();
-        assert!(
-            matches!(&refused, RegionError::OutsideInstance { asked, .. } if **asked == rect),
-            "{refused}"
-        );
+        assert!(matches!(&refused, RegionError::OutsideInstance { asked, .. } if **asked == rect), "{refused}");
         assert!(instance.read_bytes(rect).is_err());
         assert!(instance.fill(rect, &[0; 8]).is_err());
     }
     let simultaneous = instance.lease(Rect::line(0, 1), Privilege::Read, Coherence::Simultaneous);
-    assert!(matches!(
-        simultaneous,
-        Err(RegionError::WrongCoherence { .. })
-    ));
+    assert!(matches!(simultaneous, Err(RegionError::WrongCoherence { .. })));
     let huge = Instance::new(Rect::new([0; 3], [1 << 30; 3]), U.info(), MemoryId(0));
     assert!(matches!(huge, Err(RegionError::OutOfMemory { .. })));
     let huge = Instance::new(Rect::line(0, i64::MAX), U.info(), MemoryId(0));

@@ -6,10 +6,7 @@ use maniple_regions::{Partition, Rect, Region, RegionError, TreeId};
 use proptest::prelude::*;
 
 fn region(rect: Rect) -> Region {
-    Region {
-        tree: TreeId(7),
-        rect,
-    }
+    Region { tree: TreeId(7), rect }
 }
 
 fn points(rect: &Rect) -> Vec<[i64; 3]> {
@@ -23,57 +20,32 @@ fn points(rect: &Rect) -> Vec<[i64; 3]> {
 /// Checks what a partition claims of itself by counting, for every point, the subregions that contain it.
 fn check(partition: &Partition) -> Result<(), TestCaseError> {
     let parent = partition.parent();
-    let mut hits: HashMap<[i64; 3], usize> = points(&parent.rect)
-        .into_iter()
-        .map(|point| (point, 0))
-        .collect();
+    let mut hits: HashMap<[i64; 3], usize> = points(&parent.rect).into_iter().map(|point| (point, 0)).collect();
     for color in 0..partition.colors() {
         let sub = partition.sub(color).unwrap();
         prop_assert_eq!(sub.tree, parent.tree);
         for point in points(&sub.rect) {
             let hit = hits.get_mut(&point);
-            prop_assert!(
-                hit.is_some(),
-                "{:?} of colour {} lies outside {}",
-                point,
-                color,
-                parent
-            );
+            prop_assert!(hit.is_some(), "{:?} of colour {} lies outside {}", point, color, parent);
             *hit.unwrap() += 1;
         }
     }
-    prop_assert_eq!(
-        partition.is_disjoint(),
-        hits.values().all(|&hits| hits <= 1)
-    );
-    prop_assert_eq!(
-        partition.is_complete(),
-        hits.values().all(|&hits| hits >= 1)
-    );
+    prop_assert_eq!(partition.is_disjoint(), hits.values().all(|&hits| hits <= 1));
+    prop_assert_eq!(partition.is_complete(), hits.values().all(|&hits| hits >= 1));
     let colors = partition.colors();
-    prop_assert_eq!(
-        partition.sub(colors),
-        Err(RegionError::NoSuchColor {
-            colors,
-            color: colors
-        })
-    );
+    prop_assert_eq!(partition.sub(colors), Err(RegionError::NoSuchColor { colors, color: colors }));
     Ok(())
 }
 
 fn boxes(dim: usize, span: i64) -> impl Strategy<Value = Rect> {
-    (
-        prop::array::uniform3(-2..span),
-        prop::array::uniform3(0..span),
-    )
-        .prop_map(move |(lo, size)| {
-            let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
-            match dim {
-                1 => Rect::line(lo[0], hi[0]),
-                2 => Rect::new([lo[0], lo[1]], [hi[0], hi[1]]),
-                _ => Rect::new(lo, hi),
-            }
-        })
+    (prop::array::uniform3(-2..span), prop::array::uniform3(0..span)).prop_map(move |(lo, size)| {
+        let hi = [0, 1, 2].map(|d| lo[d] + size[d]);
+        match dim {
+            1 => Rect::line(lo[0], hi[0]),
+            2 => Rect::new([lo[0], lo[1]], [hi[0], hi[1]]),
+            _ => Rect::new(lo, hi),
+        }
+    })
 }
 
 fn parents() -> impl Strategy<Value = Rect> {
@@ -195,17 +167,13 @@ fn equal_parts_of_huge_regions_cost_nothing() {
     let partition = Partition::equal(all, usize::MAX).unwrap();
     assert_eq!(partition.sub(usize::MAX - 1).unwrap().rect.hi(0), i64::MAX);
     let halves = Partition::equal(all, 2).unwrap();
-    assert_eq!(
-        halves.sub(0).unwrap().rect.hi(0),
-        halves.sub(1).unwrap().rect.lo(0)
-    );
+    assert_eq!(halves.sub(0).unwrap().rect.hi(0), halves.sub(1).unwrap().rect.lo(0));
 }
 
 #[test]
 fn restrictions_do_not_overflow() {
     let parent = region(Rect::line(0, 10));
-    let far =
-        Partition::restriction(parent, 3, &[i64::MAX], Rect::line(i64::MIN, i64::MAX)).unwrap();
+    let far = Partition::restriction(parent, 3, &[i64::MAX], Rect::line(i64::MIN, i64::MAX)).unwrap();
     assert_eq!(far.sub(0).unwrap().rect, parent.rect);
     assert!(far.sub(2).unwrap().rect.is_empty() || far.sub(2).unwrap().rect.hi(0) == 10);
 }
@@ -214,33 +182,14 @@ fn restrictions_do_not_overflow() {
 fn refusals_name_the_cause() {
     let parent = region(Rect::line(0, 10));
     let plane = region(Rect::new([0, 0], [4, 4]));
-    assert_eq!(
-        Partition::equal(parent, 0),
-        Err(RegionError::NoColors { region: parent })
-    );
-    assert_eq!(
-        Partition::blocks(parent, &[]),
-        Err(RegionError::NoColors { region: parent })
-    );
-    assert_eq!(
-        Partition::rects(parent, vec![]),
-        Err(RegionError::NoColors { region: parent })
-    );
-    assert_eq!(
-        Partition::grid(plane, [3, 0]),
-        Err(RegionError::NoColors { region: plane })
-    );
+    assert_eq!(Partition::equal(parent, 0), Err(RegionError::NoColors { region: parent }));
+    assert_eq!(Partition::blocks(parent, &[]), Err(RegionError::NoColors { region: parent }));
+    assert_eq!(Partition::rects(parent, vec![]), Err(RegionError::NoColors { region: parent }));
+    assert_eq!(Partition::grid(plane, [3, 0]), Err(RegionError::NoColors { region: plane }));
     let large = Partition::grid(plane, [usize::MAX, 2]);
     assert_eq!(large, Err(RegionError::TooManyColors { region: plane }));
     let short = Partition::blocks(parent, &[4, 5]).unwrap_err();
-    assert_eq!(
-        short,
-        RegionError::WrongBlocks {
-            region: parent,
-            expected: 10,
-            came: 9
-        }
-    );
+    assert_eq!(short, RegionError::WrongBlocks { region: parent, expected: 10, came: 9 });
     assert!(Partition::blocks(parent, &[usize::MAX, 11]).is_err());
     let outside = Partition::rects(parent, vec![Rect::line(0, 3), Rect::line(8, 11)]).unwrap_err();
     assert_eq!(
@@ -253,9 +202,6 @@ fn refusals_name_the_cause() {
         Partition::restriction(plane, 2, &[1], Rect::new([0, 0], [1, 1])),
         Partition::restriction(plane, 2, &[1, 1], Rect::line(0, 1)),
     ] {
-        assert!(
-            matches!(wrong, Err(RegionError::WrongDimension { .. })),
-            "{wrong:?}"
-        );
+        assert!(matches!(wrong, Err(RegionError::WrongDimension { .. })), "{wrong:?}");
     }
 }

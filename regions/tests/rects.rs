@@ -107,10 +107,7 @@ fn the_largest_boxes_do_not_overflow() {
     let all = Rect::line(i64::MIN, i64::MAX);
     assert_eq!(all.volume(), usize::MAX);
     assert_eq!(Rect::new([i64::MIN; 3], [i64::MAX; 3]).volume(), usize::MAX);
-    assert_eq!(
-        Rect::new([i64::MIN, 0, 0], [i64::MAX, i64::MAX, 0]).volume(),
-        0
-    );
+    assert_eq!(Rect::new([i64::MIN, 0, 0], [i64::MAX, i64::MAX, 0]).volume(), 0);
     assert_eq!(all.subtract(&Rect::line(-1, 1)).len(), 2);
     assert!(all.contains([i64::MIN]) && !all.contains([i64::MAX]));
 }
@@ -118,8 +115,5 @@ fn the_largest_boxes_do_not_overflow() {
 #[test]
 fn displays_as_intervals() {
     assert_eq!(Rect::line(-1, 4).to_string(), "[-1, 4)");
-    assert_eq!(
-        format!("{:?}", Rect::new([0, 1, 2], [3, 4, 5])),
-        "[0, 3) x [1, 4) x [2, 5)"
-    );
+    assert_eq!(format!("{:?}", Rect::new([0, 1, 2], [3, 4, 5])), "[0, 3) x [1, 4) x [2, 5)");
 }

@@ -28,12 +28,7 @@ fn floats_order_zeros_and_propagate_nan() {
         (0.0, 0.0, 0.0, 0.0),
         (-0.0, -0.0, -0.0, -0.0),
         (-3.0, -3.0, -3.0, -3.0),
-        (
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            f64::NEG_INFINITY,
-            f64::INFINITY,
-        ),
+        (f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY, f64::INFINITY),
         (f64::NAN, 1.0, f64::NAN, f64::NAN),
         (1.0, f64::NAN, f64::NAN, f64::NAN),
         (f64::NAN, f64::INFINITY, f64::NAN, f64::NAN),
@@ -43,52 +38,22 @@ fn floats_order_zeros_and_propagate_nan() {
     ];
     let same = |a: f64, b: f64| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
     for (lower, higher, min, max) in cases {
-        assert!(
-            same(combine::<Min, _>(lower, higher), min),
-            "min({lower}, {higher})"
-        );
-        assert!(
-            same(combine::<Max, _>(lower, higher), max),
-            "max({lower}, {higher})"
-        );
+        assert!(same(combine::<Min, _>(lower, higher), min), "min({lower}, {higher})");
+        assert!(same(combine::<Max, _>(lower, higher), max), "max({lower}, {higher})");
         let (lower, higher) = (lower as f32, higher as f32);
-        assert!(
-            same(combine::<Min, _>(lower, higher).into(), min),
-            "min({lower}, {higher})"
-        );
-        assert!(
-            same(combine::<Max, _>(lower, higher).into(), max),
-            "max({lower}, {higher})"
-        );
+        assert!(same(combine::<Min, _>(lower, higher).into(), min), "min({lower}, {higher})");
+        assert!(same(combine::<Max, _>(lower, higher).into(), max), "max({lower}, {higher})");
     }
 }
 
 fn keeps<R: Reduction<f64>>(x: f64) {
-    assert_eq!(
-        R::combine(R::identity(), x).to_bits(),
-        x.to_bits(),
-        "{} of {x}",
-        R::NAME
-    );
-    assert_eq!(
-        R::combine(x, R::identity()).to_bits(),
-        x.to_bits(),
-        "{} of {x}",
-        R::NAME
-    );
+    assert_eq!(R::combine(R::identity(), x).to_bits(), x.to_bits(), "{} of {x}", R::NAME);
+    assert_eq!(R::combine(x, R::identity()).to_bits(), x.to_bits(), "{} of {x}", R::NAME);
 }
 
 #[test]
 fn identities_keep_the_bits_of_special_values() {
-    for x in [
-        0.0,
-        -0.0,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::MIN_POSITIVE,
-        5e-324,
-        f64::MAX,
-    ] {
+    for x in [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, f64::MAX] {
         keeps::<Sum>(x);
         keeps::<Product>(x);
         keeps::<Min>(x);
@@ -107,10 +72,7 @@ fn operators_are_told_apart() {
     for (i, a) in ids.iter().enumerate() {
         assert!(ids[i + 1..].iter().all(|b| a != b));
     }
-    assert_eq!(
-        ids.map(|id| id.to_string()),
-        ["sum", "product", "min", "max"]
-    );
+    assert_eq!(ids.map(|id| id.to_string()), ["sum", "product", "min", "max"]);
     assert_eq!(ReductionId::of::<Sum, i32>(), ReductionId::of::<Sum, f64>());
 }
 

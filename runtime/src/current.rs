@@ -24,9 +24,5 @@ pub(crate) fn polling<R>(slot: u32, waker: &Waker, f: impl FnOnce() -> R) -> R {
 /// How to wake whoever polls with `waker`.
 pub(crate) fn waiting(waker: &Waker) -> Waiting {
     let (data, slot) = CURRENT.get();
-    if waker.data() == data {
-        Waiting::Shard(slot)
-    } else {
-        Waiting::Waker(Box::new(waker.clone()))
-    }
+    if waker.data() == data { Waiting::Shard(slot) } else { Waiting::Waker(Box::new(waker.clone())) }
 }

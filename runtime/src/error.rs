@@ -134,22 +134,11 @@ impl Error {
 
     /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to the origin.
     pub(crate) fn poisons(&self, place: Place) -> Error {
-        Error::Poisoned {
-            place,
-            cause: Box::new(self.origin().clone()),
-        }
+        Error::Poisoned { place, cause: Box::new(self.origin().clone()) }
     }
 
-    pub(crate) fn misuse(
-        what: impl fmt::Display,
-        expected: impl fmt::Display,
-        came: impl fmt::Display,
-    ) -> Self {
-        Error::Misuse {
-            what: what.to_string(),
-            expected: expected.to_string(),
-            came: came.to_string(),
-        }
+    pub(crate) fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {
+        Error::Misuse { what: what.to_string(), expected: expected.to_string(), came: came.to_string() }
     }
 }
 
@@ -157,8 +146,6 @@ impl Error {
 pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(s) => *s,
-        Err(p) => p
-            .downcast_ref::<&str>()
-            .map_or_else(|| "(no message)".into(), |s| (*s).into()),
+        Err(p) => p.downcast_ref::<&str>().map_or_else(|| "(no message)".into(), |s| (*s).into()),
     }
 }

@@ -30,9 +30,7 @@ pub struct Resolver<T> {
 
 impl<T> Clone for TaskFuture<T> {
     fn clone(&self) -> Self {
-        Self {
-            cell: self.cell.clone(),
-        }
+        Self { cell: self.cell.clone() }
     }
 }
 
@@ -49,9 +47,7 @@ impl<T> fmt::Debug for TaskFuture<T> {
 impl<T: 'static> TaskFuture<T> {
     /// An unsettled future and its other end.
     pub fn pending() -> (Resolver<T>, Self) {
-        let cell = Rc::new(FutureCell {
-            promise: RefCell::new(Promise::default()),
-        });
+        let cell = Rc::new(FutureCell { promise: RefCell::new(Promise::default()) });
         (Resolver { cell: cell.clone() }, Self { cell })
     }
 
@@ -59,11 +55,7 @@ impl<T: 'static> TaskFuture<T> {
     pub fn ready(value: T) -> Self {
         let mut promise = Promise::default();
         let _ = promise.settle(Ok(value));
-        Self {
-            cell: Rc::new(FutureCell {
-                promise: RefCell::new(promise),
-            }),
-        }
+        Self { cell: Rc::new(FutureCell { promise: RefCell::new(promise) }) }
     }
 
     /// Whether the value or an error is there. Never waits.
@@ -129,9 +121,7 @@ pub(crate) trait Sink {
 impl<T: 'static> Sink for FutureCell<T> {
     fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any) {
         let value = output.downcast_mut::<Option<T>>().and_then(Option::take);
-        let missing = || Error::Stopped {
-            what: "a task's result".into(),
-        };
+        let missing = || Error::Stopped { what: "a task's result".into() };
         settle(self, core, value.ok_or_else(missing));
     }
 
@@ -173,9 +163,7 @@ impl<T: 'static> FutureMap<T> {
     /// [`Error::Misuse`] when there is no such point.
     pub fn get(&self, point: usize) -> Result<&TaskFuture<T>, Error> {
         let legal = self.futures.len();
-        self.futures
-            .get(point)
-            .ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
+        self.futures.get(point).ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
     }
 
     /// The futures in the order of the points.

@@ -2,8 +2,8 @@ use crate::core::Core;
 use crate::future::{FutureMap, Resolver, TaskFuture};
 use crate::index::{Claim, conflict};
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply,
-    SendColumns, ShardStart, Transfer,
+    Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart, TOP,
+    Transfer,
 };
 use crate::object::{GangTable, Object};
 use crate::parcel::{Parcel, Portable};
@@ -63,10 +63,7 @@ pub struct Start<A> {
 impl<A> Start<A> {
     /// A shard with argument `args` and no regions.
     pub fn new(args: A) -> Self {
-        Self {
-            args,
-            held: Vec::new(),
-        }
+        Self { args, held: Vec::new() }
     }
 
     /// The shard may use `fields` of `region` with at most this privilege and coherence.
@@ -80,13 +77,7 @@ impl<A> Start<A> {
         privilege: Privilege,
         coherence: Coherence,
     ) -> Self {
-        self.held.push(Held {
-            region,
-            fields: fields.into_iter().collect(),
-            privilege,
-            coherence,
-            home: 0,
-        });
+        self.held.push(Held { region, fields: fields.into_iter().collect(), privilege, coherence, home: 0 });
         self
     }
 }
@@ -132,6 +123,8 @@ pub(crate) struct Launcher {
     pub name: String,
     /// Number of this parent; 0 for the top-level task.
     pub number: u32,
+    /// The launch this parent itself came from.
+    pub within: LaunchKey,
     pub launches: Cell<u32>,
     pub versions: Rc<RefCell<Versions>>,
     /// Whether every node runs this code (then each speaks to its own processors only).
@@ -159,6 +152,7 @@ impl Launcher {
             core: core.clone(),
             name: name.into(),
             number,
+            within: TOP,
             launches: Cell::new(0),
             versions: Rc::default(),
             replicated,
@@ -168,10 +162,7 @@ impl Launcher {
     }
 
     fn place(&self) -> Place {
-        Place {
-            task: self.name.clone(),
-            shard: None,
-        }
+        Place { task: self.name.clone(), shard: None }
     }
 
     /// Starts every shard of a gang.
@@ -184,35 +175,25 @@ impl Launcher {
         let table = match self.core.object(gang.id).as_ref().map(|o| &***o) {
             Some(Object::Gang(table)) => table.clone(),
             _ => {
-                return Err(Error::misuse(
-                    "a gang launch",
-                    "a gang made with `Top::gang`",
-                    gang.id,
-                ));
+                return Err(Error::misuse("a gang launch", "a gang made with `Top::gang`", gang.id));
             }
         };
         let starts: Vec<Start<A>> = (0..gang.shards).map(&start).collect();
-        let (resolvers, futures): (Vec<_>, Vec<_>) =
-            starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
+        let (resolvers, futures): (Vec<_>, Vec<_>) = starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
         let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
         let settle: Settle = Box::new(move |core, shard, result| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
                 resolver.settle(core, result.and_then(Parcel::open));
             }
         });
-        let (args, mut held): (Vec<A>, Vec<Vec<Held>>) =
-            starts.into_iter().map(|s| (s.args, s.held)).unzip();
+        let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
         let mut plan = self.plan(&table, &mut held)?;
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
             if mine(at) {
-                batch.push(ShardStart {
-                    shard,
-                    args: Parcel::new(args),
-                    held,
-                });
+                batch.push(ShardStart { shard, args: Parcel::new(args), held });
             }
         }
         let _ = self.dispatch(plan, task.id, gang.id, settle)?;
@@ -231,26 +212,14 @@ impl Launcher {
         let columns = || {
             (0usize..).zip(&*held).flat_map(|(s, list)| {
                 list.iter().flat_map(move |h| {
-                    h.fields.iter().map(move |&field| {
-                        (
-                            s,
-                            h,
-                            ColumnKey {
-                                tree: h.region.tree,
-                                field,
-                                rect: h.region.rect,
-                            },
-                        )
-                    })
+                    h.fields
+                        .iter()
+                        .map(move |&field| (s, h, ColumnKey { tree: h.region.tree, field, rect: h.region.rect }))
                 })
             })
         };
         let place = |s: usize, h: &Held| {
-            if h.coherence == Coherence::Simultaneous {
-                h.home
-            } else {
-                table.at[s].0
-            }
+            if h.coherence == Coherence::Simultaneous { h.home } else { table.at[s].0 }
         };
         for (s, h, key) in columns() {
             let at = place(s, h);
@@ -261,9 +230,7 @@ impl Launcher {
             }
             plan.batches.entry(at).or_default();
             let uses = plan.uses.entry(at).or_default();
-            let hull = uses
-                .entry(((key.tree, key.field), h.privilege.writes()))
-                .or_insert(key.rect);
+            let hull = uses.entry(((key.tree, key.field), h.privilege.writes())).or_insert(key.rect);
             *hull = hull_of(Some(*hull), key.rect);
         }
         for (s, h, key) in columns() {
@@ -281,12 +248,7 @@ impl Launcher {
             for h in list {
                 for &field in &h.fields {
                     self.core.field(h.region.tree, field)?;
-                    let at = Use {
-                        region: h.region,
-                        field,
-                        privilege: h.privilege,
-                        coherence: h.coherence,
-                    };
+                    let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
                     claims.push(Claim { user: shard, at });
                 }
             }
@@ -308,10 +270,7 @@ impl Launcher {
 
     /// A parent passes on only what it holds itself.
     fn check_covered(&self, own: &[Held], held: &[Vec<Held>]) -> Result<(), Error> {
-        for (shard, h) in (0u32..)
-            .zip(held)
-            .flat_map(|(s, list)| list.iter().map(move |h| (s, h)))
-        {
+        for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
                 o.region.contains(&h.region)
                     && o.privilege.covers(h.privilege)
@@ -319,22 +278,10 @@ impl Launcher {
                     && h.fields.iter().all(|f| o.fields.contains(f))
             });
             if !covered {
-                let show = |h: &Held| {
-                    format!(
-                        "{} under {} coherence on {}",
-                        h.privilege, h.coherence, h.region
-                    )
-                };
+                let show = |h: &Held| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
                 let own: Vec<_> = own.iter().map(show).collect();
-                let what = format!(
-                    "what shard {shard} is to hold, launched by {}",
-                    self.place()
-                );
-                return Err(Error::misuse(
-                    what,
-                    format!("a part of [{}]", own.join(", ")),
-                    show(h),
-                ));
+                let what = format!("what shard {shard} is to hold, launched by {}", self.place());
+                return Err(Error::misuse(what, format!("a part of [{}]", own.join(", ")), show(h)));
             }
         }
         Ok(())
@@ -343,27 +290,17 @@ impl Launcher {
     fn find_homes(&self, table: &GangTable, held: &mut [Vec<Held>]) -> Result<(), Error> {
         let mut namers: HashMap<(Region, FieldId), Vec<(ProcessorId, Privilege)>> = HashMap::new();
         for (list, &(processor, _)) in held.iter().zip(&table.at) {
-            for h in list
-                .iter()
-                .filter(|h| h.coherence == Coherence::Simultaneous)
-            {
+            for h in list.iter().filter(|h| h.coherence == Coherence::Simultaneous) {
                 // One home for all fields of a requirement: that of its first.
                 for field in h.fields.iter().take(1) {
-                    namers
-                        .entry((h.region, *field))
-                        .or_default()
-                        .push((processor, h.privilege));
+                    namers.entry((h.region, *field)).or_default().push((processor, h.privilege));
                 }
             }
         }
         let mapper = self.core.mapper();
-        let mut homes: HashMap<(Region, FieldId), ProcessorId> =
-            HashMap::with_capacity(namers.len());
+        let mut homes: HashMap<(Region, FieldId), ProcessorId> = HashMap::with_capacity(namers.len());
         for list in held.iter_mut() {
-            for h in list
-                .iter_mut()
-                .filter(|h| h.coherence == Coherence::Simultaneous)
-            {
+            for h in list.iter_mut().filter(|h| h.coherence == Coherence::Simultaneous) {
                 let Some(&field) = h.fields.first() else {
                     continue;
                 };
@@ -373,15 +310,9 @@ impl Launcher {
                     None => {
                         let machine = self.core.machine();
                         let namers = namers.get(&key).map_or(&[][..], Vec::as_slice);
-                        let input = PlaceSharedInput {
-                            region: h.region,
-                            field,
-                            namers,
-                            machine,
-                        };
+                        let input = PlaceSharedInput { region: h.region, field, namers, machine };
                         self.core.counters.mapper_calls.add(1);
-                        let home =
-                            validate::shared(mapper.name(), &input, mapper.place_shared(&input))?;
+                        let home = validate::shared(mapper.name(), &input, mapper.place_shared(&input))?;
                         homes.insert(key, home);
                         home
                     }
@@ -392,18 +323,8 @@ impl Launcher {
     }
 
     /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
-    fn dispatch(
-        &self,
-        plan: Plan,
-        task: ObjectId,
-        gang: ObjectId,
-        settle: Settle,
-    ) -> Result<TaskFuture<()>, Error> {
-        let Plan {
-            orders,
-            batches,
-            mut uses,
-        } = plan;
+    fn dispatch(&self, plan: Plan, task: ObjectId, gang: ObjectId, settle: Settle) -> Result<TaskFuture<()>, Error> {
+        let Plan { orders, batches, mut uses } = plan;
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
         let (over, done) = TaskFuture::pending();
@@ -422,29 +343,20 @@ impl Launcher {
             if mine(source) {
                 self.core.send(
                     source,
-                    Message::SendColumns(Box::new(SendColumns {
-                        launch,
-                        to,
-                        transfers,
-                    })),
+                    Message::SendColumns(Box::new(SendColumns { launch, within: self.within, to, transfers })),
                 );
             }
         }
-        let reply = if self.replicated {
-            Reply::EveryNode
-        } else {
-            Reply::Processor(self.core.id)
-        };
+        let reply = if self.replicated { Reply::EveryNode } else { Reply::Processor(self.core.id) };
         for (at, shards) in batches {
             if !mine(at) {
                 continue;
             }
             let uses = uses.remove(&at).unwrap_or_default();
-            let uses = uses
-                .into_iter()
-                .map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
+            let uses = uses.into_iter().map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
             let batch = Batch {
                 launch,
+                within: self.within,
                 known: self.core.known(),
                 task,
                 gang,
@@ -461,12 +373,7 @@ impl Launcher {
     }
 
     /// Brings a region's valid data to this processor, after the launches that write it.
-    pub async fn map(
-        &self,
-        region: Region,
-        fields: &[FieldId],
-        privilege: Privilege,
-    ) -> Result<(), Error> {
+    pub async fn map(&self, region: Region, fields: &[FieldId], privilege: Privilege) -> Result<(), Error> {
         if !self.held.iter().flatten().any(|h| h.region == region) {
             return Err(Error::misuse(
                 format!("mapping a region in {}", self.place()),
@@ -476,13 +383,7 @@ impl Launcher {
         }
         let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
         let fields = fields.to_vec();
-        let mut held = vec![vec![Held {
-            region,
-            fields,
-            privilege,
-            coherence: Coherence::Exclusive,
-            home: 0,
-        }]];
+        let mut held = vec![vec![Held { region, fields, privilege, coherence: Coherence::Exclusive, home: 0 }]];
         let plan = self.plan(&Arc::new(table), &mut held)?;
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
     }

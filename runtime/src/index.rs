@@ -55,17 +55,10 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(
     let mut claims = Vec::new();
     let core = shard.core();
     let task = core.reserve_leaf();
-    let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| {
-        shard.column(index, p, c, field)
-    };
+    let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
     let mut declare = || -> Result<(), Error> {
         for point in 0..points {
-            let mut declared = Declared {
-                task,
-                regions: &regions,
-                uses: SmallVec::new(),
-                unmet: 0,
-            };
+            let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
             F::declare(&args(point), &mut Declaring(&mut declared))?;
             claims.extend(declared.uses.iter().map(|u| Claim {
                 user: point as u32,
@@ -89,15 +82,11 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(
         // Points that only must not overlap in time are kept apart by the launch order.
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
-            place: crate::Place {
-                task: std::any::type_name::<F>().into(),
-                shard: Some(shard.index()),
-            },
+            place: crate::Place { task: std::any::type_name::<F>().into(), shard: Some(shard.index()) },
             first: format!("point {} ({})", a.user, a.at),
             second: format!("point {} ({})", b.user, b.at),
             what: a.at.region.to_string(),
-            hint: "give each point a region of its own, or launch the points one after the other"
-                .into(),
+            hint: "give each point a region of its own, or launch the points one after the other".into(),
         }),
     }
 }

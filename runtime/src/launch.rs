@@ -5,8 +5,8 @@ use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::{Access, Priority};
 use maniple_regions::{
-    Coherence, Element, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
-    Reduce, Reduction, RegionError, Write, WriteShared,
+    Coherence, Element, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Reduction,
+    RegionError, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -34,39 +34,19 @@ impl<A> Clone for Requirement<A> {
 impl<A> Copy for Requirement<A> {}
 
 impl<A> Requirement<A> {
-    pub(crate) fn new(
-        region: u32,
-        field: FieldInfo,
-        privilege: Privilege,
-        coherence: Coherence,
-    ) -> Self {
-        Self {
-            region,
-            field,
-            privilege,
-            coherence,
-            accessor: PhantomData,
-        }
+    pub(crate) fn new(region: u32, field: FieldInfo, privilege: Privilege, coherence: Coherence) -> Self {
+        Self { region, field, privilege, coherence, accessor: PhantomData }
     }
 
     /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
     pub fn atomic(self) -> Self {
-        Self {
-            coherence: Coherence::Atomic,
-            ..self
-        }
+        Self { coherence: Coherence::Atomic, ..self }
     }
 
     fn declare(&self, declared: &mut Declared<'_>) -> Result<(), Error> {
         let column = (declared.regions)(self.region, self.privilege, self.coherence, &self.field)?;
         let (privilege, coherence) = (self.privilege, self.coherence);
-        declared.uses.push(UseAt {
-            column,
-            privilege,
-            coherence,
-            access: Access::InPlace,
-            staged: None,
-        });
+        declared.uses.push(UseAt { column, privilege, coherence, access: Access::InPlace, staged: None });
         Ok(())
     }
 }
@@ -115,10 +95,7 @@ pub trait Param {
     #[doc(hidden)]
     fn resolve(arg: Self::Arg) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
-    fn bind<'a>(
-        leases: &mut std::slice::IterMut<'a, Lease>,
-        sent: Self::Sent,
-    ) -> Result<Self::Item<'a>, RegionError>;
+    fn bind<'a>(leases: &mut std::slice::IterMut<'a, Lease>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
 }
 
 /// Collects what a launch's arguments need.
@@ -176,11 +153,7 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
             Value::Now(value) => Ok(value),
             Value::Later(future) => future
                 .peek(|outcome| outcome.cloned().map_err(Clone::clone))
-                .unwrap_or_else(|| {
-                    Err(Error::Stopped {
-                        what: "an input future".into(),
-                    })
-                }),
+                .unwrap_or_else(|| Err(Error::Stopped { what: "an input future".into() })),
         }
     }
     #[inline]
@@ -308,13 +281,7 @@ struct Detached<F: Leaf<M, O>, M, O> {
 }
 
 fn at(source: RegionError) -> Error {
-    Error::Region {
-        place: Place {
-            task: "argument of a leaf task".into(),
-            shard: None,
-        },
-        source,
-    }
+    Error::Region { place: Place { task: "argument of a leaf task".into(), shard: None }, source }
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
@@ -331,15 +298,10 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
 
     fn detach(mut self: Box<Self>) -> Result<Box<dyn SendBody>, Error> {
         match (self.function.take(), self.args.take()) {
-            (Some(function), Some(args)) => Ok(Box::new(Detached {
-                function,
-                sent: Some(F::resolve(args)?),
-                output: None,
-                marker: PhantomData,
-            })),
-            _ => Err(Error::Stopped {
-                what: "a leaf task's arguments".into(),
-            }),
+            (Some(function), Some(args)) => {
+                Ok(Box::new(Detached { function, sent: Some(F::resolve(args)?), output: None, marker: PhantomData }))
+            }
+            _ => Err(Error::Stopped { what: "a leaf task's arguments".into() }),
         }
     }
 }
@@ -377,11 +339,7 @@ pub struct ArrivalPoint(pub(crate) ArrivalAt);
 impl<R: Role> Waitable for Waiter<R, CellAddress> {
     fn next_wait(&self) -> WaitPoint {
         let CellAddress { object, cell, .. } = self.address();
-        WaitPoint(WaitAt::Cell {
-            object,
-            cell,
-            generation: self.take(),
-        })
+        WaitPoint(WaitAt::Cell { object, cell, generation: self.take() })
     }
 }
 impl<R: Role> Arrivable for Arriver<R, CellAddress> {
@@ -391,21 +349,13 @@ impl<R: Role> Arrivable for Arriver<R, CellAddress> {
 }
 impl Waitable for Waiter<Phase, PhaseAddress> {
     fn next_wait(&self) -> WaitPoint {
-        WaitPoint(WaitAt::Phase {
-            object: self.address().object,
-            generation: self.take(),
-        })
+        WaitPoint(WaitAt::Phase { object: self.address().object, generation: self.take() })
     }
 }
 impl Arrivable for Arriver<Phase, PhaseAddress> {
     fn next_arrival(&self) -> ArrivalPoint {
         let PhaseAddress { object, arriver } = self.address();
-        ArrivalPoint(ArrivalAt::Phase {
-            object,
-            arriver,
-            generation: self.take(),
-            value: 0,
-        })
+        ArrivalPoint(ArrivalAt::Phase { object, arriver, generation: self.take(), value: 0 })
     }
 }
 
@@ -467,46 +417,18 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// A privilege the shard does not hold, a field the region does not have, or an illegal decision of the mapper. The
     /// generations that the launch would have arrived at are then poisoned.
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
-        let Launch {
-            shard,
-            function,
-            args,
-            name,
-            priority,
-            waits,
-            arrivals,
-            ..
-        } = self;
+        let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
         let core = shard.core();
         let task = core.reserve_leaf();
-        let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| {
-            shard.column(index, p, c, field)
-        };
-        let mut declared = Declared {
-            task,
-            regions: &regions,
-            uses: SmallVec::new(),
-            unmet: 0,
-        };
+        let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
+        let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
         let owed = arrivals.clone();
         let launched = F::declare(&args, &mut Declaring(&mut declared)).and_then(|()| {
             let (resolver, future) = TaskFuture::pending();
             drop(resolver);
             let Declared { uses, unmet, .. } = declared;
-            let start = Start {
-                name,
-                shard: shard.index(),
-                priority,
-                waits,
-                arrivals,
-                sink: future.sink(),
-            };
-            let body = Launched {
-                function: Some(function),
-                args: Some(args),
-                output: None,
-                marker: PhantomData,
-            };
+            let start = Start { name, shard: shard.index(), priority, waits, arrivals, sink: future.sink() };
+            let body = Launched { function: Some(function), args: Some(args), output: None, marker: PhantomData };
             core.launch_leaf(task, start, uses, unmet, Box::new(body))?;
             Ok(future)
         });

@@ -1,8 +1,6 @@
 use crate::payload::Payload;
 use crate::{Error, parcel::Parcel};
-use maniple_regions::{
-    Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId,
-};
+use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -10,6 +8,8 @@ use std::sync::Arc;
 pub(crate) type ProcessorId = u32;
 /// Number of an object in the order in which the replicated top-level task made them.
 pub(crate) type ObjectId = u32;
+/// The `within` of what the top-level task asks.
+pub(crate) const TOP: LaunchKey = LaunchKey::MAX;
 /// A launch: the parent's number in the high half, the parent's count of launches in the low half.
 pub(crate) type LaunchKey = u64;
 
@@ -27,32 +27,13 @@ pub(crate) struct ColumnKey {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
     /// One arrival at half of a ready/empty pair.
-    Arrive {
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        payload: Payload,
-    },
+    Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload },
     /// Arrivals at a phase barrier, combined: contributor `from` of the receiving member completed a generation.
-    Combine {
-        object: ObjectId,
-        contributor: u32,
-        generation: u64,
-        values: Vec<(u32, u64)>,
-    },
+    Combine { object: ObjectId, contributor: u32, generation: u64, values: Vec<(u32, u64)> },
     /// A phase barrier's generation is over.
-    Release {
-        object: ObjectId,
-        generation: u64,
-        value: u64,
-    },
+    Release { object: ObjectId, generation: u64, value: u64 },
     /// Generations from `generation` on will never complete.
-    Poison {
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        error: Box<Error>,
-    },
+    Poison { object: ObjectId, cell: u32, generation: u64, error: Box<Error> },
     /// Start these shards.
     Batch(Box<Batch>),
     /// The shards of a batch are over.
@@ -62,28 +43,13 @@ pub(crate) enum Message {
     /// Valid data for a launch.
     Columns(Box<Columns>),
     /// Ask for the home instance of a simultaneous region (within a node).
-    Attach {
-        launch: LaunchKey,
-        column: ColumnKey,
-        slot: u32,
-    },
+    Attach { launch: LaunchKey, column: ColumnKey, slot: u32 },
     /// Read a simultaneous region on another node.
-    Get {
-        launch: LaunchKey,
-        column: ColumnKey,
-        rect: Rect,
-        token: u64,
-    },
+    Get { launch: LaunchKey, column: ColumnKey, rect: Rect, token: u64 },
     /// The answer to `Get`.
     Got { token: u64, bytes: Buffer },
     /// Write a simultaneous region on another node.
-    Put {
-        launch: LaunchKey,
-        column: ColumnKey,
-        rect: Rect,
-        bytes: Buffer,
-        token: u64,
-    },
+    Put { launch: LaunchKey, column: ColumnKey, rect: Rect, bytes: Buffer, token: u64 },
     /// The answer to `Put`.
     PutDone { token: u64 },
     /// The run is over, or has failed.
@@ -93,11 +59,7 @@ pub(crate) enum Message {
     Define(Arc<crate::object::Object>),
     /// The answer to `Attach`.
     #[serde(skip)]
-    Attached {
-        column: ColumnKey,
-        slot: u32,
-        instance: SharedInstance,
-    },
+    Attached { column: ColumnKey, slot: u32, instance: SharedInstance },
     /// A leaf task to run for another processor.
     #[serde(skip)]
     Leaf(Box<crate::core::Offloaded>),
@@ -127,6 +89,8 @@ pub(crate) struct ShardStart {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub launch: LaunchKey,
+    /// The launch of the parent that asks; its own use of the data does not stand in the way.
+    pub within: LaunchKey,
     /// Objects the parent knew: the batch waits until they are known here too.
     pub known: u32,
     pub task: ObjectId,
@@ -175,6 +139,7 @@ pub(crate) struct Transfer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SendColumns {
     pub launch: LaunchKey,
+    pub within: LaunchKey,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,
 }

@@ -73,11 +73,7 @@ impl GangTable {
                 (p, local.len() as u32 - 1)
             })
             .collect();
-        Self {
-            name: name.into(),
-            at,
-            members,
-        }
+        Self { name: name.into(), at, members }
     }
 
     pub fn shards(&self) -> u32 {
@@ -119,31 +115,17 @@ impl Pairs {
                 *count - 1
             })
             .collect();
-        Self {
-            name: name.into(),
-            gang,
-            to,
-            ready,
-            ready_count,
-        }
+        Self { name: name.into(), gang, to, ready, ready_count }
     }
 
     pub fn ready_address(&self, object: ObjectId, producer: u32) -> CellAddress {
         let processor = self.gang.at[self.to[producer as usize] as usize].0;
-        CellAddress {
-            processor,
-            object,
-            cell: self.ready[producer as usize],
-        }
+        CellAddress { processor, object, cell: self.ready[producer as usize] }
     }
 
     pub fn empty_address(&self, object: ObjectId, producer: u32) -> CellAddress {
         let (processor, local) = self.gang.at[producer as usize];
-        CellAddress {
-            processor,
-            object,
-            cell: EMPTY | local,
-        }
+        CellAddress { processor, object, cell: EMPTY | local }
     }
 
     /// The producer and consumer of a cell of `processor`, for reports.
@@ -153,9 +135,7 @@ impl Pairs {
         } else {
             (0u32..)
                 .zip(&self.to)
-                .find(|&(s, &c)| {
-                    self.ready[s as usize] == cell && self.gang.at[c as usize].0 == processor
-                })?
+                .find(|&(s, &c)| self.ready[s as usize] == cell && self.gang.at[c as usize].0 == processor)?
                 .0
         };
         Some((producer, self.to[producer as usize]))
@@ -188,14 +168,8 @@ impl PhaseSpec {
 
     /// Whether a member of the tree, or one below it, has an arriver.
     pub fn contributes(&self, member: ProcessorId) -> bool {
-        self.arrivers
-            .iter()
-            .any(|&s| self.gang.at[s as usize].0 == member)
-            || self
-                .tree
-                .children(member)
-                .iter()
-                .any(|&c| self.contributes(c))
+        self.arrivers.iter().any(|&s| self.gang.at[s as usize].0 == member)
+            || self.tree.children(member).iter().any(|&c| self.contributes(c))
     }
 }
 

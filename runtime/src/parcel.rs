@@ -39,18 +39,14 @@ impl Parcel {
     pub(crate) fn encoded(&self) -> Result<Parcel, Error> {
         let bytes = match self {
             Parcel::Encoded(bytes) => bytes.clone(),
-            Parcel::Value(v) => v
-                .encode()
-                .map_err(|e| encoding("a task's argument or result", e))?,
+            Parcel::Value(v) => v.encode().map_err(|e| encoding("a task's argument or result", e))?,
         };
         Ok(Parcel::Encoded(bytes))
     }
 
     pub(crate) fn open<T: Portable>(self) -> Result<T, Error> {
         match self {
-            Parcel::Encoded(bytes) => {
-                postcard::from_bytes(&bytes).map_err(|e| encoding(std::any::type_name::<T>(), e))
-            }
+            Parcel::Encoded(bytes) => postcard::from_bytes(&bytes).map_err(|e| encoding(std::any::type_name::<T>(), e)),
             Parcel::Value(v) => match v.into_any().downcast::<T>() {
                 Ok(value) => Ok(*value),
                 Err(_) => Err(Error::misuse(
@@ -64,10 +60,7 @@ impl Parcel {
 }
 
 fn encoding(what: &str, e: postcard::Error) -> Error {
-    Error::Encoding {
-        what: what.into(),
-        message: e.to_string(),
-    }
+    Error::Encoding { what: what.into(), message: e.to_string() }
 }
 
 impl fmt::Debug for Parcel {
@@ -83,10 +76,7 @@ impl Serialize for Parcel {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Parcel::Encoded(bytes) => bytes.serialize(serializer),
-            Parcel::Value(v) => v
-                .encode()
-                .map_err(serde::ser::Error::custom)?
-                .serialize(serializer),
+            Parcel::Value(v) => v.encode().map_err(serde::ser::Error::custom)?.serialize(serializer),
         }
     }
 }

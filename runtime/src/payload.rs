@@ -34,10 +34,7 @@ impl Payload {
         if bytes.len() > Self::INLINE {
             return Payload::Buffer(Buffer::from_bytes(bytes));
         }
-        let mut inline = Inline {
-            len: bytes.len() as u8,
-            bytes: [0; Self::INLINE],
-        };
+        let mut inline = Inline { len: bytes.len() as u8, bytes: [0; Self::INLINE] };
         inline.bytes[..bytes.len()].copy_from_slice(bytes);
         Payload::Inline(inline)
     }

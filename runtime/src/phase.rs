@@ -62,10 +62,7 @@ impl Pairs {
         let counted = |end| shard.core().counter(self.id, me, end);
         with(shard, self.id, |pairs| Producer {
             empty: Waiter::counted(pairs.empty_address(self.id, me), counted(End::ProducerWait)),
-            ready: Arriver::counted(
-                pairs.ready_address(self.id, me),
-                counted(End::ProducerArrive),
-            ),
+            ready: Arriver::counted(pairs.ready_address(self.id, me), counted(End::ProducerArrive)),
         })
     }
 
@@ -79,51 +76,25 @@ impl Pairs {
         with(shard, self.id, |pairs| {
             if pairs.to.get(from as usize) != Some(&me) {
                 let what = format!("Pairs::consumer of `{}` in shard {me}", pairs.name);
-                return Err(Error::misuse(
-                    what,
-                    "a shard that produces for this one",
-                    format!("shard {from}"),
-                ));
+                return Err(Error::misuse(what, "a shard that produces for this one", format!("shard {from}")));
             }
             Ok(Consumer {
-                ready: Waiter::counted(
-                    pairs.ready_address(self.id, from),
-                    counted(End::ConsumerWait),
-                ),
-                empty: Arriver::counted(
-                    pairs.empty_address(self.id, from),
-                    counted(End::ConsumerArrive),
-                ),
+                ready: Waiter::counted(pairs.ready_address(self.id, from), counted(End::ConsumerWait)),
+                empty: Arriver::counted(pairs.empty_address(self.id, from), counted(End::ConsumerArrive)),
             })
         })?
     }
 }
 
-fn with<R>(
-    shard: &Shard,
-    id: ObjectId,
-    f: impl FnOnce(&crate::object::Pairs) -> R,
-) -> Result<R, Error> {
+fn with<R>(shard: &Shard, id: ObjectId, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
     let object = shard.core().object(id);
     match object.as_ref().map(|o| &***o) {
         Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
         Some(o) => {
-            let what = format!(
-                "a pair's end in shard {} of {}",
-                shard.index(),
-                shard.gang_name()
-            );
-            Err(Error::misuse(
-                what,
-                "pairs made for the gang of this shard",
-                o.describe(),
-            ))
+            let what = format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
+            Err(Error::misuse(what, "pairs made for the gang of this shard", o.describe()))
         }
-        None => Err(Error::misuse(
-            "a pair's end",
-            "pairs made with `Top::pairs`",
-            format!("object {id}"),
-        )),
+        None => Err(Error::misuse("a pair's end", "pairs made with `Top::pairs`", format!("object {id}"))),
     }
 }
 
@@ -141,12 +112,8 @@ impl PhaseBarrier {
     /// When this shard is not in the list of arrivers.
     pub fn arriver(&self, shard: &Shard) -> Result<Arriver<Phase, PhaseAddress>, Error> {
         let me = shard.index();
-        let (arriver, name) = self.with(shard, |spec| {
-            (
-                spec.arrivers.iter().position(|&s| s == me),
-                spec.name.clone(),
-            )
-        })?;
+        let (arriver, name) =
+            self.with(shard, |spec| (spec.arrivers.iter().position(|&s| s == me), spec.name.clone()))?;
         let missing = || {
             Error::misuse(
                 format!("PhaseBarrier::arriver of `{name}`"),
@@ -156,13 +123,7 @@ impl PhaseBarrier {
         };
         let arriver = arriver.ok_or_else(missing)? as u32;
         let counter = shard.core().counter(self.id, me, End::PhaseArrive);
-        Ok(Arriver::counted(
-            PhaseAddress {
-                object: self.id,
-                arriver,
-            },
-            counter,
-        ))
+        Ok(Arriver::counted(PhaseAddress { object: self.id, arriver }, counter))
     }
 
     /// The right to wait. Local; never waits itself.
@@ -171,32 +132,16 @@ impl PhaseBarrier {
     /// When this shard is not in the list of waiters.
     pub fn waiter(&self, shard: &Shard) -> Result<Waiter<Phase, PhaseAddress>, Error> {
         let me = shard.index();
-        let (listed, name) = self.with(shard, |spec| {
-            (spec.waiters.contains(&me), spec.name.clone())
-        })?;
+        let (listed, name) = self.with(shard, |spec| (spec.waiters.contains(&me), spec.name.clone()))?;
         if !listed {
             let what = format!("PhaseBarrier::waiter of `{name}`");
-            return Err(Error::misuse(
-                what,
-                "a shard in its list of waiters",
-                format!("shard {me}"),
-            ));
+            return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
         }
         let counter = shard.core().counter(self.id, me, End::PhaseWait);
-        Ok(Waiter::counted(
-            PhaseAddress {
-                object: self.id,
-                arriver: u32::MAX,
-            },
-            counter,
-        ))
+        Ok(Waiter::counted(PhaseAddress { object: self.id, arriver: u32::MAX }, counter))
     }
 
-    fn with<R>(
-        &self,
-        shard: &Shard,
-        f: impl FnOnce(&crate::object::PhaseSpec) -> R,
-    ) -> Result<R, Error> {
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
         let object = shard.core().object(self.id);
         match object.as_ref().map(|o| &***o) {
             Some(Object::Phase(spec)) if shard.in_gang(&spec.gang) => Ok(f(spec)),
@@ -205,11 +150,7 @@ impl PhaseBarrier {
                 "a barrier made for the gang of this shard",
                 o.describe(),
             )),
-            None => Err(Error::misuse(
-                "a phase barrier's handle",
-                "one made with `Top::phase_barrier`",
-                self.id,
-            )),
+            None => Err(Error::misuse("a phase barrier's handle", "one made with `Top::phase_barrier`", self.id)),
         }
     }
 }
@@ -232,21 +173,9 @@ impl PhaseOptions {
     }
 
     /// A barrier of the given arrivers and waiters.
-    pub fn between(
-        arrivers: impl IntoIterator<Item = u32>,
-        waiters: impl IntoIterator<Item = u32>,
-    ) -> Self {
-        let (arrivers, waiters) = (
-            arrivers.into_iter().collect(),
-            waiters.into_iter().collect(),
-        );
-        Self {
-            arrivers,
-            waiters,
-            window: 64,
-            arity: 4,
-            fold: None,
-        }
+    pub fn between(arrivers: impl IntoIterator<Item = u32>, waiters: impl IntoIterator<Item = u32>) -> Self {
+        let (arrivers, waiters) = (arrivers.into_iter().collect(), waiters.into_iter().collect());
+        Self { arrivers, waiters, window: 64, arity: 4, fold: None }
     }
 
     /// How many generations an arriver may be ahead of the slowest.

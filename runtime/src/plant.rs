@@ -51,12 +51,7 @@ pub struct Plant {
 impl Plant {
     /// `bug` strikes on occasion number `first` (from 0) and every `period` ≥ 1 occasions after it.
     pub fn new(bug: Bug, first: u64, period: u64) -> Self {
-        Self {
-            bug,
-            first,
-            period: period.max(1),
-            occasions: AtomicU64::new(0),
-        }
+        Self { bug, first, period: period.max(1), occasions: AtomicU64::new(0) }
     }
 
     pub(crate) fn strikes(&self, bug: Bug) -> bool {

@@ -3,8 +3,8 @@ use crate::message::{ColumnKey, LaunchKey, ProcessorId};
 use crate::{Error, Requirement};
 use maniple_mapper::{Machine, MemoryKind, RequirementInput};
 use maniple_regions::{
-    Coherence, Element, Field, FieldInfo, Instance, Lease, Privilege, Read, ReadShared, ReadWrite,
-    ReadWriteShared, Rect, Region, SharedInstance, Write, WriteShared,
+    Coherence, Element, Field, FieldInfo, Instance, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Rect, Region, SharedInstance, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -16,10 +16,7 @@ pub(crate) enum Store {
     Owned(Rc<Instance>),
     /// The one instance that all namers of a simultaneous region share. `None` when it is on another node, or on this
     /// node and not attached yet.
-    Shared {
-        home: ProcessorId,
-        instance: Option<SharedInstance>,
-    },
+    Shared { home: ProcessorId, instance: Option<SharedInstance> },
 }
 
 /// One field of one region as one shard uses it: where the values are, who used them last.
@@ -60,20 +57,13 @@ impl Column {
             && let Store::Owned(instance) = &*self.store.borrow()
         {
             let returned = instance.release(lease);
-            debug_assert!(
-                returned.is_ok(),
-                "a lease goes back to the instance it came from"
-            );
+            debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
         }
     }
 
     /// The error a use of these values runs into; write-discard does not look at old values.
     pub fn poison_for(&self, privilege: Privilege) -> Option<Error> {
-        if privilege == Privilege::WriteDiscard {
-            None
-        } else {
-            self.poison.borrow().clone()
-        }
+        if privilege == Privilege::WriteDiscard { None } else { self.poison.borrow().clone() }
     }
 
     pub fn set_poison(&self, error: &Error) {
@@ -169,12 +159,7 @@ impl Local {
         field: Field<T>,
     ) -> Requirement<maniple_regions::Reduce<'static, T, R, D>> {
         let id = maniple_regions::ReductionId::of::<R, T>();
-        Requirement::new(
-            self.index,
-            field.info(),
-            Privilege::Reduce(id),
-            Coherence::Exclusive,
-        )
+        Requirement::new(self.index, field.info(), Privilege::Reduce(id), Coherence::Exclusive)
     }
 }
 
@@ -190,14 +175,8 @@ impl Core {
     ) -> Result<Rc<Column>, Error> {
         let store = match shared_home {
             None => Store::Owned(self.owned_instance(key, &field)?),
-            Some(home) if home == self.id => Store::Shared {
-                home,
-                instance: Some(self.shared_instance(key, &field)?),
-            },
-            Some(home) => Store::Shared {
-                home,
-                instance: self.attached(&key),
-            },
+            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, &field)?) },
+            Some(home) => Store::Shared { home, instance: self.attached(&key) },
         };
         Ok(Rc::new(Column {
             region,

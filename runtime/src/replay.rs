@@ -73,18 +73,8 @@ pub struct ReplayCx<'a> {
 }
 
 impl<'a> ReplayCx<'a> {
-    pub(crate) fn new(
-        core: &'a Rc<Core>,
-        object: ObjectId,
-        spec: &'a ReplayObject,
-        shard_position: u32,
-    ) -> Self {
-        Self {
-            core,
-            object,
-            spec,
-            shard_position,
-        }
+    pub(crate) fn new(core: &'a Rc<Core>, object: ObjectId, spec: &'a ReplayObject, shard_position: u32) -> Self {
+        Self { core, object, spec, shard_position }
     }
 
     /// How the mapper placed the object.
@@ -96,13 +86,8 @@ impl<'a> ReplayCx<'a> {
     /// Arrives at ready cell `cell` of `shard`, lending `payload`.
     #[inline]
     pub fn arrive_ready(&mut self, shard: u32, cell: u32, generation: u64, payload: Payload) {
-        if self.spec.mapping.memory == MemoryKind::Ordinary
-            && self.spec.gang.at[shard as usize].0 != self.core.id
-        {
-            self.core
-                .counters
-                .staged_bytes
-                .add(payload.bytes().len() as u64);
+        if self.spec.mapping.memory == MemoryKind::Ordinary && self.spec.gang.at[shard as usize].0 != self.core.id {
+            self.core.counters.staged_bytes.add(payload.bytes().len() as u64);
         }
         let at = self.address(shard, self.spec.spec.ready_cells(), cell, 0);
         self.core.arrive(at, generation, payload);
@@ -118,11 +103,7 @@ impl<'a> ReplayCx<'a> {
     #[inline]
     fn address(&self, shard: u32, per_shard: u32, cell: u32, half: u32) -> CellAddress {
         let (processor, local) = self.spec.gang.at[shard as usize];
-        CellAddress {
-            processor,
-            object: self.object,
-            cell: half | (local * per_shard + cell),
-        }
+        CellAddress { processor, object: self.object, cell: half | (local * per_shard + cell) }
     }
 
     /// Takes what the last arrival at this shard's ready cell `cell` carried.
@@ -178,18 +159,12 @@ impl<'a> ReplayCx<'a> {
     /// Has the chain run again when `future` is settled; false when it is settled already.
     #[must_use]
     pub fn wake_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
-        future.wait(crate::core::Waiting::Chain {
-            object: self.object,
-            chain,
-        })
+        future.wait(crate::core::Waiting::Chain { object: self.object, chain })
     }
 
     /// Puts a chain of this object into the ready queue.
     pub fn start(&mut self, chain: u32) {
-        self.core.notify(crate::core::Waiting::Chain {
-            object: self.object,
-            chain,
-        });
+        self.core.notify(crate::core::Waiting::Chain { object: self.object, chain });
     }
 
     /// Poisons ready cell `cell` of `shard` from `generation` on.
@@ -233,20 +208,10 @@ impl Core {
                 let (cell, generation) = match replay.run(chain, &mut cx)? {
                     Next::Now => continue,
                     Next::Later => return Ok(()),
-                    Next::Ready(cell, generation) => {
-                        (position * spec.spec.ready_cells() + cell, generation)
-                    }
-                    Next::Empty(cell, generation) => (
-                        EMPTY | (position * spec.spec.empty_cells() + cell),
-                        generation,
-                    ),
+                    Next::Ready(cell, generation) => (position * spec.spec.ready_cells() + cell, generation),
+                    Next::Empty(cell, generation) => (EMPTY | (position * spec.spec.empty_cells() + cell), generation),
                 };
-                match self.wait_cell(
-                    object,
-                    cell,
-                    generation,
-                    crate::core::Waiting::Chain { object, chain },
-                ) {
+                match self.wait_cell(object, cell, generation, crate::core::Waiting::Chain { object, chain }) {
                     Waited::Registered => return Ok(()),
                     Waited::Poisoned(e) => return Err(e),
                     Waited::Complete if self.more_urgent(spec.mapping.priority) => {
@@ -263,9 +228,7 @@ impl Core {
             Err(panic) => Some(Error::Panicked {
                 place: Place {
                     task: spec.spec.name().into(),
-                    shard: spec.gang.members[self.id as usize]
-                        .get(position as usize)
-                        .copied(),
+                    shard: spec.gang.members[self.id as usize].get(position as usize).copied(),
                 },
                 message: crate::error::panic_message(panic),
             }),

@@ -47,13 +47,7 @@ pub struct Shard {
 
 impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Shard({} of {}, task `{}`)",
-            self.index(),
-            self.shards(),
-            self.inner.task
-        )
+        write!(f, "Shard({} of {}, task `{}`)", self.index(), self.shards(), self.inner.task)
     }
 }
 
@@ -76,9 +70,7 @@ impl Shard {
             regions: RefCell::default(),
             versions: RefCell::default(),
         };
-        Self {
-            inner: Rc::new(inner),
-        }
+        Self { inner: Rc::new(inner) }
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {
@@ -122,10 +114,7 @@ impl Shard {
     }
 
     fn place(&self) -> Place {
-        Place {
-            task: self.inner.task.to_string(),
-            shard: Some(self.inner.index),
-        }
+        Place { task: self.inner.task.to_string(), shard: Some(self.inner.index) }
     }
 
     /// The shard's view of a region it holds, or of a part of one. Local; never waits.
@@ -135,39 +124,15 @@ impl Shard {
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         if let Some(index) = regions.iter().position(|r| r.region == region) {
-            return Ok(Local {
-                index: index as u32,
-                region,
-            });
+            return Ok(Local { index: index as u32, region });
         }
-        let Some(held) = self
-            .inner
-            .held
-            .iter()
-            .position(|h| h.region.contains(&region))
-        else {
-            let held: Vec<_> = self
-                .inner
-                .held
-                .iter()
-                .map(|h| h.region.to_string())
-                .collect();
-            let expected = format!(
-                "a part of what the shard was launched with: {}",
-                held.join(", ")
-            );
-            return Err(Error::misuse(
-                format!("Shard::region in {}", self.place()),
-                expected,
-                region,
-            ));
+        let Some(held) = self.inner.held.iter().position(|h| h.region.contains(&region)) else {
+            let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
+            let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
+            return Err(Error::misuse(format!("Shard::region in {}", self.place()), expected, region));
         };
         let index = regions.len() as u32;
-        regions.push(LocalRegion {
-            region,
-            held,
-            columns: Vec::new(),
-        });
+        regions.push(LocalRegion { region, held, columns: Vec::new() });
         Ok(Local { index, region })
     }
 
@@ -181,24 +146,13 @@ impl Shard {
     ) -> Result<Rc<Column>, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         let Some(local) = regions.get(index as usize) else {
-            return Err(Error::misuse(
-                "a launch's region",
-                "a region of this shard",
-                "one of another shard",
-            ));
+            return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
         let held = &self.inner.held[local.held];
         if !held.privilege.covers(privilege) || !held.coherence.may_weaken_to(coherence) {
             let came = format!("{privilege} under {coherence} coherence");
-            let expected = format!(
-                "at most {} under {} coherence on {}",
-                held.privilege, held.coherence, held.region
-            );
-            return Err(Error::misuse(
-                format!("a launch in {}", self.place()),
-                expected,
-                came,
-            ));
+            let expected = format!("at most {} under {} coherence on {}", held.privilege, held.coherence, held.region);
+            return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
         if let Some(column) = local.columns.iter().find(|c| c.field.id == field.id) {
             if column.field != *field {
@@ -208,28 +162,15 @@ impl Shard {
         }
         self.core().field(local.region.tree, field.id)?;
         if !held.fields.contains(&field.id) {
-            let expected = format!(
-                "one of the fields the shard holds on {}: {:?}",
-                held.region, held.fields
-            );
-            return Err(Error::misuse(
-                format!("a launch in {}", self.place()),
-                expected,
-                field.name,
-            ));
+            let expected = format!("one of the fields the shard holds on {}: {:?}", held.region, held.fields);
+            return Err(Error::misuse(format!("a launch in {}", self.place()), expected, field.name));
         }
         if self.core().field(local.region.tree, field.id)? != *field {
             return Err(self.wrong_field(local.region, field));
         }
         let home = (held.coherence == Coherence::Simultaneous).then_some(held.home);
-        let key = ColumnKey {
-            tree: local.region.tree,
-            field: field.id,
-            rect: held.region.rect,
-        };
-        let column = self
-            .core()
-            .column(local.region, key, *field, self.inner.launch, home)?;
+        let key = ColumnKey { tree: local.region.tree, field: field.id, rect: held.region.rect };
+        let column = self.core().column(local.region, key, *field, self.inner.launch, home)?;
         for other in regions.iter().flat_map(|r| &r.columns) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 other.overlaps.borrow_mut().push(Rc::downgrade(&column));
@@ -245,16 +186,9 @@ impl Shard {
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {
         let known = self.core().field(region.tree, field.id);
-        let expected = known.map_or_else(
-            |e| e.to_string(),
-            |f| format!("field `{}` of {}", f.name, f.type_name),
-        );
+        let expected = known.map_or_else(|e| e.to_string(), |f| format!("field `{}` of {}", f.name, f.type_name));
         let came = format!("field `{}` of {}", field.name, field.type_name);
-        Error::misuse(
-            format!("a launch on {region} in {}", self.place()),
-            expected,
-            came,
-        )
+        Error::misuse(format!("a launch on {region} in {}", self.place()), expected, came)
     }
 
     /// Begins the launch of a leaf task: `function` with `args`, a tuple with one entry a parameter. See [`Leaf`].
@@ -278,9 +212,7 @@ impl Shard {
         args: impl Fn(usize) -> F::Args,
     ) -> Result<FutureMap<O>, Error> {
         crate::index::check::<F, M, O>(self, points, &args)?;
-        let futures = (0..points)
-            .map(|i| self.launch(function.clone(), args(i)).go())
-            .collect::<Result<_, _>>()?;
+        let futures = (0..points).map(|i| self.launch(function.clone(), args(i)).go()).collect::<Result<_, _>>()?;
         Ok(FutureMap::new(futures))
     }
 
@@ -290,10 +222,7 @@ impl Shard {
         into: crate::Requirement<maniple_regions::Write<'static, T>>,
         value: T,
     ) -> Launch<'_, impl Leaf<FillMarker<T>, (), Args = FillArgs<T>>, FillMarker<T>, ()> {
-        fn fill<T: maniple_regions::Element>(
-            mut into: maniple_regions::Write<T>,
-            value: crate::Val<T>,
-        ) {
+        fn fill<T: maniple_regions::Element>(mut into: maniple_regions::Write<T>, value: crate::Val<T>) {
             into.fill(*value);
         }
         Launch::new(self, fill::<T>, (into, value.into())).named("fill")
@@ -305,10 +234,7 @@ impl Shard {
         from: crate::Requirement<maniple_regions::Read<'static, T>>,
         into: crate::Requirement<maniple_regions::Write<'static, T>>,
     ) -> Launch<'_, impl Leaf<CopyMarker<T>, (), Args = CopyArgs<T>>, CopyMarker<T>, ()> {
-        fn copy<T: maniple_regions::Element>(
-            from: maniple_regions::Read<T>,
-            mut into: maniple_regions::Write<T>,
-        ) {
+        fn copy<T: maniple_regions::Element>(from: maniple_regions::Read<T>, mut into: maniple_regions::Write<T>) {
             into.copy_from_slice(from.as_slice());
         }
         Launch::new(self, copy::<T>, (from, into)).named("copy")
@@ -323,11 +249,7 @@ impl Shard {
         let core = self.core();
         let mut registered = false;
         poll_fn(|cx| {
-            let waiting = if registered {
-                None
-            } else {
-                Some(current::waiting(cx.waker()))
-            };
+            let waiting = if registered { None } else { Some(current::waiting(cx.waker())) };
             let outcome = core.check_wait(point, waiting);
             registered = true;
             match outcome {
@@ -343,12 +265,7 @@ impl Shard {
     pub fn arrive(&self, barrier: &impl Arrivable) {
         match barrier.next_arrival().0 {
             ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation, Payload::None),
-            ArrivalAt::Phase {
-                object,
-                arriver,
-                generation,
-                value,
-            } => {
+            ArrivalAt::Phase { object, arriver, generation, value } => {
                 self.core().arrive_phase(object, arriver, generation, value);
             }
         }
@@ -357,8 +274,7 @@ impl Shard {
     /// Arrives at a reduction barrier with a value.
     pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
         let PhaseAddress { object, arriver } = barrier.address();
-        self.core()
-            .arrive_phase(object, arriver, barrier.take(), value);
+        self.core().arrive_phase(object, arriver, barrier.take(), value);
     }
 
     /// Waits for the next generation of a reduction barrier and gives its value.
@@ -369,10 +285,7 @@ impl Shard {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
         self.core().phase_value(object, generation).ok_or_else(|| {
-            let what = format!(
-                "the value of generation {generation} of a reduction barrier in {}",
-                self.place()
-            );
+            let what = format!("the value of generation {generation} of a reduction barrier in {}", self.place());
             Error::misuse(what, "a wait at most 64 generations late", "a later one")
         })
     }
@@ -407,11 +320,7 @@ impl Shard {
         let core = self.core();
         let entry = core.object(object);
         let wrong = |came: String| {
-            Err(Error::misuse(
-                format!("a call in {}", self.place()),
-                "an object made for this shard's gang",
-                came,
-            ))
+            Err(Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came))
         };
         let spec = match entry.as_ref().map(|e| &***e) {
             Some(Object::Replay(spec)) if self.in_gang(&spec.gang) => spec,
@@ -424,11 +333,7 @@ impl Shard {
         };
         let any: &mut dyn std::any::Any = &mut *replay;
         let outcome = match any.downcast_mut::<R>() {
-            Some(state) => Ok(f(
-                state,
-                position,
-                &mut ReplayCx::new(core, object, spec, position),
-            )),
+            Some(state) => Ok(f(state, position, &mut ReplayCx::new(core, object, spec, position))),
             None => wrong(spec.spec.name().into()),
         };
         core.put_replay(object, replay);
@@ -444,8 +349,7 @@ impl Shard {
     /// After the shard has failed: whoever waits for it must learn of it.
     pub(crate) fn abandon(&self, error: &Error) {
         let error = error.poisons(self.place());
-        self.core()
-            .abandon(&self.inner.gang, self.inner.index, &error);
+        self.core().abandon(&self.inner.gang, self.inner.index, &error);
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {
@@ -453,33 +357,18 @@ impl Shard {
             return Vec::new();
         };
         let versions = versions.borrow();
-        let columns = self
-            .inner
-            .held
-            .iter()
-            .flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
+        let columns = self.inner.held.iter().flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
         columns
-            .flat_map(|(h, field)| {
-                versions.within(&ColumnKey {
-                    tree: h.region.tree,
-                    field,
-                    rect: h.region.rect,
-                })
-            })
+            .flat_map(|(h, field)| versions.within(&ColumnKey { tree: h.region.tree, field, rect: h.region.rect }))
             .collect()
     }
 }
 
 type FillMarker<T> = fn(maniple_regions::Write<'static, T>, crate::Val<T>);
-type FillArgs<T> = (
-    crate::Requirement<maniple_regions::Write<'static, T>>,
-    crate::Value<T>,
-);
+type FillArgs<T> = (crate::Requirement<maniple_regions::Write<'static, T>>, crate::Value<T>);
 type CopyMarker<T> = fn(maniple_regions::Read<'static, T>, maniple_regions::Write<'static, T>);
-type CopyArgs<T> = (
-    crate::Requirement<maniple_regions::Read<'static, T>>,
-    crate::Requirement<maniple_regions::Write<'static, T>>,
-);
+type CopyArgs<T> =
+    (crate::Requirement<maniple_regions::Read<'static, T>>, crate::Requirement<maniple_regions::Write<'static, T>>);
 
 impl TaskFuture<()> {
     /// Whether the task is over, for callers that only order things.
@@ -492,25 +381,9 @@ impl Core {
     /// Looks at a barrier generation; with `waiting`, registers for it.
     pub(crate) fn check_wait(&self, point: WaitAt, waiting: Option<Waiting>) -> Waited {
         match (point, waiting) {
-            (
-                WaitAt::Cell {
-                    object,
-                    cell,
-                    generation,
-                },
-                Some(w),
-            ) => self.wait_cell(object, cell, generation, w),
-            (WaitAt::Phase { object, generation }, Some(w)) => {
-                self.wait_phase(object, generation, w)
-            }
-            (
-                WaitAt::Cell {
-                    object,
-                    cell,
-                    generation,
-                },
-                None,
-            ) => match self.cell_poison(object, cell, generation) {
+            (WaitAt::Cell { object, cell, generation }, Some(w)) => self.wait_cell(object, cell, generation, w),
+            (WaitAt::Phase { object, generation }, Some(w)) => self.wait_phase(object, generation, w),
+            (WaitAt::Cell { object, cell, generation }, None) => match self.cell_poison(object, cell, generation) {
                 Some(e) => Waited::Poisoned(e),
                 None if self.cell_complete(object, cell, generation) => Waited::Complete,
                 None => Waited::Registered,

@@ -32,14 +32,8 @@ pub struct Top {
 
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let top = Self {
-            launcher: Rc::new(Launcher::new(core, "top level", 0, true)),
-        };
-        top.define(Object::Gang(Arc::new(GangTable::new(
-            "single",
-            &[0],
-            core.machine().processors(),
-        ))));
+        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)) };
+        top.define(Object::Gang(Arc::new(GangTable::new("single", &[0], core.machine().processors()))));
         top
     }
 
@@ -51,10 +45,7 @@ impl Top {
         let core = self.core();
         let id = core.known();
         let object = Arc::new(object);
-        for p in core
-            .machine()
-            .processors_of(core.machine().node_of(core.id))
-        {
+        for p in core.machine().processors_of(core.machine().node_of(core.id)) {
             if p != core.id {
                 core.send(p, Message::Define(object.clone()));
             }
@@ -73,19 +64,10 @@ impl Top {
     /// # Errors
     /// Two fields with the same number or name.
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
-        let place = crate::Place {
-            task: format!("region tree `{name}`"),
-            shard: None,
-        };
+        let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let fields = FieldSpace::new(fields).map_err(|source| Error::Region { place, source })?;
-        let id = self.define(Object::Tree(Tree {
-            name: name.into(),
-            fields,
-        }));
-        Ok(Region {
-            tree: TreeId(id),
-            rect,
-        })
+        let id = self.define(Object::Tree(Tree { name: name.into(), fields }));
+        Ok(Region { tree: TreeId(id), rect })
     }
 
     /// Makes a gang of `shards` shards; the mapper says where they run. Collective; never waits.
@@ -94,26 +76,15 @@ impl Top {
     /// No shards, or an illegal placement.
     pub fn gang(&self, name: &str, shards: u32) -> Result<Gang, Error> {
         if shards == 0 {
-            return Err(Error::misuse(
-                format!("gang `{name}`"),
-                "at least one shard",
-                0,
-            ));
+            return Err(Error::misuse(format!("gang `{name}`"), "at least one shard", 0));
         }
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
-        let input = PlaceShardsInput {
-            gang: name,
-            shards,
-            machine,
-        };
+        let input = PlaceShardsInput { gang: name, shards, machine };
         core.counters.mapper_calls.add(1);
         let placement = validate::placement(mapper.name(), &input, mapper.place_shards(&input))?;
         let table = GangTable::new(name, &placement, machine.processors());
-        Ok(Gang {
-            id: self.define(Object::Gang(Arc::new(table))),
-            shards,
-        })
+        Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
     }
 
     /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
@@ -124,19 +95,12 @@ impl Top {
         F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
-        let start =
-            move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
-                let future = function(shard, args.open()?);
-                Ok(Box::pin(async move { future.await.map(Parcel::new) }))
-            };
-        let id = self.define(Object::Task(Task {
-            name: name.into(),
-            start: Box::new(start),
-        }));
-        ShardTask {
-            id,
-            types: PhantomData,
-        }
+        let start = move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
+            let future = function(shard, args.open()?);
+            Ok(Box::pin(async move { future.await.map(Parcel::new) }))
+        };
+        let id = self.define(Object::Task(Task { name: name.into(), start: Box::new(start) }));
+        ShardTask { id, types: PhantomData }
     }
 
     /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
@@ -171,21 +135,12 @@ impl Top {
     ///
     /// # Errors
     /// A consumer that is not in the gang.
-    pub fn pairs(
-        &self,
-        name: &str,
-        gang: &Gang,
-        consumer: impl Fn(u32) -> u32,
-    ) -> Result<Pairs, Error> {
+    pub fn pairs(&self, name: &str, gang: &Gang, consumer: impl Fn(u32) -> u32) -> Result<Pairs, Error> {
         let table = self.table(name, gang)?;
         let to: Vec<u32> = (0..gang.shards).map(consumer).collect();
         if let Some(s) = to.iter().position(|&c| c >= gang.shards) {
             let what = format!("consumer of shard {s} in pairs `{name}`");
-            return Err(Error::misuse(
-                what,
-                format!("a shard in 0..{}", gang.shards),
-                to[s],
-            ));
+            return Err(Error::misuse(what, format!("a shard in 0..{}", gang.shards), to[s]));
         }
         let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)));
         Ok(Pairs { id })
@@ -195,17 +150,9 @@ impl Top {
     ///
     /// # Errors
     /// No arrivers or no waiters, a shard listed twice, or one that is not in the gang.
-    pub fn phase_barrier(
-        &self,
-        name: &str,
-        gang: &Gang,
-        options: PhaseOptions,
-    ) -> Result<PhaseBarrier, Error> {
+    pub fn phase_barrier(&self, name: &str, gang: &Gang, options: PhaseOptions) -> Result<PhaseBarrier, Error> {
         let table = self.table(name, gang)?;
-        for (role, list) in [
-            ("arrivers", &options.arrivers),
-            ("waiters", &options.waiters),
-        ] {
+        for (role, list) in [("arrivers", &options.arrivers), ("waiters", &options.waiters)] {
             let what = format!("{role} of phase barrier `{name}`");
             if list.is_empty() {
                 return Err(Error::misuse(what, "at least one shard", "none"));
@@ -213,40 +160,16 @@ impl Top {
             let mut sorted = list.clone();
             sorted.sort_unstable();
             if let Some(&s) = sorted.iter().find(|&&s| s >= gang.shards) {
-                return Err(Error::misuse(
-                    what,
-                    format!("shards in 0..{}", gang.shards),
-                    s,
-                ));
+                return Err(Error::misuse(what, format!("shards in 0..{}", gang.shards), s));
             }
             if let Some(pair) = sorted.windows(2).find(|w| w[0] == w[1]) {
-                return Err(Error::misuse(
-                    what,
-                    "each shard once",
-                    format!("shard {} twice", pair[0]),
-                ));
+                return Err(Error::misuse(what, "each shard once", format!("shard {} twice", pair[0])));
             }
         }
         let tree = CombiningTree::new(members(&table, &options), options.arity);
-        let PhaseOptions {
-            arrivers,
-            waiters,
-            window,
-            fold,
-            ..
-        } = options;
-        let spec = PhaseSpec {
-            name: name.into(),
-            gang: table,
-            arrivers,
-            waiters,
-            window,
-            tree,
-            fold,
-        };
-        Ok(PhaseBarrier {
-            id: self.define(Object::Phase(spec)),
-        })
+        let PhaseOptions { arrivers, waiters, window, fold, .. } = options;
+        let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, fold };
+        Ok(PhaseBarrier { id: self.define(Object::Phase(spec)) })
     }
 
     /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the
@@ -258,19 +181,10 @@ impl Top {
         let table = self.table(spec.name(), gang)?;
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
-        let input = ExchangeInput {
-            collective: spec.name(),
-            shards: gang.shards,
-            bytes: spec.cell_bytes(),
-            machine,
-        };
+        let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };
         core.counters.mapper_calls.add(1);
         let mapping = validate::exchange(mapper.name(), &input, mapper.map_exchange(&input))?;
-        Ok(self.define(Object::Replay(ReplayObject {
-            spec,
-            gang: table,
-            mapping,
-        })))
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping })))
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
@@ -328,25 +242,16 @@ impl Parent {
     fn new(shard: Shard) -> Self {
         let core = shard.core().clone();
         let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
+        launcher.within = shard.launch_key();
         launcher.held = Some(shard.held().to_vec());
         for h in shard.held() {
             for &field in &h.fields {
-                let key = crate::message::ColumnKey {
-                    tree: h.region.tree,
-                    field,
-                    rect: h.region.rect,
-                };
-                launcher
-                    .versions
-                    .borrow_mut()
-                    .write(&key, h.region.rect, core.id);
+                let key = crate::message::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
+                launcher.versions.borrow_mut().write(&key, h.region.rect, core.id);
             }
         }
         *shard.inner.versions.borrow_mut() = Some(launcher.versions.clone());
-        Self {
-            shard,
-            launcher: Rc::new(launcher),
-        }
+        Self { shard, launcher: Rc::new(launcher) }
     }
 
     /// Starts every shard of a gang, as [`Top::launch`]; only this parent does so. Its own leaf tasks must be over.

@@ -42,12 +42,7 @@ impl Pieces {
             return;
         }
         if !self.outside(&rect) {
-            let cut: Vec<Rect> = self
-                .order
-                .iter()
-                .filter(|r| r.overlaps(&rect))
-                .copied()
-                .collect();
+            let cut: Vec<Rect> = self.order.iter().filter(|r| r.overlaps(&rect)).copied().collect();
             if !cut.is_empty() {
                 self.order.retain(|r| !r.overlaps(&rect));
             }
@@ -63,21 +58,12 @@ impl Pieces {
 
     /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`, and notes that it
     /// will be.
-    fn read(
-        &mut self,
-        rect: Rect,
-        into: (Rect, ProcessorId),
-        mut copy: impl FnMut(Rect, (Rect, ProcessorId)),
-    ) {
+    fn read(&mut self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
         let mut one = |piece: Rect, holders: &mut Holders| {
             if holders.contains(&into) {
                 return;
             }
-            let from = holders
-                .iter()
-                .find(|h| h.1 == into.1)
-                .or(holders.first())
-                .copied();
+            let from = holders.iter().find(|h| h.1 == into.1).or(holders.first()).copied();
             if let Some(from) = from {
                 copy(piece.intersect(&rect), from);
             }
@@ -117,33 +103,16 @@ pub(crate) fn hull_of(a: Option<Rect>, b: Rect) -> Rect {
 impl Versions {
     /// `key` was, or will be, written through the instance over `from` on `at`.
     pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
-        self.columns
-            .entry((key.tree, key.field))
-            .or_default()
-            .write(key.rect, (from, at));
+        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, (from, at));
     }
 
     /// The transfers that make `key` valid in its own instance on `at`; `emit(source, transfer)` gets each.
-    pub fn read(
-        &mut self,
-        key: &ColumnKey,
-        at: ProcessorId,
-        mut emit: impl FnMut(ProcessorId, Transfer),
-    ) {
+    pub fn read(&mut self, key: &ColumnKey, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
         let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) else {
             return;
         };
         pieces.read(key.rect, (key.rect, at), |rect, (from, source)| {
-            emit(
-                source,
-                Transfer {
-                    tree: key.tree,
-                    field: key.field,
-                    rect,
-                    from,
-                    into: key.rect,
-                },
-            );
+            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into: key.rect });
         });
     }
 
@@ -156,14 +125,7 @@ impl Versions {
         inside
             .filter_map(|p| {
                 let (from, at) = *pieces.map.get(p)?.first()?;
-                Some(Valid {
-                    column: ColumnKey {
-                        rect: p.intersect(&key.rect),
-                        ..*key
-                    },
-                    from,
-                    at,
-                })
+                Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
             })
             .collect()
     }
@@ -175,11 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn key(lo: i64, hi: i64) -> ColumnKey {
-        ColumnKey {
-            tree: TreeId(0),
-            field: FieldId(0),
-            rect: Rect::line(lo, hi),
-        }
+        ColumnKey { tree: TreeId(0), field: FieldId(0), rect: Rect::line(lo, hi) }
     }
 
     proptest! {

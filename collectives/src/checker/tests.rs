@@ -31,17 +31,13 @@ fn star(participants: u32) -> impl Fn(u32) -> Schedule {
 /// All send to all; each rank groups in the order of `reads`.
 fn all_to_all(reads: [[(u32, Combine); 2]; 3]) -> Vec<Vec<Step>> {
     let place = |list: &[u32], rank| list.iter().position(|&r| r == rank).unwrap() as u16;
-    let reads_of: Vec<Vec<u32>> = reads
-        .iter()
-        .map(|r| r.iter().map(|x| x.0).collect())
-        .collect();
+    let reads_of: Vec<Vec<u32>> = reads.iter().map(|r| r.iter().map(|x| x.0).collect()).collect();
     let updates_of = [[1, 2], [0, 2], [0, 1]];
     (0..3)
         .map(|rank: usize| {
             let me = rank as u32;
             let sends = updates_of[rank].map(|to| update(to, place(&reads_of[to as usize], me)));
-            let takes = reads[rank]
-                .map(|(from, how)| read(from, place(&updates_of[from as usize], me), how));
+            let takes = reads[rank].map(|(from, how)| read(from, place(&updates_of[from as usize], me), how));
             sends.into_iter().chain(takes).collect()
         })
         .collect()
@@ -49,9 +45,7 @@ fn all_to_all(reads: [[(u32, Combine); 2]; 3]) -> Vec<Vec<Step>> {
 
 fn check_lists(lists: &[Vec<Step>]) -> Result<Report, CheckError> {
     let participants = lists.len() as u32;
-    check(participants, |rank| {
-        Schedule::new(rank, participants, lists[rank as usize].clone())
-    })
+    check(participants, |rank| Schedule::new(rank, participants, lists[rank as usize].clone()))
 }
 
 #[test]
@@ -61,72 +55,29 @@ fn other_algorithms_pass() {
         assert_eq!(report.rounds, 2);
         assert_eq!(report.messages, 2 * (u64::from(participants) - 1));
     }
-    let left = [
-        [(1, Higher), (2, Higher)],
-        [(0, Lower), (2, Higher)],
-        [(0, Lower), (1, Higher)],
-    ];
+    let left = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Lower), (1, Higher)]];
     // Rank 2 combines rank 0 with itself before it has rank 1.
-    assert!(matches!(
-        check_lists(&all_to_all(left)),
-        Err(CheckError::Order { rank: 2, .. })
-    ));
-    let right = [
-        [(1, Replace), (2, Higher)],
-        [(2, Higher), (0, Lower)],
-        [(1, Lower), (0, Lower)],
-    ];
-    assert!(matches!(
-        check_lists(&all_to_all(right)),
-        Err(CheckError::Incomplete { rank: 0, .. })
-    ));
+    assert!(matches!(check_lists(&all_to_all(left)), Err(CheckError::Order { rank: 2, .. })));
+    let right = [[(1, Replace), (2, Higher)], [(2, Higher), (0, Lower)], [(1, Lower), (0, Lower)]];
+    assert!(matches!(check_lists(&all_to_all(right)), Err(CheckError::Incomplete { rank: 0, .. })));
 }
 
 #[test]
 fn one_cell_a_rank_is_not_always_enough() {
     // Each rank sends to both others before it reads, in a circle.
     let lists = vec![
-        vec![
-            update(1, 0),
-            update(2, 1),
-            read(2, 0, Lower),
-            read(1, 1, Lower),
-        ],
-        vec![
-            update(2, 0),
-            update(0, 1),
-            read(0, 0, Lower),
-            read(2, 1, Lower),
-        ],
-        vec![
-            update(0, 0),
-            update(1, 1),
-            read(1, 0, Lower),
-            read(0, 1, Lower),
-        ],
+        vec![update(1, 0), update(2, 1), read(2, 0, Lower), read(1, 1, Lower)],
+        vec![update(2, 0), update(0, 1), read(0, 0, Lower), read(2, 1, Lower)],
+        vec![update(0, 0), update(1, 1), read(1, 0, Lower), read(0, 1, Lower)],
     ];
     // No deadlock: the messages flow, and only then the wrong order shows.
     assert!(matches!(check_lists(&lists), Err(CheckError::Order { .. })));
     let pair = vec![
-        vec![
-            update(1, 0),
-            read(1, 0, Higher),
-            update(1, 1),
-            read(1, 1, Replace),
-        ],
-        vec![
-            update(0, 0),
-            read(0, 0, Lower),
-            update(0, 1),
-            read(0, 1, Replace),
-        ],
+        vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Replace)],
+        vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Replace)],
     ];
     assert!(check_lists(&pair).unwrap().one_cell);
-    let exchange = [
-        [(1, Higher), (2, Higher)],
-        [(0, Lower), (2, Higher)],
-        [(0, Replace), (1, Higher)],
-    ];
+    let exchange = [[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(0, Replace), (1, Higher)]];
     let mut lists = all_to_all(exchange);
     // Rank 2 takes ranks 0, 1 and then its own value back from rank 0's second message to it.
     lists[0].push(update(2, 2));
@@ -135,89 +86,46 @@ fn one_cell_a_rank_is_not_always_enough() {
 }
 
 fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
-    Link {
-        from,
-        update,
-        to,
-        read,
-    }
+    Link { from, update, to, read }
 }
 
 #[test]
 fn broken_schedules_are_refused_by_name() {
     let broken: Vec<(Vec<Vec<Step>>, CheckError, &str)> = vec![
-        (
-            vec![],
-            CheckError::NoParticipants,
-            "expected at least one participant, came 0",
-        ),
+        (vec![], CheckError::NoParticipants, "expected at least one participant, came 0"),
         (
             vec![vec![update(1, 0)], vec![update(1, 0)]],
-            CheckError::Peer {
-                rank: 1,
-                step: 0,
-                participants: 2,
-                came: 1,
-            },
+            CheckError::Peer { rank: 1, step: 0, participants: 2, came: 1 },
             "rank 1 step 0: expected as peer another rank below 2, came 1",
         ),
         (
             vec![vec![read(2, 0, Replace)], vec![]],
-            CheckError::Peer {
-                rank: 0,
-                step: 0,
-                participants: 2,
-                came: 2,
-            },
+            CheckError::Peer { rank: 0, step: 0, participants: 2, came: 2 },
             "rank 0 step 0: expected as peer another rank below 2, came 2",
         ),
         (
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0)]],
-            CheckError::Unmatched {
-                rank: 0,
-                step: 0,
-                expected: link(0, 0, 1, 0),
-                came: None,
-            },
+            CheckError::Unmatched { rank: 0, step: 0, expected: link(0, 0, 1, 0), came: None },
             "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
              nothing",
         ),
         (
             // Rank 1 returns the right to overwrite to an update that is not there.
-            vec![
-                vec![update(1, 0), read(1, 0, Higher)],
-                vec![update(0, 0), read(0, 1, Lower)],
-            ],
-            CheckError::Unmatched {
-                rank: 0,
-                step: 0,
-                expected: link(0, 0, 1, 0),
-                came: Some(link(0, 1, 1, 0)),
-            },
+            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 1, Lower)]],
+            CheckError::Unmatched { rank: 0, step: 0, expected: link(0, 0, 1, 0), came: Some(link(0, 1, 1, 0)) },
             "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
              (update 1 of rank 0 → read 0 of rank 1)",
         ),
         (
             // Two updates claim the same read.
-            vec![
-                vec![update(1, 0), update(1, 0), read(1, 0, Higher)],
-                vec![update(0, 0), read(0, 0, Lower)],
-            ],
-            CheckError::Unmatched {
-                rank: 0,
-                step: 1,
-                expected: link(0, 1, 1, 0),
-                came: Some(link(0, 0, 1, 0)),
-            },
+            vec![vec![update(1, 0), update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Lower)]],
+            CheckError::Unmatched { rank: 0, step: 1, expected: link(0, 1, 1, 0), came: Some(link(0, 0, 1, 0)) },
             "rank 0 step 1: expected both ends of (update 1 of rank 0 → read 0 of rank 1), came at the other end \
              (update 0 of rank 0 → read 0 of rank 1)",
         ),
         (
             // Both read first.
-            vec![
-                vec![read(1, 0, Higher), update(1, 0)],
-                vec![read(0, 0, Lower), update(0, 0)],
-            ],
+            vec![vec![read(1, 0, Higher), update(1, 0)], vec![read(0, 0, Lower), update(0, 0)]],
             CheckError::Deadlock {
                 rank: 0,
                 step: 0,
@@ -231,18 +139,8 @@ fn broken_schedules_are_refused_by_name() {
         (
             // Both send twice before they read.
             vec![
-                vec![
-                    update(1, 0),
-                    update(1, 1),
-                    read(1, 0, Higher),
-                    read(1, 1, Higher),
-                ],
-                vec![
-                    update(0, 0),
-                    update(0, 1),
-                    read(0, 0, Lower),
-                    read(0, 1, Lower),
-                ],
+                vec![update(1, 0), update(1, 1), read(1, 0, Higher), read(1, 1, Higher)],
+                vec![update(0, 0), update(0, 1), read(0, 0, Lower), read(0, 1, Lower)],
             ],
             CheckError::Deadlock {
                 rank: 0,
@@ -256,79 +154,33 @@ fn broken_schedules_are_refused_by_name() {
         ),
         (
             // The higher rank combines as if it were the lower one.
-            vec![
-                vec![update(1, 0), read(1, 0, Higher)],
-                vec![update(0, 0), read(0, 0, Higher)],
-            ],
-            CheckError::Order {
-                rank: 1,
-                step: 1,
-                lower: 1..2,
-                higher: 0..1,
-            },
+            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Higher)]],
+            CheckError::Order { rank: 1, step: 1, lower: 1..2, higher: 0..1 },
             "rank 1 step 1: expected after ranks 1..2 a higher operand that starts at 2, came ranks 0..1",
         ),
         (
             // The second exchange is with the first partner again.
             vec![
-                vec![
-                    update(1, 0),
-                    read(1, 0, Higher),
-                    update(1, 1),
-                    read(1, 1, Higher),
-                ],
-                vec![
-                    update(0, 0),
-                    read(0, 0, Lower),
-                    update(0, 1),
-                    read(0, 1, Lower),
-                ],
+                vec![update(1, 0), read(1, 0, Higher), update(1, 1), read(1, 1, Higher)],
+                vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Lower)],
             ],
-            CheckError::Order {
-                rank: 0,
-                step: 3,
-                lower: 0..2,
-                higher: 0..2,
-            },
+            CheckError::Order { rank: 0, step: 3, lower: 0..2, higher: 0..2 },
             "rank 0 step 3: expected after ranks 0..2 a higher operand that starts at 2, came ranks 0..2",
         ),
         (
             // The last exchange is missing.
-            vec![
-                vec![update(1, 0), read(1, 0, Higher)],
-                vec![update(0, 0), read(0, 0, Lower)],
-                vec![],
-            ],
-            CheckError::Incomplete {
-                rank: 0,
-                expected: 0..3,
-                came: 0..2,
-            },
+            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Lower)], vec![]],
+            CheckError::Incomplete { rank: 0, expected: 0..3, came: 0..2 },
             "rank 0 after its last step: expected the contributions of ranks 0..3, came 0..2",
         ),
         (
-            vec![
-                vec![update(1, 0), read(1, 0, Higher)],
-                vec![update(0, 0), read(0, 0, Replace)],
-            ],
-            CheckError::Incomplete {
-                rank: 1,
-                expected: 0..2,
-                came: 0..1,
-            },
+            vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Replace)]],
+            CheckError::Incomplete { rank: 1, expected: 0..2, came: 0..1 },
             "rank 1 after its last step: expected the contributions of ranks 0..2, came 0..1",
         ),
         (
-            all_to_all([
-                [(1, Higher), (2, Higher)],
-                [(0, Lower), (2, Higher)],
-                [(1, Lower), (0, Lower)],
-            ]),
-            CheckError::Grouping {
-                rank: 2,
-                expected: "((0 1) 2)".into(),
-                came: "(0 (1 2))".into(),
-            },
+            all_to_all([[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]]),
+            CheckError::Grouping { rank: 2, expected: "((0 1) 2)".into(), came: "(0 (1 2))".into() },
             "rank 2 after its last step: expected the grouping of rank 0, ((0 1) 2), came (0 (1 2))",
         ),
     ];
@@ -338,17 +190,8 @@ fn broken_schedules_are_refused_by_name() {
         assert_eq!(error.to_string(), text);
     }
     assert_eq!(
-        check(2, |_| recursive_doubling(0, 3))
-            .unwrap_err()
-            .to_string(),
+        check(2, |_| recursive_doubling(0, 3)).unwrap_err().to_string(),
         "rank 0: expected its schedule among 2 participants, came that of rank 0 among 3"
     );
-    assert!(matches!(
-        check(2, |_| recursive_doubling(0, 2)),
-        Err(CheckError::Foreign {
-            rank: 1,
-            came_rank: 0,
-            ..
-        })
-    ));
+    assert!(matches!(check(2, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { rank: 1, came_rank: 0, .. })));
 }

@@ -54,9 +54,7 @@ impl<'a, T: Element, const D: usize> Read<'a, T, D> {
     /// [`RegionError::WrongPrivilege`].
     #[inline]
     pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
-        Ok(Read {
-            view: lease.view("Read")?,
-        })
+        Ok(Read { view: lease.view("Read")? })
     }
 
     /// The element at `point`.
@@ -139,9 +137,7 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
     /// [`RegionError::WrongPrivilege`].
     #[inline]
     pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
-        Ok(ReadWrite {
-            view: lease.view_mut("ReadWrite", Privilege::ReadWrite)?,
-        })
+        Ok(ReadWrite { view: lease.view_mut("ReadWrite", Privilege::ReadWrite)? })
     }
 
     /// The element at `point`.

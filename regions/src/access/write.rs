@@ -45,11 +45,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
     /// [`RegionError::WrongPrivilege`].
     #[inline]
     pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
-        Ok(Write {
-            view: lease
-                .view_mut("Write", Privilege::WriteDiscard)?
-                .write_only(),
-        })
+        Ok(Write { view: lease.view_mut("Write", Privilege::WriteDiscard)?.write_only() })
     }
 
     /// Sets the element at `point`.
@@ -69,10 +65,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
     /// Sets all elements to `value`.
     #[inline]
     pub fn fill(&mut self, value: T) {
-        self.view
-            .rows_mut()
-            .flatten()
-            .for_each(|slot| slot.set(value));
+        self.view.rows_mut().flatten().for_each(|slot| slot.set(value));
     }
 
     /// Sets all elements, row-major, to `values`.
@@ -161,10 +154,7 @@ impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
     #[inline]
     pub fn bind(lease: &'a mut Lease) -> Result<Self, RegionError> {
         let asked = Privilege::Reduce(ReductionId::of::<R, T>());
-        Ok(Reduce {
-            view: lease.view_mut("Reduce", asked)?,
-            operator: PhantomData,
-        })
+        Ok(Reduce { view: lease.view_mut("Reduce", asked)?, operator: PhantomData })
     }
 
     /// Folds `value` into the element at `point`, as the higher of the two.

@@ -57,10 +57,7 @@ impl Instance {
     /// [`RegionError::OutOfMemory`].
     pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
         let storage = Arc::new(Storage::new(rect, field, memory, Access::Plain)?);
-        Ok(Instance {
-            storage,
-            ledger: RefCell::default(),
-        })
+        Ok(Instance { storage, ledger: RefCell::default() })
     }
 
     /// The points that have values here.
@@ -92,12 +89,7 @@ impl Instance {
     /// out, an equal reduction or an atomic lease included: those take turns, or use instances of their own;
     /// [`RegionError::WrongCoherence`] for simultaneous coherence, which a [`SharedInstance`](crate::SharedInstance) has.
     #[inline]
-    pub fn lease(
-        &self,
-        rect: Rect,
-        privilege: Privilege,
-        coherence: Coherence,
-    ) -> Result<Lease, RegionError> {
+    pub fn lease(&self, rect: Rect, privilege: Privilege, coherence: Coherence) -> Result<Lease, RegionError> {
         if coherence == Coherence::Simultaneous {
             return Err(self.not_shared(coherence));
         }
@@ -110,19 +102,12 @@ impl Instance {
         };
         let slip = match ledger.spare() {
             Some(mut slip) => {
-                (slip.rect, slip.privilege, slip.coherence, slip.ticket) =
-                    (rect, privilege, coherence, ticket);
+                (slip.rect, slip.privilege, slip.coherence, slip.ticket) = (rect, privilege, coherence, ticket);
                 slip
             }
             None => {
                 let storage = Arc::clone(&self.storage);
-                Box::new(Slip {
-                    storage,
-                    rect,
-                    privilege,
-                    coherence,
-                    ticket,
-                })
+                Box::new(Slip { storage, rect, privilege, coherence, ticket })
             }
         };
         Ok(Lease { slip })
@@ -130,16 +115,9 @@ impl Instance {
 
     /// The general case of [`Instance::lease`].
     #[inline(never)]
-    fn lease_part(
-        &self,
-        ledger: &mut Ledger,
-        rect: Rect,
-        privilege: Privilege,
-    ) -> Result<Ticket, RegionError> {
+    fn lease_part(&self, ledger: &mut Ledger, rect: Rect, privilege: Privilege) -> Result<Ticket, RegionError> {
         self.storage.covers(&rect)?;
-        ledger
-            .give(self.storage.rect(), &rect, privilege.writes())
-            .map_err(|held| self.leased(rect, privilege, held))
+        ledger.give(self.storage.rect(), &rect, privilege.writes()).map_err(|held| self.leased(rect, privilege, held))
     }
 
     /// Takes a lease back.
@@ -171,13 +149,7 @@ impl Instance {
         for (at, len) in self.storage.runs(&rect) {
             let (run, more) = rest.split_at_mut(len);
             // SAFETY: the run lies within the storage, and by rule 2(b) nobody writes there during this call.
-            unsafe {
-                ptr::copy_nonoverlapping(
-                    self.storage.base().add(at).as_ptr(),
-                    run.as_mut_ptr(),
-                    len,
-                )
-            };
+            unsafe { ptr::copy_nonoverlapping(self.storage.base().add(at).as_ptr(), run.as_mut_ptr(), len) };
             rest = more;
         }
         Ok(buffer)
@@ -197,9 +169,7 @@ impl Instance {
             let (run, more) = rest.split_at(len);
             // SAFETY: the run lies within the storage, and by rule 2(b) nobody uses it during this call; so `bytes`,
             // which somebody may read, lie elsewhere.
-            unsafe {
-                ptr::copy_nonoverlapping(run.as_ptr(), self.storage.base().add(at).as_ptr(), len)
-            };
+            unsafe { ptr::copy_nonoverlapping(run.as_ptr(), self.storage.base().add(at).as_ptr(), len) };
             rest = more;
         }
         Ok(())
@@ -216,11 +186,8 @@ impl Instance {
         self.storage.check_element(element.len())?;
         for (at, len) in self.storage.runs(&rect) {
             // SAFETY: the run lies within the storage, and by rule 2(b) nobody uses it during this call.
-            let run = unsafe {
-                std::slice::from_raw_parts_mut(self.storage.base().add(at).as_ptr(), len)
-            };
-            run.chunks_exact_mut(element.len())
-                .for_each(|value| value.copy_from_slice(element));
+            let run = unsafe { std::slice::from_raw_parts_mut(self.storage.base().add(at).as_ptr(), len) };
+            run.chunks_exact_mut(element.len()).for_each(|value| value.copy_from_slice(element));
         }
         Ok(())
     }
@@ -259,11 +226,8 @@ impl Instance {
             let len = to_len.min(from_len);
             // SAFETY: both pieces lie within runs of their storages, which differ and so do not overlap; by rule 2(b)
             // nobody uses the one or writes the other during this call.
-            unsafe {
-                ptr::copy_nonoverlapping(from.add(from_at).as_ptr(), to.add(to_at).as_ptr(), len)
-            };
-            (to_at, to_len, from_at, from_len) =
-                (to_at + len, to_len - len, from_at + len, from_len - len);
+            unsafe { ptr::copy_nonoverlapping(from.add(from_at).as_ptr(), to.add(to_at).as_ptr(), len) };
+            (to_at, to_len, from_at, from_len) = (to_at + len, to_len - len, from_at + len, from_len - len);
         }
         Ok(())
     }
@@ -284,11 +248,7 @@ impl Instance {
             field: self.field().name.into(),
             wanted,
             asked: asked.into(),
-            held: if held.writes {
-                Privilege::ReadWrite
-            } else {
-                Privilege::Read
-            },
+            held: if held.writes { Privilege::ReadWrite } else { Privilege::Read },
             out: held.rect.into(),
         }
     }
@@ -306,11 +266,8 @@ impl Instance {
 
     #[cold]
     fn foreign(&self, lease: Lease) -> Box<Returned> {
-        let error = RegionError::ForeignLease {
-            field: lease.field().name.into(),
-            rect: lease.rect(),
-            memory: self.memory(),
-        };
+        let error =
+            RegionError::ForeignLease { field: lease.field().name.into(), rect: lease.rect(), memory: self.memory() };
         Box::new(Returned { lease, error })
     }
 }

@@ -19,11 +19,7 @@ impl<const D: usize> Layout<D> {
     #[inline]
     pub fn new(whole: &Rect, rect: &Rect) -> (usize, Self) {
         debug_assert!(whole.dim() == D && whole.contains_rect(rect));
-        let mut layout = Layout {
-            lo: [0; D],
-            extent: [0; D],
-            stride: [0; D],
-        };
+        let mut layout = Layout { lo: [0; D], extent: [0; D], stride: [0; D] };
         let (mut first, mut stride) = (0, 1);
         let empty = rect.is_empty();
         for d in (0..D).rev() {
@@ -97,31 +93,18 @@ impl<const D: usize> Layout<D> {
 
     /// The rectangle.
     pub fn rect(&self) -> Rect {
-        Rect::new(
-            self.lo,
-            std::array::from_fn(|d| self.lo[d] + self.extent[d] as i64),
-        )
+        Rect::new(self.lo, std::array::from_fn(|d| self.lo[d] + self.extent[d] as i64))
     }
 }
 
 /// The runs of neighbouring elements that make up `rect` within an instance of `whole`, row-major: pairs of the offset
 /// of the first element and the number of elements. As few and as long as possible; `rect` must lie within `whole`.
 pub(crate) fn runs(whole: &Rect, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let (part, full) = (
-        [0, 1, 2].map(|d| rect.extent(d)),
-        [0, 1, 2].map(|d| whole.extent(d)),
-    );
+    let (part, full) = ([0, 1, 2].map(|d| rect.extent(d)), [0, 1, 2].map(|d| whole.extent(d)));
     // Trailing dimensions that are covered fully belong to one run with the dimension before them.
-    let last = (0..3)
-        .rev()
-        .find(|&d| d == 0 || part[d] != full[d])
-        .unwrap_or(0);
+    let last = (0..3).rev().find(|&d| d == 0 || part[d] != full[d]).unwrap_or(0);
     let len: usize = part[last..].iter().product();
-    let count = if rect.is_empty() {
-        0
-    } else {
-        part[..last].iter().product()
-    };
+    let count = if rect.is_empty() { 0 } else { part[..last].iter().product() };
     let lo = [0, 1, 2].map(|d| rect.lo(d).wrapping_sub(whole.lo(d)) as usize);
     let (first, stride) = if count == 0 {
         (0, [0; 3])

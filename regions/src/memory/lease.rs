@@ -69,10 +69,7 @@ impl Lease {
 
     /// A view to read; see [`Lease::allows`] for the errors.
     #[inline]
-    pub(crate) fn view<T: Element, const D: usize>(
-        &mut self,
-        accessor: &str,
-    ) -> Result<View<'_, T, D>, RegionError> {
+    pub(crate) fn view<T: Element, const D: usize>(&mut self, accessor: &str) -> Result<View<'_, T, D>, RegionError> {
         self.allows::<T, D>(accessor, Privilege::Read, Access::Plain)?;
         let (first, layout) = Layout::new(self.slip.storage.rect(), &self.slip.rect);
         // SAFETY: the view borrows this lease mutably and reads within its rectangle; element type, dimension and
@@ -125,12 +122,8 @@ impl Lease {
             let () = T::FITS;
             assert!(D >= 1 && D <= 3, "accessors have 1 to 3 dimensions");
         }
-        let privileged =
-            self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
-        if self.slip.storage.access() == access
-            && self.field().holds::<T>()
-            && self.slip.rect.dim() == D
-            && privileged
+        let privileged = self.slip.privilege == asked || self.slip.privilege == Privilege::ReadWrite;
+        if self.slip.storage.access() == access && self.field().holds::<T>() && self.slip.rect.dim() == D && privileged
         {
             return Ok(());
         }
@@ -138,12 +131,7 @@ impl Lease {
     }
 
     #[cold]
-    fn refusal<T: Element, const D: usize>(
-        &self,
-        accessor: &str,
-        asked: Privilege,
-        access: Access,
-    ) -> RegionError {
+    fn refusal<T: Element, const D: usize>(&self, accessor: &str, asked: Privilege, access: Access) -> RegionError {
         if self.slip.storage.access() != access {
             let (expected, advice) = match access {
                 Access::Plain => ("exclusive or atomic", "a shared accessor"),
@@ -162,11 +150,7 @@ impl Lease {
         }
         if self.slip.rect.dim() != D {
             let what = format!("{accessor} of field `{}`", self.field().name).into();
-            return RegionError::WrongDimension {
-                what,
-                expected: self.slip.rect.dim(),
-                came: D,
-            };
+            return RegionError::WrongDimension { what, expected: self.slip.rect.dim(), came: D };
         }
         RegionError::WrongPrivilege {
             accessor: accessor.into(),

@@ -62,11 +62,7 @@ impl Ledger {
             return Ok(Ticket::Nothing);
         }
         self.next += 1;
-        self.parts.push(Part {
-            serial: self.next,
-            rect: *rect,
-            writes,
-        });
+        self.parts.push(Part { serial: self.next, rect: *rect, writes });
         Ok(Ticket::Part(self.next))
     }
 
@@ -107,11 +103,7 @@ impl Ledger {
     /// A lease that is out and keeps others from reading, or `writes` from writing, in `rect`.
     #[inline]
     pub fn in_the_way(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
-        let held_whole = |writes| Part {
-            serial: 0,
-            rect: *whole,
-            writes,
-        };
+        let held_whole = |writes| Part { serial: 0, rect: *whole, writes };
         match self.whole {
             Whole::Free => {}
             _ if rect.is_empty() => return None,
@@ -119,9 +111,6 @@ impl Ledger {
             Whole::Read(_) if writes => return Some(held_whole(false)),
             Whole::Read(_) => {}
         }
-        self.parts
-            .iter()
-            .find(|part| (writes || part.writes) && part.rect.overlaps(rect))
-            .copied()
+        self.parts.iter().find(|part| (writes || part.writes) && part.rect.overlaps(rect)).copied()
     }
 }

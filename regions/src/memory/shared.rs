@@ -25,9 +25,7 @@ impl SharedInstance {
     ///
     /// [`RegionError::OutOfMemory`].
     pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
-        Ok(SharedInstance {
-            storage: Arc::new(Storage::new(rect, field, memory, Access::Atomic)?),
-        })
+        Ok(SharedInstance { storage: Arc::new(Storage::new(rect, field, memory, Access::Atomic)?) })
     }
 
     /// The points that have values here.
@@ -58,10 +56,7 @@ impl SharedInstance {
     /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::NoSharedReduction`] for a reduction.
     pub fn lease(&self, rect: Rect, privilege: Privilege) -> Result<Lease, RegionError> {
         if let Privilege::Reduce(_) = privilege {
-            return Err(RegionError::NoSharedReduction {
-                field: self.field().name.into(),
-                came: privilege,
-            });
+            return Err(RegionError::NoSharedReduction { field: self.field().name.into(), came: privilege });
         }
         self.storage.covers(&rect)?;
         let slip = Slip {

@@ -56,18 +56,8 @@ unsafe impl Sync for Storage {}
 
 impl Storage {
     /// A storage of zero bytes.
-    pub fn new(
-        rect: Rect,
-        field: FieldInfo,
-        memory: MemoryId,
-        access: Access,
-    ) -> Result<Self, RegionError> {
-        let refused = || RegionError::OutOfMemory {
-            field: field.name.into(),
-            rect,
-            size: field.size,
-            memory,
-        };
+    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
+        let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
         let bytes = rect.volume().checked_mul(field.size).ok_or_else(refused)?;
         let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
         let base = if bytes == 0 {
@@ -76,14 +66,7 @@ impl Storage {
             // SAFETY: the layout's size is not zero.
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refused)?
         };
-        Ok(Storage {
-            base,
-            bytes,
-            rect,
-            field,
-            memory,
-            access,
-        })
+        Ok(Storage { base, bytes, rect, field, memory, access })
     }
 
     #[inline]
@@ -119,20 +102,12 @@ impl Storage {
     /// An error unless `rect` lies within the storage.
     #[inline]
     pub fn covers(&self, rect: &Rect) -> Result<(), RegionError> {
-        if self.rect.contains_rect(rect) {
-            Ok(())
-        } else {
-            Err(self.outside(rect))
-        }
+        if self.rect.contains_rect(rect) { Ok(()) } else { Err(self.outside(rect)) }
     }
 
     #[cold]
     fn outside(&self, rect: &Rect) -> RegionError {
-        RegionError::OutsideInstance {
-            field: self.field.name.into(),
-            covered: self.rect.into(),
-            asked: (*rect).into(),
-        }
+        RegionError::OutsideInstance { field: self.field.name.into(), covered: self.rect.into(), asked: (*rect).into() }
     }
 
     /// An error unless `came` bytes are the elements of `rect`.
@@ -142,11 +117,7 @@ impl Storage {
             return Ok(());
         }
         let what = format!("{rect} of field `{}`", self.field.name).into();
-        Err(RegionError::WrongLength {
-            what,
-            expected,
-            came,
-        })
+        Err(RegionError::WrongLength { what, expected, came })
     }
 
     /// An error unless `came` bytes are one element.
@@ -155,21 +126,13 @@ impl Storage {
             return Ok(());
         }
         let what = format!("one element of field `{}`", self.field.name).into();
-        Err(RegionError::WrongLength {
-            what,
-            expected: self.field.size,
-            came,
-        })
+        Err(RegionError::WrongLength { what, expected: self.field.size, came })
     }
 
     /// The runs of bytes that make up `rect`, row-major: pairs of the offset of the first byte and the number of bytes.
     /// `rect` must lie within the storage, and so do the runs.
     pub fn runs(&self, rect: &Rect) -> impl Iterator<Item = (usize, usize)> + use<> {
-        assert!(
-            self.rect.contains_rect(rect),
-            "{rect} lies outside {}",
-            self.rect
-        );
+        assert!(self.rect.contains_rect(rect), "{rect} lies outside {}", self.rect);
         let size = self.field.size;
         runs(&self.rect, rect).map(move |(at, len)| (at * size, len * size))
     }
@@ -189,10 +152,6 @@ impl Drop for Storage {
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "field `{}` over {} in {}",
-            self.field.name, self.rect, self.memory
-        )
+        write!(f, "field `{}` over {} in {}", self.field.name, self.rect, self.memory)
     }
 }

@@ -37,15 +37,8 @@ impl<T: Copy> Slot<T> {
     #[inline]
     #[track_caller]
     pub fn copy_from_slice(slots: &mut [Slot<T>], values: &[T]) {
-        assert_eq!(
-            slots.len(),
-            values.len(),
-            "as many values as elements are needed"
-        );
-        slots
-            .iter_mut()
-            .zip(values)
-            .for_each(|(slot, value)| slot.value = *value);
+        assert_eq!(slots.len(), values.len(), "as many values as elements are needed");
+        slots.iter_mut().zip(values).for_each(|(slot, value)| slot.value = *value);
     }
 }
 
@@ -63,11 +56,7 @@ impl<'a, T, const D: usize> View<'a, T, D> {
     /// nobody writes to that rectangle during `'a`.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
-        View {
-            first,
-            layout,
-            lease: PhantomData,
-        }
+        View { first, layout, lease: PhantomData }
     }
 
     #[inline]
@@ -91,30 +80,19 @@ impl<'a, T, const D: usize> View<'a, T, D> {
         }
         let first = self.layout.row_offset(row);
         // SAFETY: as in `get`, for all elements of the row, which are neighbours.
-        Some(unsafe {
-            slice::from_raw_parts(self.first.add(first).as_ptr(), self.layout.row_len())
-        })
+        Some(unsafe { slice::from_raw_parts(self.first.add(first).as_ptr(), self.layout.row_len()) })
     }
 
     /// All elements, if there is no gap between them.
     #[inline]
     pub fn slice(&self) -> Option<&'a [T]> {
         // SAFETY: as in `get`, for all elements, which are neighbours.
-        self.layout
-            .contiguous()
-            .then(|| unsafe { slice::from_raw_parts(self.first.as_ptr(), self.layout.len()) })
+        self.layout.contiguous().then(|| unsafe { slice::from_raw_parts(self.first.as_ptr(), self.layout.len()) })
     }
 
     #[inline]
     pub fn rows(&self) -> Rows<'a, T, D> {
-        Rows {
-            view: View {
-                first: self.first,
-                layout: self.layout,
-                lease: PhantomData,
-            },
-            next: 0,
-        }
+        Rows { view: View { first: self.first, layout: self.layout, lease: PhantomData }, next: 0 }
     }
 }
 
@@ -141,22 +119,14 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
     /// nobody else reads or writes that rectangle during `'a`.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
-        ViewMut {
-            first,
-            layout,
-            lease: PhantomData,
-        }
+        ViewMut { first, layout, lease: PhantomData }
     }
 
     /// The same elements, never to be read.
     #[inline]
     pub fn write_only(self) -> ViewMut<'a, Slot<T>, D> {
         // A slot has the layout of its element (`repr(transparent)`), so the promise given to `new` carries over.
-        ViewMut {
-            first: self.first.cast(),
-            layout: self.layout,
-            lease: PhantomData,
-        }
+        ViewMut { first: self.first.cast(), layout: self.layout, lease: PhantomData }
     }
 
     #[inline]
@@ -188,9 +158,7 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
         }
         let first = self.layout.row_offset(row);
         // SAFETY: as in `get_mut`, for all elements of the row, which are neighbours.
-        Some(unsafe {
-            slice::from_raw_parts_mut(self.first.add(first).as_ptr(), self.layout.row_len())
-        })
+        Some(unsafe { slice::from_raw_parts_mut(self.first.add(first).as_ptr(), self.layout.row_len()) })
     }
 
     /// All elements, if there is no gap between them.
@@ -205,14 +173,7 @@ impl<'a, T, const D: usize> ViewMut<'a, T, D> {
 
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
-        RowsMut {
-            view: ViewMut {
-                first: self.first,
-                layout: self.layout,
-                lease: PhantomData,
-            },
-            next: 0,
-        }
+        RowsMut { view: ViewMut { first: self.first, layout: self.layout, lease: PhantomData }, next: 0 }
     }
 }
 

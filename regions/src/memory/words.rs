@@ -69,19 +69,9 @@ unsafe fn store(to: NonNull<u8>, width: usize, from: &[u8]) {
 /// Panics unless `len` bytes from byte `at` are whole elements of the atomic `storage`.
 fn whole_elements(storage: &Storage, at: usize, len: usize) -> usize {
     let size = storage.field().size;
-    assert!(
-        storage.access() == Access::Atomic,
-        "the storage is not atomic"
-    );
-    assert!(
-        at.is_multiple_of(size) && len.is_multiple_of(size),
-        "not a whole number of elements"
-    );
-    assert!(
-        at.checked_add(len)
-            .is_some_and(|end| end <= storage.bytes()),
-        "outside the storage"
-    );
+    assert!(storage.access() == Access::Atomic, "the storage is not atomic");
+    assert!(at.is_multiple_of(size) && len.is_multiple_of(size), "not a whole number of elements");
+    assert!(at.checked_add(len).is_some_and(|end| end <= storage.bytes()), "outside the storage");
     width(size)
 }
 
@@ -113,11 +103,7 @@ impl<T: Element, const D: usize> SharedView<'_, T, D> {
     /// `first` and `layout` are those of a rectangle of an atomic storage with elements `T`, which outlives the view.
     #[inline]
     pub unsafe fn new(first: NonNull<T>, layout: Layout<D>) -> Self {
-        SharedView {
-            first,
-            layout,
-            lease: PhantomData,
-        }
+        SharedView { first, layout, lease: PhantomData }
     }
 
     #[inline]
@@ -132,13 +118,7 @@ impl<T: Element, const D: usize> SharedView<'_, T, D> {
         let mut value = T::zeroed();
         // SAFETY: the element at this offset lies within the atomic storage that `new` was promised; offsets are whole
         // elements from its aligned base, and the width is a function of the element size.
-        unsafe {
-            load(
-                self.first.add(at).cast(),
-                const { width(size_of::<T>()) },
-                bytemuck::bytes_of_mut(&mut value),
-            )
-        };
+        unsafe { load(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytemuck::bytes_of_mut(&mut value)) };
         Some(value)
     }
 
@@ -147,59 +127,33 @@ impl<T: Element, const D: usize> SharedView<'_, T, D> {
     pub fn set(&self, point: [i64; D], value: T) -> Option<()> {
         let at = self.layout.offset(point)?;
         // SAFETY: as in `get`.
-        unsafe {
-            store(
-                self.first.add(at).cast(),
-                const { width(size_of::<T>()) },
-                bytemuck::bytes_of(&value),
-            )
-        };
+        unsafe { store(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytemuck::bytes_of(&value)) };
         Some(())
     }
 
     /// Copies all elements, row-major, to `into`, which must be as long.
     #[inline]
     pub fn copy_to(&self, into: &mut [T]) {
-        assert_eq!(
-            into.len(),
-            self.layout.len(),
-            "the slice must be as long as the leased rectangle"
-        );
+        assert_eq!(into.len(), self.layout.len(), "the slice must be as long as the leased rectangle");
         let len = self.layout.row_len();
         for row in 0..self.layout.rows() {
             let at = self.layout.row_offset(row);
             let bytes = bytemuck::cast_slice_mut(&mut into[row * len..][..len]);
             // SAFETY: as in `get`, for all elements of a row, which are neighbours.
-            unsafe {
-                load(
-                    self.first.add(at).cast(),
-                    const { width(size_of::<T>()) },
-                    bytes,
-                )
-            };
+            unsafe { load(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytes) };
         }
     }
 
     /// Copies `from`, which must be as long, to all elements, row-major.
     #[inline]
     pub fn copy_from(&self, from: &[T]) {
-        assert_eq!(
-            from.len(),
-            self.layout.len(),
-            "the slice must be as long as the leased rectangle"
-        );
+        assert_eq!(from.len(), self.layout.len(), "the slice must be as long as the leased rectangle");
         let len = self.layout.row_len();
         for row in 0..self.layout.rows() {
             let at = self.layout.row_offset(row);
             let bytes = bytemuck::cast_slice(&from[row * len..][..len]);
             // SAFETY: as in `copy_to`.
-            unsafe {
-                store(
-                    self.first.add(at).cast(),
-                    const { width(size_of::<T>()) },
-                    bytes,
-                )
-            };
+            unsafe { store(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytes) };
         }
     }
 
@@ -211,11 +165,7 @@ impl<T: Element, const D: usize> SharedView<'_, T, D> {
             for at in first..first + self.layout.row_len() {
                 // SAFETY: as in `copy_to`.
                 unsafe {
-                    store(
-                        self.first.add(at).cast(),
-                        const { width(size_of::<T>()) },
-                        bytemuck::bytes_of(&value),
-                    )
+                    store(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytemuck::bytes_of(&value))
                 };
             }
         }

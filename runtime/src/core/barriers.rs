@@ -33,13 +33,7 @@ pub(crate) struct PhaseLocal {
 impl PhaseLocal {
     pub fn new(spec: &PhaseSpec, processor: ProcessorId) -> Self {
         let arrivers = spec.local_arrivers(processor);
-        let contributing = |p: ProcessorId| {
-            spec.tree
-                .children(p)
-                .iter()
-                .copied()
-                .filter(|&c| spec.contributes(c))
-        };
+        let contributing = |p: ProcessorId| spec.tree.children(p).iter().copied().filter(|&c| spec.contributes(c));
         let parent = spec.tree.parent(processor).map(|p| {
             let before = contributing(p).take_while(|&c| c != processor).count();
             (p, (spec.local_arrivers(p).len() + before) as u32)
@@ -80,35 +74,17 @@ impl PhaseLocal {
 
 impl Core {
     /// Arrives at a phase barrier as arriver number `arriver` of its list, a shard of this processor.
-    pub fn arrive_phase(
-        self: &Rc<Self>,
-        object: ObjectId,
-        arriver: u32,
-        generation: u64,
-        value: u64,
-    ) {
+    pub fn arrive_phase(self: &Rc<Self>, object: ObjectId, arriver: u32, generation: u64, value: u64) {
         self.counters.arrivals.add(1);
         let contributor = {
             let mut objects = self.objects.borrow_mut();
-            objects
-                .phase(object)
-                .and_then(|l| l.arrivers.iter().position(|&a| a == arriver))
+            objects.phase(object).and_then(|l| l.arrivers.iter().position(|&a| a == arriver))
         };
         match contributor {
             Some(c) => self.combine(object, c as u32, generation, vec![(arriver, value)]),
             None => {
-                let source = BarrierError::NotAnArriver {
-                    arriver,
-                    arrivers: 0,
-                };
-                self.poison_tree(
-                    object,
-                    generation,
-                    &Error::Barrier {
-                        barrier: self.name_of(object),
-                        source,
-                    },
-                );
+                let source = BarrierError::NotAnArriver { arriver, arrivers: 0 };
+                self.poison_tree(object, generation, &Error::Barrier { barrier: self.name_of(object), source });
             }
         }
     }
@@ -148,25 +124,14 @@ impl Core {
                 for (generation, values) in passed {
                     match parent {
                         Some((to, contributor)) => {
-                            self.send(
-                                to,
-                                Message::Combine {
-                                    object,
-                                    contributor,
-                                    generation,
-                                    values,
-                                },
-                            );
+                            self.send(to, Message::Combine { object, contributor, generation, values });
                         }
                         None => self.release(object, generation, fold(spec, values)),
                     }
                 }
             }
             Err(source) => {
-                let error = Error::Barrier {
-                    barrier: self.name_of(object),
-                    source,
-                };
+                let error = Error::Barrier { barrier: self.name_of(object), source };
                 self.note_failure(&error);
                 self.poison_tree(object, generation, &error);
             }
@@ -184,22 +149,13 @@ impl Core {
             if local.results.len() > KEPT_VALUES {
                 local.results.pop_front();
             }
-            let (due, later) = std::mem::take(&mut local.waiters)
-                .into_iter()
-                .partition(|(g, _)| *g <= generation);
+            let (due, later) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g <= generation);
             let due: Vec<(u64, Waiting)> = due;
             local.waiters = later;
             (local.children.clone(), due)
         };
         for child in children {
-            self.send(
-                child,
-                Message::Release {
-                    object,
-                    generation,
-                    value,
-                },
-            );
+            self.send(child, Message::Release { object, generation, value });
         }
         for (_, waiting) in due {
             self.notify(waiting);
@@ -210,11 +166,7 @@ impl Core {
     pub fn wait_phase(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
         let mut objects = self.objects.borrow_mut();
         let Some(local) = objects.phase(object) else {
-            return Waited::Poisoned(Error::misuse(
-                "waiting for a phase barrier",
-                "a phase barrier",
-                "another object",
-            ));
+            return Waited::Poisoned(Error::misuse("waiting for a phase barrier", "a phase barrier", "another object"));
         };
         if generation < local.released {
             return Waited::Complete;
@@ -233,10 +185,7 @@ impl Core {
         let mut objects = self.objects.borrow_mut();
         match objects.phase(object) {
             Some(local) if generation < local.released => Waited::Complete,
-            Some(PhaseLocal {
-                poison: Some((from, e)),
-                ..
-            }) if generation >= *from => Waited::Poisoned(e.clone()),
+            Some(PhaseLocal { poison: Some((from, e)), .. }) if generation >= *from => Waited::Poisoned(e.clone()),
             _ => Waited::Registered,
         }
     }
@@ -261,15 +210,7 @@ impl Core {
         };
         let Object::Phase(spec) = &**spec else { return };
         for &to in spec.tree.members() {
-            self.send(
-                to,
-                Message::Poison {
-                    object,
-                    cell: 0,
-                    generation,
-                    error: Box::new(error.clone()),
-                },
-            );
+            self.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
         }
     }
 
@@ -279,15 +220,9 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            let from = local
-                .poison
-                .as_ref()
-                .map_or(generation, |(g, _)| generation.min(*g))
-                .max(local.released);
+            let from = local.poison.as_ref().map_or(generation, |(g, _)| generation.min(*g)).max(local.released);
             local.poison = Some((from, error.clone()));
-            let (due, keep) = std::mem::take(&mut local.waiters)
-                .into_iter()
-                .partition(|(g, _)| *g >= from);
+            let (due, keep) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g >= from);
             let due: Vec<(u64, Waiting)> = due;
             local.waiters = keep;
             due
@@ -298,8 +233,7 @@ impl Core {
     }
 
     pub(super) fn name_of(&self, object: ObjectId) -> String {
-        self.object(object)
-            .map_or_else(|| format!("object {object}"), |o| o.describe())
+        self.object(object).map_or_else(|| format!("object {object}"), |o| o.describe())
     }
 }
 
@@ -307,9 +241,5 @@ impl Core {
 fn fold(spec: &PhaseSpec, mut values: Vec<(u32, u64)>) -> u64 {
     let Some(fold) = &spec.fold else { return 0 };
     values.sort_unstable_by_key(|v| v.0);
-    values
-        .into_iter()
-        .map(|v| v.1)
-        .reduce(|a, b| fold(a, b))
-        .unwrap_or(0)
+    values.into_iter().map(|v| v.1).reduce(|a, b| fold(a, b)).unwrap_or(0)
 }

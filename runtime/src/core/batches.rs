@@ -6,8 +6,7 @@
 use super::Core;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, ProcessorId, Reply, SendColumns,
-    ShardStart, Valid,
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, ProcessorId, Reply, SendColumns, ShardStart, TOP, Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
@@ -23,6 +22,8 @@ enum Work {
 
 struct Operation {
     number: u64,
+    launch: LaunchKey,
+    within: LaunchKey,
     uses: Vec<(ColumnKey, bool)>,
     /// `None` once it has started.
     work: Option<Work>,
@@ -50,14 +51,11 @@ pub(crate) struct Batches {
 impl Batches {
     /// Whether an earlier operation keeps operation `at` from starting.
     fn blocked(&self, at: usize) -> bool {
-        let uses = &self.operations[at].uses;
-        self.operations.iter().take(at).any(|earlier| {
+        let Operation { uses, within, .. } = &self.operations[at];
+        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within).any(|earlier| {
             earlier.uses.iter().any(|(a, a_writes)| {
                 uses.iter().any(|(b, b_writes)| {
-                    (*a_writes || *b_writes)
-                        && a.tree == b.tree
-                        && a.field == b.field
-                        && a.rect.overlaps(&b.rect)
+                    (*a_writes || *b_writes) && a.tree == b.tree && a.field == b.field && a.rect.overlaps(&b.rect)
                 })
             })
         })
@@ -65,11 +63,12 @@ impl Batches {
 
     fn push(&mut self, uses: Vec<(ColumnKey, bool)>, work: Work) {
         self.next += 1;
-        self.operations.push_back(Operation {
-            number: self.next,
-            uses,
-            work: Some(work),
-        });
+        let (launch, within) = match &work {
+            Work::Batch(b) => (b.launch, b.within),
+            // An order ends at once: nothing is asked within it.
+            Work::Send(s) => (TOP, s.within),
+        };
+        self.operations.push_back(Operation { number: self.next, launch, within, uses, work: Some(work) });
     }
 
     fn end(&mut self, number: u64) {
@@ -79,9 +78,7 @@ impl Batches {
     /// The next operation that can start, taken out of its place.
     fn startable(&mut self) -> Option<(u64, Work)> {
         let columns = &self.columns;
-        let complete = |batch: &Batch| {
-            columns.get(&batch.launch).map_or(0, Vec::len) >= batch.columns as usize
-        };
+        let complete = |batch: &Batch| columns.get(&batch.launch).map_or(0, Vec::len) >= batch.columns as usize;
         let at = (0..self.operations.len()).find(|&i| {
             let waiting = match &self.operations[i].work {
                 None => false,
@@ -102,11 +99,7 @@ impl Batches {
     /// Batches that wait for data or for earlier ones.
     pub fn waiting(&self) -> impl Iterator<Item = (LaunchKey, u32, usize)> {
         self.operations.iter().filter_map(|o| match &o.work {
-            Some(Work::Batch(b)) => Some((
-                b.launch,
-                b.columns,
-                self.columns.get(&b.launch).map_or(0, Vec::len),
-            )),
+            Some(Work::Batch(b)) => Some((b.launch, b.columns, self.columns.get(&b.launch).map_or(0, Vec::len))),
             _ => None,
         })
     }
@@ -114,35 +107,19 @@ impl Batches {
 
 impl Core {
     pub(super) fn take_batch(self: &Rc<Self>, batch: Batch) {
-        self.batches
-            .borrow_mut()
-            .push(batch.uses.clone(), Work::Batch(batch));
+        self.batches.borrow_mut().push(batch.uses.clone(), Work::Batch(batch));
         self.start_operations();
     }
 
     pub(super) fn take_send_order(self: &Rc<Self>, order: SendColumns) {
-        let key = |t: &crate::message::Transfer| {
-            (
-                ColumnKey {
-                    tree: t.tree,
-                    field: t.field,
-                    rect: t.rect,
-                },
-                false,
-            )
-        };
+        let key = |t: &crate::message::Transfer| (ColumnKey { tree: t.tree, field: t.field, rect: t.rect }, false);
         let uses = order.transfers.iter().map(key).collect();
         self.batches.borrow_mut().push(uses, Work::Send(order));
         self.start_operations();
     }
 
     pub(super) fn take_columns(self: &Rc<Self>, columns: Columns) {
-        self.batches
-            .borrow_mut()
-            .columns
-            .entry(columns.launch)
-            .or_default()
-            .push(columns);
+        self.batches.borrow_mut().columns.entry(columns.launch).or_default().push(columns);
         self.start_operations();
     }
 
@@ -172,22 +149,11 @@ impl Core {
                 Err(e) => self.note_failure(&e),
             }
         }
-        self.send(
-            order.to,
-            Message::Columns(Box::new(Columns {
-                launch: order.launch,
-                columns,
-            })),
-        );
+        self.send(order.to, Message::Columns(Box::new(Columns { launch: order.launch, columns })));
     }
 
     fn start_batch(self: &Rc<Self>, number: u64, batch: Batch) {
-        let columns = self
-            .batches
-            .borrow_mut()
-            .columns
-            .remove(&batch.launch)
-            .unwrap_or_default();
+        let columns = self.batches.borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
         let mut data_error = None;
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
             if let Err(e) = self.write_transfer(transfer, bytes) {
@@ -220,11 +186,7 @@ impl Core {
             let started = match (&data_error, &context) {
                 (Some(e), _) => Err(e.clone()),
                 (None, Some((task, gang))) => self.start_shard(launch, task, gang, start),
-                (None, None) => Err(Error::misuse(
-                    "a launch",
-                    "a task and a gang made with `Top`",
-                    "another object",
-                )),
+                (None, None) => Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object")),
             };
             if let Err(e) = started {
                 self.end_shard(launch, shard, Err(e), Vec::new());
@@ -240,21 +202,10 @@ impl Core {
         start: ShardStart,
     ) -> Result<(), Error> {
         let (Object::Task(task), Object::Gang(gang)) = (task, gang) else {
-            return Err(Error::misuse(
-                "a launch",
-                "a task and a gang made with `Top`",
-                "another object",
-            ));
+            return Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object"));
         };
         self.counters.shards.add(1);
-        let shard = Shard::new(
-            self,
-            task.name.clone(),
-            gang,
-            launch,
-            start.shard,
-            start.held,
-        );
+        let shard = Shard::new(self, task.name.clone(), gang, launch, start.shard, start.held);
         let future = (task.start)(shard.clone(), start.args)?;
         let (name, number) = (task.name.clone(), start.shard);
         let kept = shard.clone();
@@ -266,10 +217,7 @@ impl Core {
             run,
             Box::new(move |core, panic| {
                 if let Some(message) = panic {
-                    let place = Place {
-                        task: name.to_string(),
-                        shard: Some(number),
-                    };
+                    let place = Place { task: name.to_string(), shard: Some(number) };
                     core.shard_over(&shard, Err(Error::Panicked { place, message }));
                 }
             }),
@@ -286,13 +234,7 @@ impl Core {
         self.end_shard(shard.launch_key(), shard.index(), result, valid);
     }
 
-    fn end_shard(
-        self: &Rc<Self>,
-        launch: LaunchKey,
-        shard: u32,
-        result: Result<Parcel, Error>,
-        valid: Vec<Valid>,
-    ) {
+    fn end_shard(self: &Rc<Self>, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) {
         let over = {
             let mut batches = self.batches.borrow_mut();
             let Some(running) = batches.running.get_mut(&launch) else {
@@ -319,23 +261,11 @@ impl Core {
         }) else {
             return;
         };
-        let Running {
-            reply,
-            results,
-            valid,
-            ..
-        } = running;
+        let Running { reply, results, valid, .. } = running;
         let here = self.machine().first_of(self.machine().node_of(self.id));
         match reply {
             Reply::Processor(to) => {
-                self.send(
-                    to,
-                    Message::BatchDone(Box::new(BatchDone {
-                        launch,
-                        results,
-                        valid,
-                    })),
-                );
+                self.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
             Reply::EveryNode => {
                 for node in 0..self.machine().nodes() {
@@ -343,30 +273,12 @@ impl Core {
                     if to == here {
                         continue;
                     }
-                    let copies = results.iter().map(|(s, r)| {
-                        (
-                            *s,
-                            r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded),
-                        )
-                    });
+                    let copies =
+                        results.iter().map(|(s, r)| (*s, r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded)));
                     let results = copies.collect();
-                    self.send(
-                        to,
-                        Message::BatchDone(Box::new(BatchDone {
-                            launch,
-                            results,
-                            valid: valid.clone(),
-                        })),
-                    );
+                    self.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid: valid.clone() })));
                 }
-                self.send(
-                    here,
-                    Message::BatchDone(Box::new(BatchDone {
-                        launch,
-                        results,
-                        valid,
-                    })),
-                );
+                self.send(here, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
         }
         self.start_operations();

@@ -18,6 +18,8 @@ pub(crate) struct Bank {
     carried: Vec<Payload>,
     /// What the last empty arrival gave back, where buffers are lent.
     returned: Vec<Payload>,
+    /// Waiters of cells that have one already: launches that run ahead wait for later generations.
+    later: HashMap<u32, Vec<(u64, Waiting)>>,
     /// Cells whose generations from the given one on will never complete.
     poison: HashMap<u32, (u64, Error)>,
 }
@@ -29,26 +31,15 @@ impl Bank {
             ready: (0..ready).map(|_| PairCell::default()).collect(),
             // A region starts empty: generation 0 of its empty barrier has arrived.
             empty: (0..empty).map(|_| PairCell::starting_at(1)).collect(),
-            carried: if lends {
-                (0..ready).map(|_| Payload::None).collect()
-            } else {
-                Vec::new()
-            },
-            returned: if lends {
-                (0..empty).map(|_| Payload::None).collect()
-            } else {
-                Vec::new()
-            },
+            carried: if lends { (0..ready).map(|_| Payload::None).collect() } else { Vec::new() },
+            returned: if lends { (0..empty).map(|_| Payload::None).collect() } else { Vec::new() },
+            later: HashMap::new(),
             poison: HashMap::new(),
         }
     }
 
     fn cell(&mut self, cell: u32) -> Option<&mut PairCell<Waiting>> {
-        if cell & EMPTY == 0 {
-            self.ready.get_mut(cell as usize)
-        } else {
-            self.empty.get_mut((cell & !EMPTY) as usize)
-        }
+        if cell & EMPTY == 0 { self.ready.get_mut(cell as usize) } else { self.empty.get_mut((cell & !EMPTY) as usize) }
     }
 
     fn payload(&mut self, cell: u32) -> Option<&mut Payload> {
@@ -60,12 +51,7 @@ impl Bank {
     }
 
     #[inline]
-    fn arrive(
-        &mut self,
-        cell: u32,
-        generation: u64,
-        payload: Payload,
-    ) -> Result<Option<Waiting>, BarrierError> {
+    fn arrive(&mut self, cell: u32, generation: u64, payload: Payload) -> Result<Option<Waiting>, BarrierError> {
         if !matches!(payload, Payload::None)
             && let Some(place) = self.payload(cell)
         {
@@ -73,11 +59,34 @@ impl Bank {
         }
         match self.cell(cell) {
             Some(c) => c.arrive(generation),
-            None => Err(BarrierError::NotAnArriver {
-                arriver: cell,
-                arrivers: 0,
-            }),
+            None => Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 }),
         }
+    }
+
+    /// After an arrival: moves the earliest later waiter into the cell, or returns it if its generation is complete.
+    fn next_waiter(&mut self, cell: u32) -> Option<Waiting> {
+        let waiters = self.later.get_mut(&cell)?;
+        let free = if cell & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
+        let place = free.get_mut((cell & !EMPTY) as usize)?;
+        if place.waiting().is_some() {
+            return None;
+        }
+        let first = (0..waiters.len()).min_by_key(|&i| waiters[i].0)?;
+        let (generation, waiting) = waiters.remove(first);
+        if waiters.is_empty() {
+            self.later.remove(&cell);
+        }
+        if generation < place.completed() {
+            return Some(waiting);
+        }
+        let registered = place.wait(generation, waiting);
+        debug_assert_eq!(registered, Ok(PairWait::Registered));
+        None
+    }
+
+    /// Registers a waiter beside the one the cell has.
+    fn wait_later(&mut self, cell: u32, generation: u64, waiting: Waiting) {
+        self.later.entry(cell).or_default().push((generation, waiting));
     }
 
     /// Takes what the last arrival at a cell carried.
@@ -89,16 +98,11 @@ impl Bank {
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, u64, &Waiting)> {
         let ready = (0u32..).zip(&self.ready);
         let empty = (EMPTY..).zip(&self.empty);
-        ready
-            .chain(empty)
-            .filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.completed(), w)))
+        ready.chain(empty).filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.completed(), w)))
     }
 
     fn poisoned(&self, cell: u32, generation: u64) -> Option<&Error> {
-        self.poison
-            .get(&cell)
-            .filter(|(from, _)| generation >= *from)
-            .map(|(_, e)| e)
+        self.poison.get(&cell).filter(|(from, _)| generation >= *from).map(|(_, e)| e)
     }
 }
 
@@ -133,31 +137,21 @@ impl Core {
             self.arrive_here(at.object, at.cell, generation, payload);
         } else {
             let CellAddress { object, cell, .. } = at;
-            self.send(
-                at.processor,
-                Message::Arrive {
-                    object,
-                    cell,
-                    generation,
-                    payload,
-                },
-            );
+            self.send(at.processor, Message::Arrive { object, cell, generation, payload });
         }
     }
 
     #[inline]
-    pub(super) fn arrive_here(
-        self: &Rc<Self>,
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        payload: Payload,
-    ) {
-        let result = self
-            .objects
-            .borrow_mut()
-            .bank(object)
-            .arrive(cell, generation, payload);
+    pub(super) fn arrive_here(self: &Rc<Self>, object: ObjectId, cell: u32, generation: u64, payload: Payload) {
+        let (result, later) = {
+            let mut objects = self.objects.borrow_mut();
+            let bank = objects.bank(object);
+            let result = bank.arrive(cell, generation, payload);
+            (result, if bank.later.is_empty() { None } else { bank.next_waiter(cell) })
+        };
+        if let Some(waiting) = later {
+            self.notify(waiting);
+        }
         match result {
             Ok(None) => {}
             Ok(Some(waiting)) => self.notify(waiting),
@@ -166,23 +160,11 @@ impl Core {
     }
 
     #[cold]
-    fn refuse_arrival(
-        self: &Rc<Self>,
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        source: BarrierError,
-    ) {
-        let error = Error::Barrier {
-            barrier: self.cell_name(object, cell),
-            source,
-        };
+    fn refuse_arrival(self: &Rc<Self>, object: ObjectId, cell: u32, generation: u64, source: BarrierError) {
+        let error = Error::Barrier { barrier: self.cell_name(object, cell), source };
         self.note_failure(&error);
         let from = match &error {
-            Error::Barrier {
-                source: BarrierError::OutOfOrder { expected, .. },
-                ..
-            } => *expected,
+            Error::Barrier { source: BarrierError::OutOfOrder { expected, .. }, .. } => *expected,
             _ => generation,
         };
         self.poison_here(object, cell, from, error);
@@ -190,13 +172,7 @@ impl Core {
 
     /// Asks for a generation of a cell of this processor.
     #[inline]
-    pub fn wait_cell(
-        &self,
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        waiting: Waiting,
-    ) -> Waited {
+    pub fn wait_cell(&self, object: ObjectId, cell: u32, generation: u64, waiting: Waiting) -> Waited {
         let mut objects = self.objects.borrow_mut();
         let bank = objects.bank(object);
         if !bank.poison.is_empty()
@@ -205,41 +181,28 @@ impl Core {
             return Waited::Poisoned(e.clone());
         }
         let Some(c) = bank.cell(cell) else {
-            return Waited::Poisoned(Error::misuse(
-                "waiting for a barrier",
-                "a cell of this shard",
-                cell,
-            ));
+            return Waited::Poisoned(Error::misuse("waiting for a barrier", "a cell of this shard", cell));
         };
-        match c.wait(generation, waiting) {
-            Ok(PairWait::Complete) => Waited::Complete,
-            Ok(PairWait::Registered) => Waited::Registered,
-            Err(source) => {
-                drop(objects);
-                Waited::Poisoned(Error::Barrier {
-                    barrier: self.cell_name(object, cell),
-                    source,
-                })
-            }
+        if generation < c.completed() {
+            return Waited::Complete;
         }
+        if c.waiting().is_some() {
+            bank.wait_later(cell, generation, waiting);
+        } else {
+            let registered = c.wait(generation, waiting);
+            debug_assert_eq!(registered, Ok(PairWait::Registered));
+        }
+        Waited::Registered
     }
 
     /// The error of a generation that will never complete, if it is known.
     pub fn cell_poison(&self, object: ObjectId, cell: u32, generation: u64) -> Option<Error> {
-        self.objects
-            .borrow_mut()
-            .bank(object)
-            .poisoned(cell, generation)
-            .cloned()
+        self.objects.borrow_mut().bank(object).poisoned(cell, generation).cloned()
     }
 
     /// Whether a generation is complete.
     pub fn cell_complete(&self, object: ObjectId, cell: u32, generation: u64) -> bool {
-        self.objects
-            .borrow_mut()
-            .bank(object)
-            .cell(cell)
-            .is_some_and(|c| generation < c.completed())
+        self.objects.borrow_mut().bank(object).cell(cell).is_some_and(|c| generation < c.completed())
     }
 
     /// Tells the cell of a pair that generations from `generation` on will never come.
@@ -248,59 +211,42 @@ impl Core {
         if self.config.has(crate::plant::Bug::MissingPoison) {
             return;
         }
-        let CellAddress {
-            processor,
-            object,
-            cell,
-        } = at;
-        self.send(
-            processor,
-            Message::Poison {
-                object,
-                cell,
-                generation,
-                error: Box::new(error.clone()),
-            },
-        );
+        let CellAddress { processor, object, cell } = at;
+        self.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
     }
 
-    pub(super) fn poison_here(
-        self: &Rc<Self>,
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-        error: Error,
-    ) {
+    pub(super) fn poison_here(self: &Rc<Self>, object: ObjectId, cell: u32, generation: u64, error: Error) {
         if self.is_phase(object) {
             return self.poison_phase(object, generation, error);
         }
-        let waiting = {
+        let mut due: Vec<Waiting> = Vec::new();
+        {
             let mut objects = self.objects.borrow_mut();
             let bank = objects.bank(object);
-            let entry = bank
-                .poison
-                .entry(cell)
-                .or_insert_with(|| (generation, error.clone()));
+            let entry = bank.poison.entry(cell).or_insert_with(|| (generation, error.clone()));
             if generation < entry.0 {
                 *entry = (generation, error);
             }
             let from = entry.0;
-            match bank.cell(cell) {
-                Some(c)
-                    if c.waiting()
-                        .is_some_and(|(g, _)| g >= from && g >= c.completed()) =>
-                {
-                    c.cancel()
+            if let Some(later) = bank.later.remove(&cell) {
+                let (poisoned, keep) = later.into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
+                due.extend(poisoned.into_iter().map(|(_, w)| w));
+                if !keep.is_empty() {
+                    bank.later.insert(cell, keep);
                 }
-                _ => None,
             }
-        };
-        if let Some(waiting) = waiting {
+            if let Some(c) = bank.cell(cell)
+                && c.waiting().is_some_and(|(g, _)| g >= from && g >= c.completed())
+            {
+                due.extend(c.cancel());
+            }
+            if let Some(waiting) = bank.next_waiter(cell) {
+                due.push(waiting);
+            }
+        }
+        for waiting in due {
             self.notify_poison(waiting, || {
-                self.cell_poison(object, cell, u64::MAX)
-                    .unwrap_or(Error::Stopped {
-                        what: "a barrier".into(),
-                    })
+                self.cell_poison(object, cell, u64::MAX).unwrap_or(Error::Stopped { what: "a barrier".into() })
             });
         }
     }
@@ -310,9 +256,7 @@ impl Core {
         match waiting {
             Waiting::Task(id) => self.poison_leaf(id, error()),
             Waiting::Chain { object, chain } => {
-                self.poisoned_chains
-                    .borrow_mut()
-                    .insert((object, chain), error());
+                self.poisoned_chains.borrow_mut().insert((object, chain), error());
                 self.notify(waiting);
             }
             other => self.notify(other),

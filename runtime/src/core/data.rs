@@ -6,9 +6,7 @@ use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
-use maniple_regions::{
-    Buffer, FieldInfo, Instance, MemoryId, Privilege, Rect, RegionError, SharedInstance,
-};
+use maniple_regions::{Buffer, FieldInfo, Instance, MemoryId, Privilege, Rect, RegionError, SharedInstance};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -19,18 +17,9 @@ enum Held {
 
 /// A request another processor made for a simultaneous region whose launch has not started here yet.
 enum Early {
-    Attach {
-        slot: u32,
-    },
-    Get {
-        rect: Rect,
-        token: u64,
-    },
-    Put {
-        rect: Rect,
-        bytes: Buffer,
-        token: u64,
-    },
+    Attach { slot: u32 },
+    Get { rect: Rect, token: u64 },
+    Put { rect: Rect, bytes: Buffer, token: u64 },
 }
 
 #[derive(Default)]
@@ -53,10 +42,7 @@ impl Core {
 
     fn region_error(&self, key: &ColumnKey, source: RegionError) -> Error {
         let task = format!("instance of {} on processor {}", key.rect, self.id);
-        Error::Region {
-            place: Place { task, shard: None },
-            source,
-        }
+        Error::Region { place: Place { task, shard: None }, source }
     }
 
     /// The instance of a column that this processor alone uses.
@@ -80,11 +66,7 @@ impl Core {
     }
 
     /// The instance of a column that several shards use at once.
-    pub fn shared_instance(
-        &self,
-        key: ColumnKey,
-        field: &FieldInfo,
-    ) -> Result<SharedInstance, Error> {
+    pub fn shared_instance(&self, key: ColumnKey, field: &FieldInfo) -> Result<SharedInstance, Error> {
         let mut data = self.data.borrow_mut();
         let found = match data.instances.get(&key) {
             Some(Held::Shared(shared)) => return Ok(shared.clone()),
@@ -109,13 +91,7 @@ impl Core {
     }
 
     /// Starts to fetch what a task needs of a column that is not here; false when it is here after all.
-    pub(super) fn fetch(
-        self: &Rc<Self>,
-        id: TaskId,
-        index: usize,
-        column: &Rc<Column>,
-        privilege: Privilege,
-    ) -> bool {
+    pub(super) fn fetch(self: &Rc<Self>, id: TaskId, index: usize, column: &Rc<Column>, privilege: Privilege) -> bool {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return false;
         };
@@ -126,14 +102,7 @@ impl Core {
             waiting.push((id, index, column.clone()));
             if waiting.len() == 1 {
                 drop(data);
-                self.send(
-                    home,
-                    Message::Attach {
-                        launch: column.launch,
-                        column: key,
-                        slot: 0,
-                    },
-                );
+                self.send(home, Message::Attach { launch: column.launch, column: key, slot: 0 });
             }
             return true;
         }
@@ -147,15 +116,7 @@ impl Core {
             return false;
         }
         let token = self.token(id, index, column);
-        self.send(
-            home,
-            Message::Get {
-                launch: column.launch,
-                column: key,
-                rect: column.rect,
-                token,
-            },
-        );
+        self.send(home, Message::Get { launch: column.launch, column: key, rect: column.rect, token });
         true
     }
 
@@ -168,12 +129,7 @@ impl Core {
     }
 
     /// Sends what a task wrote into its copy to the home of the column.
-    pub(super) fn write_back(
-        self: &Rc<Self>,
-        id: TaskId,
-        column: &Rc<Column>,
-        copy: &SharedInstance,
-    ) {
+    pub(super) fn write_back(self: &Rc<Self>, id: TaskId, column: &Rc<Column>, copy: &SharedInstance) {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return;
         };
@@ -181,36 +137,18 @@ impl Core {
         match copy.read_bytes(column.rect) {
             Ok(bytes) => {
                 let (launch, column, rect) = (column.launch, column.key, column.rect);
-                self.send(
-                    *home,
-                    Message::Put {
-                        launch,
-                        column,
-                        rect,
-                        bytes,
-                        token,
-                    },
-                );
+                self.send(*home, Message::Put { launch, column, rect, bytes, token });
             }
             Err(e) => self.note_failure(&self.region_error(&column.key, e)),
         }
     }
 
     /// Whether requests for a launch's simultaneous regions can be served here yet.
-    fn serve_later(
-        &self,
-        from: ProcessorId,
-        launch: LaunchKey,
-        key: ColumnKey,
-        early: Early,
-    ) -> Option<Early> {
+    fn serve_later(&self, from: ProcessorId, launch: LaunchKey, key: ColumnKey, early: Early) -> Option<Early> {
         if self.launch_started(launch) {
             return Some(early);
         }
-        self.data
-            .borrow_mut()
-            .early
-            .push((from, launch, key, early));
+        self.data.borrow_mut().early.push((from, launch, key, early));
         None
     }
 
@@ -222,20 +160,13 @@ impl Core {
         }
     }
 
-    fn serve(
-        self: &Rc<Self>,
-        from: ProcessorId,
-        launch: LaunchKey,
-        key: ColumnKey,
-        request: Early,
-    ) {
+    fn serve(self: &Rc<Self>, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Early) {
         let Some(request) = self.serve_later(from, launch, key, request) else {
             return;
         };
         let served = self.field(key.tree, key.field).and_then(|field| {
             let shared = self.shared_instance(key, &field)?;
-            self.serve_from(from, key, &shared, request)
-                .map_err(|e| self.region_error(&key, e))
+            self.serve_from(from, key, &shared, request).map_err(|e| self.region_error(&key, e))
         });
         if let Err(e) = served {
             self.note_failure(&e);
@@ -251,14 +182,7 @@ impl Core {
     ) -> Result<(), RegionError> {
         match request {
             Early::Attach { slot } => {
-                self.send(
-                    from,
-                    Message::Attached {
-                        column,
-                        slot,
-                        instance: shared.clone(),
-                    },
-                );
+                self.send(from, Message::Attached { column, slot, instance: shared.clone() });
             }
             Early::Get { rect, token } => {
                 let bytes = shared.read_bytes(rect)?;
@@ -274,13 +198,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn take_attach(
-        self: &Rc<Self>,
-        from: ProcessorId,
-        launch: LaunchKey,
-        column: ColumnKey,
-        slot: u32,
-    ) {
+    pub(super) fn take_attach(self: &Rc<Self>, from: ProcessorId, launch: LaunchKey, column: ColumnKey, slot: u32) {
         self.serve(from, launch, column, Early::Attach { slot });
     }
 
@@ -307,12 +225,7 @@ impl Core {
         self.serve(from, launch, column, Early::Put { rect, bytes, token });
     }
 
-    pub(super) fn take_attached(
-        self: &Rc<Self>,
-        key: ColumnKey,
-        _slot: u32,
-        instance: SharedInstance,
-    ) {
+    pub(super) fn take_attached(self: &Rc<Self>, key: ColumnKey, _slot: u32, instance: SharedInstance) {
         let waiting = {
             let mut data = self.data.borrow_mut();
             data.attached.insert(key, instance.clone());
@@ -332,10 +245,8 @@ impl Core {
         };
         self.counters.region_copies.add(1);
         self.counters.region_copy_bytes.add(bytes.len() as u64);
-        let copy = SharedInstance::new(column.rect, column.field, self.memory()).and_then(|copy| {
-            copy.write_bytes(column.rect, bytes.as_bytes())
-                .map(|()| copy)
-        });
+        let copy = SharedInstance::new(column.rect, column.field, self.memory())
+            .and_then(|copy| copy.write_bytes(column.rect, bytes.as_bytes()).map(|()| copy));
         match copy {
             Ok(copy) => self.staged(id, index, copy),
             Err(e) => self.poison_leaf(id, self.region_error(&column.key, e)),
@@ -351,11 +262,7 @@ impl Core {
 
     /// Reads what another processor's launch needs.
     pub(super) fn read_transfer(&self, transfer: &Transfer) -> Result<Buffer, Error> {
-        let key = ColumnKey {
-            tree: transfer.tree,
-            field: transfer.field,
-            rect: transfer.from,
-        };
+        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.from };
         let data = self.data.borrow();
         let bytes = match data.instances.get(&key) {
             Some(Held::Owned(instance)) => instance.read_bytes(transfer.rect),
@@ -375,20 +282,12 @@ impl Core {
 
     /// Writes what a launch of this processor was sent.
     pub(super) fn write_transfer(&self, transfer: &Transfer, bytes: &Buffer) -> Result<(), Error> {
-        let key = ColumnKey {
-            tree: transfer.tree,
-            field: transfer.field,
-            rect: transfer.into,
-        };
+        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
         let field = self.field(transfer.tree, transfer.field)?;
         if let Some(Held::Shared(shared)) = self.data.borrow().instances.get(&key) {
-            return shared
-                .write_bytes(transfer.rect, bytes.as_bytes())
-                .map_err(|e| self.region_error(&key, e));
+            return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e));
         }
         let instance = self.owned_instance(key, &field)?;
-        instance
-            .write_bytes(transfer.rect, bytes.as_bytes())
-            .map_err(|e| self.region_error(&key, e))
+        instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e))
     }
 }

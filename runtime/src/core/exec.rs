@@ -58,13 +58,7 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub fn new(signal: Signal) -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-            wakes: crossbeam_channel::unbounded(),
-            signal,
-            stopped: false,
-        }
+        Self { slots: Vec::new(), free: Vec::new(), wakes: crossbeam_channel::unbounded(), signal, stopped: false }
     }
 
     pub fn stop(&mut self) {
@@ -77,8 +71,7 @@ impl Core {
     pub fn spawn(self: &Rc<Self>, future: impl Future<Output = ()> + 'static, ended: Ended) -> u32 {
         let slot = {
             let mut exec = self.exec.borrow_mut();
-            let (future, ended): (Pin<Box<dyn Future<Output = ()>>>, _) =
-                (Box::pin(future), Some(ended));
+            let (future, ended): (Pin<Box<dyn Future<Output = ()>>>, _) = (Box::pin(future), Some(ended));
             match exec.free.pop() {
                 Some(slot) => {
                     let s = &mut exec.slots[slot as usize];
@@ -88,20 +81,9 @@ impl Core {
                 None => {
                     let slot = exec.slots.len() as u32;
                     let (wakes, signal) = (exec.wakes.0.clone(), exec.signal.clone());
-                    let handle = Arc::new(ShardWaker {
-                        slot,
-                        wakes,
-                        signal,
-                    });
+                    let handle = Arc::new(ShardWaker { slot, wakes, signal });
                     let waker = Waker::from(handle.clone());
-                    exec.slots.push(Slot {
-                        future: Some(future),
-                        ended,
-                        waker,
-                        handle,
-                        queued: false,
-                        used: true,
-                    });
+                    exec.slots.push(Slot { future: Some(future), ended, waker, handle, queued: false, used: true });
                     slot
                 }
             }
@@ -117,9 +99,7 @@ impl Core {
             && !s.queued
         {
             s.queued = true;
-            self.queue
-                .borrow_mut()
-                .push(SHARD_PRIORITY, queue::Item::Shard(slot));
+            self.queue.borrow_mut().push(SHARD_PRIORITY, queue::Item::Shard(slot));
         }
     }
 
@@ -132,15 +112,10 @@ impl Core {
                 return;
             };
             // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
-            (
-                future,
-                std::mem::replace(&mut s.waker, Waker::noop().clone()),
-            )
+            (future, std::mem::replace(&mut s.waker, Waker::noop().clone()))
         };
         let polled = current::polling(slot, &waker, || {
-            catch_unwind(AssertUnwindSafe(|| {
-                future.as_mut().poll(&mut Context::from_waker(&waker))
-            }))
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
         });
         let panic = match polled {
             Ok(Poll::Pending) => {
@@ -189,11 +164,7 @@ impl Core {
     /// Whether somebody outside holds a waker: then something may still come.
     pub fn has_foreign_waker(&self) -> bool {
         // Two references are the slot's own.
-        self.exec
-            .borrow()
-            .slots
-            .iter()
-            .any(|s| s.used && Arc::strong_count(&s.handle) > 2)
+        self.exec.borrow().slots.iter().any(|s| s.used && Arc::strong_count(&s.handle) > 2)
     }
 
     pub fn stopped(&self) -> bool {
@@ -202,19 +173,10 @@ impl Core {
 
     /// Drops every future that is still there, as a run that failed must.
     pub fn drop_futures(&self) {
-        let futures: Vec<_> = self
-            .exec
-            .borrow_mut()
-            .slots
-            .iter_mut()
-            .filter_map(|s| s.future.take())
-            .collect();
+        let futures: Vec<_> = self.exec.borrow_mut().slots.iter_mut().filter_map(|s| s.future.take()).collect();
         for future in futures {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-                self.note_failure(&Error::User(format!(
-                    "a destructor panicked: {}",
-                    panic_message(panic)
-                )));
+                self.note_failure(&Error::User(format!("a destructor panicked: {}", panic_message(panic))));
             }
         }
     }

@@ -61,26 +61,14 @@ pub(crate) struct UseAt {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArrivalAt {
     Cell(CellAddress, u64),
-    Phase {
-        object: ObjectId,
-        arriver: u32,
-        generation: u64,
-        value: u64,
-    },
+    Phase { object: ObjectId, arriver: u32, generation: u64, value: u64 },
 }
 
 /// A barrier generation a task waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WaitAt {
-    Cell {
-        object: ObjectId,
-        cell: u32,
-        generation: u64,
-    },
-    Phase {
-        object: ObjectId,
-        generation: u64,
-    },
+    Cell { object: ObjectId, cell: u32, generation: u64 },
+    Phase { object: ObjectId, generation: u64 },
 }
 
 /// Everything a launch says.
@@ -94,8 +82,7 @@ pub(crate) struct Start {
 }
 
 /// Finds the column of a shard's region and checks that the shard may ask for it.
-type Lookup<'a> = dyn Fn(u32, Privilege, Coherence, &maniple_regions::FieldInfo) -> Result<Rc<Column>, Error>
-    + 'a;
+type Lookup<'a> = dyn Fn(u32, Privilege, Coherence, &maniple_regions::FieldInfo) -> Result<Rc<Column>, Error> + 'a;
 
 /// What a launch's arguments declare.
 pub(crate) struct Declared<'a> {
@@ -155,17 +142,12 @@ impl Leaves {
         leaf.stage = Stage::Waiting;
         // Held back until the launch is complete.
         leaf.unmet = 1;
-        TaskId {
-            index,
-            turn: leaf.turn,
-        }
+        TaskId { index, turn: leaf.turn }
     }
 
     #[inline]
     fn get(&mut self, id: TaskId) -> Option<&mut Leaf> {
-        self.slab
-            .get_mut(id.index as usize)
-            .filter(|l| l.turn == id.turn && l.stage != Stage::Free)
+        self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 
     fn free(&mut self, id: TaskId) {
@@ -180,17 +162,7 @@ impl Leaves {
         (0u32..)
             .zip(&self.slab)
             .filter(|(_, l)| l.stage != Stage::Free)
-            .map(|(index, l)| {
-                (
-                    TaskId {
-                        index,
-                        turn: l.turn,
-                    },
-                    l.name,
-                    l.shard,
-                    l.unmet,
-                )
-            })
+            .map(|(index, l)| (TaskId { index, turn: l.turn }, l.name, l.shard, l.unmet))
     }
 }
 
@@ -222,14 +194,10 @@ impl Core {
         }
         for wait in &start.waits {
             let waited = match *wait {
-                WaitAt::Cell {
-                    object,
-                    cell,
-                    generation,
-                } => self.wait_cell(object, cell, generation, Waiting::Task(id)),
-                WaitAt::Phase { object, generation } => {
-                    self.wait_phase(object, generation, Waiting::Task(id))
+                WaitAt::Cell { object, cell, generation } => {
+                    self.wait_cell(object, cell, generation, Waiting::Task(id))
                 }
+                WaitAt::Phase { object, generation } => self.wait_phase(object, generation, Waiting::Task(id)),
             };
             match waited {
                 Waited::Complete => {}
@@ -241,26 +209,18 @@ impl Core {
             let mut leaves = self.leaves.borrow_mut();
             let leaf = &mut leaves.slab[id.index as usize];
             leaf.unmet += unmet;
-            (leaf.name, leaf.shard, leaf.processor, leaf.priority) =
-                (start.name, start.shard, processor, priority.0);
-            (leaf.body, leaf.sink, leaf.uses, leaf.arrivals) =
-                (Some(body), Some(start.sink), uses, start.arrivals);
+            (leaf.name, leaf.shard, leaf.processor, leaf.priority) = (start.name, start.shard, processor, priority.0);
+            (leaf.body, leaf.sink, leaf.uses, leaf.arrivals) = (Some(body), Some(start.sink), uses, start.arrivals);
             leaf.poison = poison;
         }
         self.leaf_has_one_less(id);
         Ok(())
     }
 
-    fn map_leaf(
-        &self,
-        start: &Start,
-        uses: &mut [UseAt],
-    ) -> Result<(ProcessorId, Priority), Error> {
+    fn map_leaf(&self, start: &Start, uses: &mut [UseAt]) -> Result<(ProcessorId, Priority), Error> {
         let machine = self.machine();
-        let requirements: SmallVec<[RequirementInput; 4]> = uses
-            .iter()
-            .map(|u| u.column.requirement(u, machine, self.id))
-            .collect();
+        let requirements: SmallVec<[RequirementInput; 4]> =
+            uses.iter().map(|u| u.column.requirement(u, machine, self.id)).collect();
         let input = LeafInput {
             task: start.name,
             shard: start.shard,
@@ -296,17 +256,10 @@ impl Core {
         };
         let own = &u.column;
         own.users.borrow().earlier(writes, &mut follow);
-        for other in own
-            .overlaps
-            .borrow()
-            .iter()
-            .filter_map(std::rc::Weak::upgrade)
-        {
+        for other in own.overlaps.borrow().iter().filter_map(std::rc::Weak::upgrade) {
             other.users.borrow().earlier(writes, &mut follow);
         }
-        own.users
-            .borrow_mut()
-            .add(id, writes, |t| leaves.get(t).is_some());
+        own.users.borrow_mut().add(id, writes, |t| leaves.get(t).is_some());
         found
     }
 
@@ -361,15 +314,9 @@ impl Core {
                 return false;
             }
             let uses = leaf.uses.iter().enumerate();
-            let remote = uses.filter(|(_, u)| {
-                matches!(
-                    &*u.column.store.borrow(),
-                    Store::Shared { instance: None, .. }
-                )
-            });
-            let wanted: SmallVec<_> = remote
-                .map(|(i, u)| (i, u.column.clone(), u.privilege))
-                .collect();
+            let remote =
+                uses.filter(|(_, u)| matches!(&*u.column.store.borrow(), Store::Shared { instance: None, .. }));
+            let wanted: SmallVec<_> = remote.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect();
             if wanted.is_empty() {
                 return false;
             }
@@ -409,12 +356,7 @@ impl Core {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
             let Some(body) = leaf.body.take() else { return };
-            (
-                body,
-                std::mem::take(&mut leaf.uses),
-                leaf.processor,
-                leaf.poison.take(),
-            )
+            (body, std::mem::take(&mut leaf.uses), leaf.processor, leaf.poison.take())
         };
         let poison = poison.or_else(|| uses.iter().find_map(|u| u.column.poison_for(u.privilege)));
         if let Some(e) = poison {
@@ -433,12 +375,7 @@ impl Core {
         if processor != self.id {
             return match body.detach() {
                 Ok(body) => {
-                    let leaf = Offloaded {
-                        home: id,
-                        body,
-                        leases,
-                        outcome: Ok(()),
-                    };
+                    let leaf = Offloaded { home: id, body, leases, outcome: Ok(()) };
                     self.send(processor, Message::Leaf(Box::new(leaf)));
                 }
                 Err(e) => {
@@ -452,45 +389,27 @@ impl Core {
         self.after_run(id, outcome, body.output());
     }
 
-    fn call(
-        &self,
-        run: impl FnOnce() -> Result<(), Error>,
-        place: impl FnOnce() -> Place,
-    ) -> Result<(), Error> {
+    fn call(&self, run: impl FnOnce() -> Result<(), Error>, place: impl FnOnce() -> Place) -> Result<(), Error> {
         self.counters.leaf_tasks.add(1);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(outcome) => outcome,
-            Err(panic) => Err(Error::Panicked {
-                place: place(),
-                message: panic_message(panic),
-            }),
+            Err(panic) => Err(Error::Panicked { place: place(), message: panic_message(panic) }),
         }
     }
 
     /// Runs a task of another processor of the node.
     pub(super) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
-        let unknown = || Place {
-            task: String::new(),
-            shard: None,
-        };
+        let unknown = || Place { task: String::new(), shard: None };
         leaf.outcome = self.call(|| leaf.body.run(&mut leaf.leases), unknown);
         self.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
     pub(super) fn take_back(self: &Rc<Self>, leaf: Box<Offloaded>) {
-        let Offloaded {
-            home,
-            mut body,
-            leases,
-            outcome,
-        } = *leaf;
+        let Offloaded { home, mut body, leases, outcome } = *leaf;
         self.release_all(home, leases);
         let outcome = outcome.map_err(|e| match e {
-            Error::Panicked { message, .. } => Error::Panicked {
-                place: self.place_of(home),
-                message,
-            },
+            Error::Panicked { message, .. } => Error::Panicked { place: self.place_of(home), message },
             e => e,
         });
         self.after_run(home, outcome, body.output());
@@ -502,10 +421,7 @@ impl Core {
         }
     }
 
-    fn lease_all(
-        &self,
-        uses: &mut [UseAt],
-    ) -> Result<SmallVec<[Lease; 4]>, maniple_regions::RegionError> {
+    fn lease_all(&self, uses: &mut [UseAt]) -> Result<SmallVec<[Lease; 4]>, maniple_regions::RegionError> {
         let mut leases = SmallVec::new();
         for u in uses.iter_mut() {
             let lease = self.lease(u);
@@ -529,19 +445,12 @@ impl Core {
         }
         match &*column.store.borrow() {
             Store::Owned(instance) => instance.lease(column.rect, u.privilege, u.coherence),
-            Store::Shared {
-                home,
-                instance: Some(instance),
-            } => {
+            Store::Shared { home, instance: Some(instance) } => {
                 if u.access == Access::Copy && *home != self.id && u.privilege == Privilege::Read {
-                    let memory = self
-                        .machine()
-                        .memory(self.id, maniple_mapper::MemoryKind::Ordinary);
+                    let memory = self.machine().memory(self.id, maniple_mapper::MemoryKind::Ordinary);
                     let copy = instance.copy(column.rect, memory)?;
                     self.counters.region_copies.add(1);
-                    self.counters
-                        .region_copy_bytes
-                        .add((column.rect.volume() * column.field.size) as u64);
+                    self.counters.region_copy_bytes.add((column.rect.volume() * column.field.size) as u64);
                     let lease = copy.lease(column.rect, u.privilege);
                     u.staged = Some(copy);
                     return lease;
@@ -562,24 +471,16 @@ impl Core {
 
     /// After the function returned: write remote data back, then complete.
     fn after_run(self: &Rc<Self>, id: TaskId, outcome: Result<(), Error>, output: &mut dyn Any) {
-        let sink = self
-            .leaves
-            .borrow_mut()
-            .get(id)
-            .and_then(|l| l.sink.clone());
+        let sink = self.leaves.borrow_mut().get(id).and_then(|l| l.sink.clone());
         if outcome.is_err() {
             return self.complete_leaf(id, outcome);
         }
         let written: SmallVec<[(Rc<Column>, SharedInstance); 2]> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
-            let staged = leaf
-                .uses
-                .iter_mut()
-                .filter(|u| u.privilege != Privilege::Read);
-            let written: SmallVec<_> = staged
-                .filter_map(|u| u.staged.take().map(|copy| (u.column.clone(), copy)))
-                .collect();
+            let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
+            let written: SmallVec<_> =
+                staged.filter_map(|u| u.staged.take().map(|copy| (u.column.clone(), copy))).collect();
             leaf.stage = Stage::Finishing;
             leaf.unmet = written.len() as u32;
             written
@@ -614,10 +515,7 @@ impl Core {
                     }
                 }
                 leaf.sink = None;
-                (
-                    std::mem::take(&mut leaf.arrivals),
-                    std::mem::take(&mut leaf.successors),
-                )
+                (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors))
             });
             if parts.is_some() {
                 leaves.free(id);
@@ -629,12 +527,7 @@ impl Core {
         for arrival in arrivals {
             match arrival {
                 ArrivalAt::Cell(at, generation) => self.arrive(at, generation, Payload::None),
-                ArrivalAt::Phase {
-                    object,
-                    arriver,
-                    generation,
-                    value,
-                } => {
+                ArrivalAt::Phase { object, arriver, generation, value } => {
                     self.arrive_phase(object, arriver, generation, value);
                 }
             }
@@ -657,14 +550,7 @@ impl Core {
             let mut leaves = self.leaves.borrow_mut();
             let taken = leaves.get(id).map(|leaf| {
                 let (turn, stage) = (leaf.turn, leaf.stage);
-                std::mem::replace(
-                    leaf,
-                    Leaf {
-                        turn,
-                        stage,
-                        ..Leaf::default()
-                    },
-                )
+                std::mem::replace(leaf, Leaf { turn, stage, ..Leaf::default() })
             });
             if taken.is_some() {
                 leaves.free(id);
@@ -696,22 +582,15 @@ impl Core {
         for arrival in arrivals {
             match *arrival {
                 ArrivalAt::Cell(at, generation) => self.poison(at, generation, error),
-                ArrivalAt::Phase {
-                    object, generation, ..
-                } => self.poison_tree(object, generation, error),
+                ArrivalAt::Phase { object, generation, .. } => self.poison_tree(object, generation, error),
             }
         }
     }
 
     fn place_of(&self, id: TaskId) -> Place {
         let mut leaves = self.leaves.borrow_mut();
-        let (name, shard) = leaves
-            .get(id)
-            .map_or(("?", u32::MAX), |l| (l.name, l.shard));
-        Place {
-            task: crate::launch::short_name(name),
-            shard: (shard != u32::MAX).then_some(shard),
-        }
+        let (name, shard) = leaves.get(id).map_or(("?", u32::MAX), |l| (l.name, l.shard));
+        Place { task: crate::launch::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
     }
 
     fn poisons(&self, id: TaskId, cause: &Error) -> Error {
@@ -720,9 +599,6 @@ impl Core {
 
     pub(super) fn waiting_leaves(&self) -> Vec<(TaskId, String, u32, u32)> {
         let leaves = self.leaves.borrow();
-        leaves
-            .waiting()
-            .map(|(id, name, shard, unmet)| (id, crate::launch::short_name(name), shard, unmet))
-            .collect()
+        leaves.waiting().map(|(id, name, shard, unmet)| (id, crate::launch::short_name(name), shard, unmet)).collect()
     }
 }

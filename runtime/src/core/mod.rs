@@ -65,12 +65,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(
-        id: ProcessorId,
-        config: Arc<Config>,
-        wire: Box<dyn Wire>,
-        signal: Signal,
-    ) -> Rc<Self> {
+    pub fn new(id: ProcessorId, config: Arc<Config>, wire: Box<dyn Wire>, signal: Signal) -> Rc<Self> {
         Rc::new(Self {
             id,
             wire,
@@ -117,12 +112,7 @@ impl Core {
     /// Takes in one message from another processor.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
-            Message::Arrive {
-                object,
-                cell,
-                generation,
-                payload,
-            } if self.knows(object) => {
+            Message::Arrive { object, cell, generation, payload } if self.knows(object) => {
                 self.arrive_here(object, cell, generation, payload);
             }
             message => self.deliver_rare(from, message),
@@ -136,61 +126,23 @@ impl Core {
             return self.stash(from, message);
         }
         match message {
-            Message::Arrive {
-                object,
-                cell,
-                generation,
-                payload,
-            } => {
+            Message::Arrive { object, cell, generation, payload } => {
                 self.arrive_here(object, cell, generation, payload);
             }
-            Message::Combine {
-                object,
-                contributor,
-                generation,
-                values,
-            } => {
+            Message::Combine { object, contributor, generation, values } => {
                 self.combine(object, contributor, generation, values);
             }
-            Message::Release {
-                object,
-                generation,
-                value,
-            } => self.release(object, generation, value),
-            Message::Poison {
-                object,
-                cell,
-                generation,
-                error,
-            } => self.poison_here(object, cell, generation, *error),
+            Message::Release { object, generation, value } => self.release(object, generation, value),
+            Message::Poison { object, cell, generation, error } => self.poison_here(object, cell, generation, *error),
             Message::Batch(batch) => self.take_batch(*batch),
             Message::BatchDone(done) => self.take_batch_done(from, *done),
             Message::SendColumns(order) => self.take_send_order(*order),
             Message::Columns(columns) => self.take_columns(*columns),
-            Message::Attach {
-                launch,
-                column,
-                slot,
-            } => self.take_attach(from, launch, column, slot),
-            Message::Attached {
-                column,
-                slot,
-                instance,
-            } => self.take_attached(column, slot, instance),
-            Message::Get {
-                launch,
-                column,
-                rect,
-                token,
-            } => self.take_get(from, launch, column, rect, token),
+            Message::Attach { launch, column, slot } => self.take_attach(from, launch, column, slot),
+            Message::Attached { column, slot, instance } => self.take_attached(column, slot, instance),
+            Message::Get { launch, column, rect, token } => self.take_get(from, launch, column, rect, token),
             Message::Got { token, bytes } => self.take_got(token, bytes),
-            Message::Put {
-                launch,
-                column,
-                rect,
-                bytes,
-                token,
-            } => {
+            Message::Put { launch, column, rect, bytes, token } => {
                 self.take_put(from, launch, column, rect, bytes, token);
             }
             Message::PutDone { token } => self.take_put_done(token),
@@ -237,9 +189,7 @@ impl Core {
         match waiting {
             Waiting::Chain { object, chain } => {
                 let priority = self.chain_priority(object);
-                self.queue
-                    .borrow_mut()
-                    .push(priority, queue::Item::Chain { object, chain });
+                self.queue.borrow_mut().push(priority, queue::Item::Chain { object, chain });
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(slot) => self.wake_shard(slot),
@@ -256,18 +206,12 @@ impl Core {
     /// The error that ends a chain's wait, if its wait was poisoned.
     pub fn chain_poison(&self, object: ObjectId, chain: u32) -> Option<Error> {
         let mut poisoned = self.poisoned_chains.borrow_mut();
-        if poisoned.is_empty() {
-            None
-        } else {
-            poisoned.remove(&(object, chain))
-        }
+        if poisoned.is_empty() { None } else { poisoned.remove(&(object, chain)) }
     }
 
     /// Remembers the first error that nobody may be awaiting.
     pub fn note_failure(&self, error: &Error) {
-        self.failure
-            .borrow_mut()
-            .get_or_insert_with(|| error.clone());
+        self.failure.borrow_mut().get_or_insert_with(|| error.clone());
     }
 
     pub fn failure(&self) -> Option<Error> {

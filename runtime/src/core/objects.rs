@@ -37,19 +37,8 @@ impl Objects {
         self.list.get_mut(object as usize)?.phase.as_mut()
     }
 
-    pub fn iter(
-        &self,
-    ) -> impl Iterator<
-        Item = (
-            ObjectId,
-            &Object,
-            &Bank,
-            Option<&super::barriers::PhaseLocal>,
-        ),
-    > {
-        (0..)
-            .zip(&self.list)
-            .map(|(i, l)| (i, &**l.object, &l.bank, l.phase.as_ref()))
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object, &Bank, Option<&super::barriers::PhaseLocal>)> {
+        (0..).zip(&self.list).map(|(i, l)| (i, &**l.object, &l.bank, l.phase.as_ref()))
     }
 
     pub fn cell_name(&self, processor: ProcessorId, object: ObjectId, cell: u32) -> String {
@@ -62,22 +51,10 @@ impl Objects {
                 None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
             },
             Some(Object::Replay(r)) => {
-                let per = if cell & EMPTY == 0 {
-                    r.spec.ready_cells()
-                } else {
-                    r.spec.empty_cells()
-                }
-                .max(1);
+                let per = if cell & EMPTY == 0 { r.spec.ready_cells() } else { r.spec.empty_cells() }.max(1);
                 let local = (cell & !EMPTY) / per;
-                let shard = r.gang.members[processor as usize]
-                    .get(local as usize)
-                    .copied()
-                    .unwrap_or(u32::MAX);
-                format!(
-                    "`{}` {half} {} of shard {shard}",
-                    r.spec.name(),
-                    (cell & !EMPTY) % per
-                )
+                let shard = r.gang.members[processor as usize].get(local as usize).copied().unwrap_or(u32::MAX);
+                format!("`{}` {half} {} of shard {shard}", r.spec.name(), (cell & !EMPTY) % per)
             }
             Some(o) => o.describe(),
             None => format!("object {object}, {half} cell {}", cell & !EMPTY),
@@ -105,19 +82,11 @@ impl Core {
     }
 
     pub fn object(&self, object: ObjectId) -> Option<Rc<Arc<Object>>> {
-        self.objects
-            .borrow()
-            .list
-            .get(object as usize)
-            .map(|l| l.object.clone())
+        self.objects.borrow().list.get(object as usize).map(|l| l.object.clone())
     }
 
     pub(super) fn is_phase(&self, object: ObjectId) -> bool {
-        self.objects
-            .borrow()
-            .list
-            .get(object as usize)
-            .is_some_and(|l| l.phase.is_some())
+        self.objects.borrow().list.get(object as usize).is_some_and(|l| l.phase.is_some())
     }
 
     #[inline]
@@ -134,11 +103,7 @@ impl Core {
         let mut bank = Bank::default();
         match &*object {
             Object::Pairs(p) => {
-                bank = Bank::new(
-                    p.ready_count[self.id as usize] as usize,
-                    members(&p.gang),
-                    false,
-                );
+                bank = Bank::new(p.ready_count[self.id as usize] as usize, members(&p.gang), false);
             }
             Object::Phase(spec) => phase = Some(super::barriers::PhaseLocal::new(spec, self.id)),
             Object::Replay(r) => {
@@ -152,13 +117,7 @@ impl Core {
         }
         let early = {
             let mut objects = self.objects.borrow_mut();
-            objects.list.push(Local {
-                object: Rc::new(object),
-                bank,
-                phase,
-                replay,
-                priority,
-            });
+            objects.list.push(Local { object: Rc::new(object), bank, phase, replay, priority });
             std::mem::take(&mut objects.early)
         };
         for (from, message) in early {
@@ -167,12 +126,7 @@ impl Core {
     }
 
     pub fn take_replay(&self, object: ObjectId) -> Option<Box<dyn Replay>> {
-        self.objects
-            .borrow_mut()
-            .list
-            .get_mut(object as usize)?
-            .replay
-            .take()
+        self.objects.borrow_mut().list.get_mut(object as usize)?.replay.take()
     }
 
     pub fn put_replay(&self, object: ObjectId, replay: Box<dyn Replay>) {
@@ -185,17 +139,9 @@ impl Core {
         match object.as_ref().map(|o| &***o) {
             Some(Object::Tree(t)) => t.fields.get(field).copied().ok_or_else(|| {
                 let known: Vec<_> = t.fields.fields().iter().map(|f| f.name).collect();
-                Error::misuse(
-                    format!("region tree `{}`", t.name),
-                    format!("one of its fields {known:?}"),
-                    field,
-                )
+                Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)
             }),
-            _ => Err(Error::misuse(
-                "a region",
-                "a region of a tree made with `Top::tree`",
-                tree,
-            )),
+            _ => Err(Error::misuse("a region", "a region of a tree made with `Top::tree`", tree)),
         }
     }
 }

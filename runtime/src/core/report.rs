@@ -18,9 +18,7 @@ impl Core {
             Waiting::Task(id) => leaves
                 .iter()
                 .find(|(i, ..)| i == id)
-                .map_or("a task".into(), |(_, name, shard, _)| {
-                    format!("task `{name}` of shard {shard}")
-                }),
+                .map_or("a task".into(), |(_, name, shard, _)| format!("task `{name}` of shard {shard}")),
             Waiting::Chain { object, chain } => self.chain_name(*object, *chain),
             Waiting::Shard(_) | Waiting::Waker(_) => "a shard".into(),
         };
@@ -51,27 +49,18 @@ impl Core {
                     ));
                 }
                 if !shards.is_empty() && !local.waiters.is_empty() {
-                    lines.push(format!(
-                        "  missing in phase barrier `{}` here: shard {}",
-                        spec.name,
-                        shards.join(", ")
-                    ));
+                    lines.push(format!("  missing in phase barrier `{}` here: shard {}", spec.name, shards.join(", ")));
                 }
             }
         }
         for (id, name, shard, unmet) in &leaves {
             if !named.contains(id) {
-                lines.push(format!(
-                    "task `{name}` of shard {shard} waits for {unmet} predecessors or inputs"
-                ));
+                lines.push(format!("task `{name}` of shard {shard} waits for {unmet} predecessors or inputs"));
             }
         }
         let batches = self.batches.borrow();
         for (launch, left) in batches.unfinished() {
-            lines.push(format!(
-                "launch {launch:#x} has {left} shards that are not over on processor {}",
-                self.id
-            ));
+            lines.push(format!("launch {launch:#x} has {left} shards that are not over on processor {}", self.id));
         }
         for (launch, expected, came) in batches.waiting() {
             lines.push(format!(
@@ -88,10 +77,7 @@ impl Core {
             return "a call".into();
         };
         let position = (chain / spec.spec.chains()) as usize;
-        let shard = spec.gang.members[self.id as usize]
-            .get(position)
-            .copied()
-            .unwrap_or(u32::MAX);
+        let shard = spec.gang.members[self.id as usize].get(position).copied().unwrap_or(u32::MAX);
         let Some(replay) = self.take_replay(object) else {
             return format!("shard {shard}");
         };
@@ -105,10 +91,7 @@ impl Core {
         // A region starts empty: generation 0 of its empty barrier has arrived already.
         let first = u64::from(end == End::ConsumerArrive);
         let mut counters = self.counters_of_ends.borrow_mut();
-        counters
-            .entry((object, shard, end))
-            .or_insert_with(|| Rc::new(std::cell::Cell::new(first)))
-            .clone()
+        counters.entry((object, shard, end)).or_insert_with(|| Rc::new(std::cell::Cell::new(first))).clone()
     }
 
     /// Poisons everything a shard that failed still owes.
@@ -120,32 +103,14 @@ impl Core {
             match &**entry {
                 Object::Pairs(pairs) if Arc::ptr_eq(&pairs.gang, gang) => {
                     let at = pairs.ready_address(object, shard);
-                    self.poison(
-                        at,
-                        self.counter(object, shard, End::ProducerArrive).get(),
-                        error,
-                    );
-                    for from in (0u32..)
-                        .zip(&pairs.to)
-                        .filter(|&(_, &to)| to == shard)
-                        .map(|(from, _)| from)
-                    {
+                    self.poison(at, self.counter(object, shard, End::ProducerArrive).get(), error);
+                    for from in (0u32..).zip(&pairs.to).filter(|&(_, &to)| to == shard).map(|(from, _)| from) {
                         let at = pairs.empty_address(object, from);
-                        self.poison(
-                            at,
-                            self.counter(object, from, End::ConsumerArrive).get(),
-                            error,
-                        );
+                        self.poison(at, self.counter(object, from, End::ConsumerArrive).get(), error);
                     }
                 }
-                Object::Phase(spec)
-                    if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) =>
-                {
-                    self.poison_tree(
-                        object,
-                        self.counter(object, shard, End::PhaseArrive).get(),
-                        error,
-                    );
+                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
+                    self.poison_tree(object, self.counter(object, shard, End::PhaseArrive).get(), error);
                 }
                 Object::Replay(spec) if Arc::ptr_eq(&spec.gang, gang) => {
                     let position = spec.gang.at[shard as usize].1;
@@ -154,11 +119,7 @@ impl Core {
                     };
                     let chains = spec.spec.chains();
                     for chain in position * chains..(position + 1) * chains {
-                        replay.fail(
-                            chain,
-                            error.clone(),
-                            &mut ReplayCx::new(self, object, spec, position),
-                        );
+                        replay.fail(chain, error.clone(), &mut ReplayCx::new(self, object, spec, position));
                     }
                     self.put_replay(object, replay);
                 }
@@ -175,13 +136,10 @@ pub(crate) fn join(lines: impl IntoIterator<Item = String>) -> String {
         *counted.entry(line).or_default() += 1;
     }
     let total = counted.len();
-    let shown = counted.into_iter().take(200).map(|(line, n)| {
-        if n > 1 {
-            format!("  {line} (×{n})")
-        } else {
-            format!("  {line}")
-        }
-    });
+    let shown = counted
+        .into_iter()
+        .take(200)
+        .map(|(line, n)| if n > 1 { format!("  {line} (×{n})") } else { format!("  {line}") });
     let mut text = shown.collect::<Vec<_>>().join("\n");
     if total > 200 {
         text.push_str(&format!("\n  … and {} more", total - 200));

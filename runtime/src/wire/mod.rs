@@ -130,9 +130,7 @@ impl Runtime {
             machine: Machine::new(processors, per_node),
             mapper: self.mapper.clone(),
             #[cfg(feature = "plant")]
-            plant: self
-                .plant
-                .map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
+            plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
         match self.driver {
             Driver::Threads { .. } => threads::run(config, &top),
@@ -155,13 +153,7 @@ where
     let (inner, at_end) = (outcome.clone(), outcome.clone());
     // Called now, so that the function itself need not outlive this call; its future runs on the executor.
     let started = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(top.clone())));
-    let panicked = |message| Error::Panicked {
-        place: Place {
-            task: "top level".into(),
-            shard: None,
-        },
-        message,
-    };
+    let panicked = |message| Error::Panicked { place: Place { task: "top level".into(), shard: None }, message };
     let future = match started {
         Ok(future) => future,
         Err(panic) => {
@@ -189,17 +181,12 @@ where
 
 /// Ends the processors of the core's node.
 fn stop_node(core: &Rc<Core>) {
-    for p in core
-        .machine()
-        .processors_of(core.machine().node_of(core.id))
-    {
+    for p in core.machine().processors_of(core.machine().node_of(core.id)) {
         core.send(p, Message::Stop);
     }
 }
 
 /// The error of a run in which nothing can go on.
 fn deadlock(lines: Vec<String>) -> Error {
-    Error::Deadlock {
-        report: crate::core::join(lines),
-    }
+    Error::Deadlock { report: crate::core::join(lines) }
 }

@@ -56,11 +56,7 @@ impl Parker {
     /// A parker whose owner is awake.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            state: AtomicU32::new(AWAKE),
-            bed: Mutex::new(()),
-            alarm: Condvar::new(),
-        }
+        Self { state: AtomicU32::new(AWAKE), bed: Mutex::new(()), alarm: Condvar::new() }
     }
 
     /// For the owner: announces itself, asks `still_idle` once more, and sleeps until woken or until `deadline`.
@@ -114,10 +110,7 @@ impl Parker {
 
     /// False if a notice is already there (or an announcement, left by a `still_idle` that panicked).
     fn announce(&self) -> bool {
-        let announced = self
-            .state
-            .compare_exchange(AWAKE, PARKED, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok();
+        let announced = self.state.compare_exchange(AWAKE, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         // Before the second look at the rings: README, rule 9.
         fence();
         announced
@@ -139,11 +132,7 @@ impl Parker {
 
     /// One sleep, which may end without cause; true if `deadline` has passed.
     #[cfg(not(loom))]
-    fn doze<'a>(
-        &self,
-        bed: MutexGuard<'a, ()>,
-        deadline: Option<Instant>,
-    ) -> (MutexGuard<'a, ()>, bool) {
+    fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
         let intact = "nothing panics in bed";
         let Some(deadline) = deadline else {
             return (self.alarm.wait(bed).expect(intact), false);
@@ -157,11 +146,7 @@ impl Parker {
 
     /// In a model, which has no clock, every deadline has passed already.
     #[cfg(loom)]
-    fn doze<'a>(
-        &self,
-        bed: MutexGuard<'a, ()>,
-        deadline: Option<Instant>,
-    ) -> (MutexGuard<'a, ()>, bool) {
+    fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
         match deadline {
             None => (self.alarm.wait(bed).unwrap(), false),
             Some(_) => (bed, true),
@@ -171,19 +156,13 @@ impl Parker {
     /// Withdraws the announcement and takes any notice with it; a notice outranks `otherwise`.
     fn get_up(&self, otherwise: Wake) -> Wake {
         // A swap, not a store: whoever notifies at this moment must be either taken (and his writes seen) or left standing.
-        if self.state.swap(AWAKE, Ordering::Acquire) == NOTIFIED {
-            Wake::Notified
-        } else {
-            otherwise
-        }
+        if self.state.swap(AWAKE, Ordering::Acquire) == NOTIFIED { Wake::Notified } else { otherwise }
     }
 
     /// Wakes the owner unless it has withdrawn its announcement: then it is awake and will look again before it sleeps.
     #[cold]
     fn wake_announced(&self) {
-        let called =
-            self.state
-                .compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
+        let called = self.state.compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
         if called.is_ok() {
             self.ring_alarm();
         }
@@ -330,8 +309,8 @@ mod tests {
             }
             if next != [VALUES; 3] {
                 // Every other park without a deadline: there a lost wake-up hangs instead of timing out.
-                let deadline = (next[0] % 2 == 0)
-                    .then(|| Instant::now() + Duration::from_micros(u64::from(next[1] % 100)));
+                let deadline =
+                    (next[0] % 2 == 0).then(|| Instant::now() + Duration::from_micros(u64::from(next[1] % 100)));
                 let idle = || receivers.iter().all(|rx| rx.is_empty());
                 reasons[parker.park(idle, deadline) as usize] += 1;
             }
@@ -472,11 +451,8 @@ mod models {
                 .collect();
             let mut received = 0;
             while received < 2 {
-                received += receivers
-                    .iter_mut()
-                    .filter_map(|rx| rx.pop())
-                    .inspect(|value| assert_eq!(*value, 7))
-                    .count();
+                received +=
+                    receivers.iter_mut().filter_map(|rx| rx.pop()).inspect(|value| assert_eq!(*value, 7)).count();
                 if received < 2 {
                     let idle = || receivers.iter().all(|rx| rx.is_empty());
                     let _ = parker.park(idle, None);

@@ -94,9 +94,7 @@ impl<T> Ring<T> {
         if !self.is_full(position) {
             return None;
         }
-        self.consumed
-            .0
-            .store(position.wrapping_add(1), Ordering::Relaxed);
+        self.consumed.0.store(position.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: `&mut self`: no handle is left. `consumed` lay behind everything ever popped, and has just moved past
         // this position, before its value is taken.
         Some(unsafe { self.take(position) })
@@ -158,23 +156,11 @@ fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
         "the capacity of a ring is a power of two of at least 2, not {capacity}"
     );
     // The stamps of the first lap run from `start + 1` to `start + capacity`, so `start` means empty in every slot.
-    let slots = (0..capacity).map(|_| Slot {
-        stamp: AtomicUsize::new(start),
-        value: UnsafeCell::new(MaybeUninit::uninit()),
-    });
-    let ring = Arc::new(Ring {
-        slots: slots.collect(),
-        consumed: Line(AtomicUsize::new(start)),
-    });
-    let sender = Sender {
-        ring: Arc::clone(&ring),
-        position: start,
-        limit: start.wrapping_add(capacity),
-    };
-    let receiver = Receiver {
-        ring,
-        position: start,
-    };
+    let slots =
+        (0..capacity).map(|_| Slot { stamp: AtomicUsize::new(start), value: UnsafeCell::new(MaybeUninit::uninit()) });
+    let ring = Arc::new(Ring { slots: slots.collect(), consumed: Line(AtomicUsize::new(start)) });
+    let sender = Sender { ring: Arc::clone(&ring), position: start, limit: start.wrapping_add(capacity) };
+    let receiver = Receiver { ring, position: start };
     (sender, receiver)
 }
 

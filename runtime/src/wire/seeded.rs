@@ -36,31 +36,18 @@ impl Wire for SeededWire {
                 // Most messages are quick, some are very slow.
                 let slow = net.random.u32(0..8) == 0;
                 let delay = net.random.u64(0..if slow { 200 } else { 4 });
-                let (at, due) = (
-                    self.from as usize * net.processors + to as usize,
-                    net.step + delay,
-                );
+                let (at, due) = (self.from as usize * net.processors + to as usize, net.step + delay);
                 net.queues[at].push_back((due, bytes));
             }
             Err(e) => {
-                let what = format!(
-                    "a message from processor {} to {to}: {message:?}",
-                    self.from
-                );
-                net.error.get_or_insert(Error::Encoding {
-                    what,
-                    message: e.to_string(),
-                });
+                let what = format!("a message from processor {} to {to}: {message:?}", self.from);
+                net.error.get_or_insert(Error::Encoding { what, message: e.to_string() });
             }
         }
     }
 
     fn pick(&self, n: usize) -> usize {
-        if n > 1 {
-            self.net.borrow_mut().random.usize(0..n)
-        } else {
-            0
-        }
+        if n > 1 { self.net.borrow_mut().random.usize(0..n) } else { 0 }
     }
 }
 
@@ -73,19 +60,14 @@ where
     let processors = config.machine.processors() as usize;
     let net = Rc::new(RefCell::new(Net {
         random: fastrand::Rng::with_seed(seed),
-        queues: (0..processors * processors)
-            .map(|_| VecDeque::new())
-            .collect(),
+        queues: (0..processors * processors).map(|_| VecDeque::new()).collect(),
         processors,
         step: 0,
         error: None,
     }));
     let cores: Vec<Rc<Core>> = (0..processors as u32)
         .map(|id| {
-            let wire = SeededWire {
-                net: net.clone(),
-                from: id,
-            };
+            let wire = SeededWire { net: net.clone(), from: id };
             // Nobody sleeps here, so nobody need be woken.
             Core::new(id, config.clone(), Box::new(wire), Arc::new(|| {}))
         })
@@ -106,9 +88,7 @@ where
     match (first, failure, other_error, unawaited) {
         (Some(Err(e)), ..) | (_, Some(e), ..) | (_, _, Some(e), _) | (_, _, _, Some(e)) => Err(e),
         (Some(Ok(value)), None, None, None) => Ok((value, stats)),
-        (None, None, None, None) => Err(Error::Stopped {
-            what: "the top-level task's result".into(),
-        }),
+        (None, None, None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
     }
 }
 
@@ -158,10 +138,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
             Ok(message) => cores[pair % n].deliver((pair / n) as u32, message),
             Err(e) => {
                 let what = format!("a message from processor {} to {}", pair / n, pair % n);
-                return Some(Error::Encoding {
-                    what,
-                    message: e.to_string(),
-                });
+                return Some(Error::Encoding { what, message: e.to_string() });
             }
         }
     }

@@ -66,11 +66,7 @@ impl Wire for Rc<ThreadsWire> {
         let mut link = self.to[to as usize].borrow_mut();
         let Link { ring, waiting } = &mut *link;
         let Some(ring) = ring else { return };
-        let refused = if waiting.is_empty() {
-            ring.push(message).err()
-        } else {
-            Some(message)
-        };
+        let refused = if waiting.is_empty() { ring.push(message).err() } else { Some(message) };
         if let Some(message) = refused {
             waiting.push_back(message);
             self.backlog.set(true);
@@ -98,11 +94,7 @@ impl ThreadsWire {
         let mut left = false;
         for (link, public) in self.to.iter().zip(&self.shared.processors) {
             let mut link = link.borrow_mut();
-            let Link {
-                ring: Some(ring),
-                waiting,
-            } = &mut *link
-            else {
+            let Link { ring: Some(ring), waiting } = &mut *link else {
                 continue;
             };
             while let Some(message) = waiting.pop_front() {
@@ -131,8 +123,7 @@ where
         report: Mutex::default(),
     });
     // senders[i][j] leads from i to j, receivers[j][i] is its end.
-    let mut senders: Vec<Vec<Option<Sender<Message>>>> =
-        (0..n).map(|_| (0..n).map(|_| None).collect()).collect();
+    let mut senders: Vec<Vec<Option<Sender<Message>>>> = (0..n).map(|_| (0..n).map(|_| None).collect()).collect();
     let mut receivers: Vec<Vec<(u32, Receiver<Message>)>> = (0..n).map(|_| Vec::new()).collect();
     for i in 0..n {
         for j in (0..n).filter(|&j| j != i) {
@@ -146,9 +137,7 @@ where
         for (id, (to, from)) in senders.into_iter().zip(receivers).enumerate() {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
             let body = move || processor(id as u32, config, mine, to, from, top, &ends);
-            let spawned = std::thread::Builder::new()
-                .name(format!("maniple {id}"))
-                .spawn_scoped(scope, body);
+            let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // The processors that did start see a processor that is never idle; end them.
                 shared.stuck.store(true, Ordering::SeqCst);
@@ -167,8 +156,7 @@ where
         stats.add(&part);
     }
     if shared.stuck.load(Ordering::SeqCst) {
-        let lines =
-            std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+        let lines = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
         failure = match result {
             Some(Err(e)) => return Err(e),
             _ => failure.or(Some(deadlock(lines))),
@@ -177,9 +165,7 @@ where
     match (result, failure) {
         (Some(Err(e)), _) | (_, Some(e)) => Err(e),
         (Some(Ok(value)), None) => Ok((value, stats)),
-        (None, None) => Err(Error::Stopped {
-            what: "the top-level task's result".into(),
-        }),
+        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
     }
 }
 
@@ -200,15 +186,7 @@ fn processor<F, Fut, R>(
     R: Send + 'static,
 {
     let wire = Rc::new(ThreadsWire {
-        to: to
-            .into_iter()
-            .map(|ring| {
-                RefCell::new(Link {
-                    ring,
-                    waiting: VecDeque::new(),
-                })
-            })
-            .collect(),
+        to: to.into_iter().map(|ring| RefCell::new(Link { ring, waiting: VecDeque::new() })).collect(),
         shared: shared.clone(),
         sent: Cell::new(0),
         unfenced: Cell::new(false),
@@ -222,11 +200,7 @@ fn processor<F, Fut, R>(
     let outcome = (id == 0).then(|| start_top(&core, top));
     drive(&core, &wire, &shared, &mut from);
     if shared.stuck.load(Ordering::SeqCst) {
-        shared
-            .report
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(core.report());
+        shared.report.lock().unwrap_or_else(PoisonError::into_inner).extend(core.report());
     }
     core.drop_futures();
     let mut stats = Stats::default();
@@ -236,12 +210,7 @@ fn processor<F, Fut, R>(
     let _ = ends.send((result, core.failure(), stats));
 }
 
-fn drive(
-    core: &Rc<Core>,
-    wire: &Rc<ThreadsWire>,
-    shared: &Shared,
-    from: &mut [(u32, Receiver<Message>)],
-) {
+fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(u32, Receiver<Message>)]) {
     let me = &shared.processors[core.id as usize];
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = shared.processors.len() > cores;
@@ -290,8 +259,7 @@ fn sleep(
 ) {
     me.sent.store(wire.sent.get(), Ordering::Relaxed);
     me.received.store(received, Ordering::Relaxed);
-    me.awaits_outside
-        .store(core.has_foreign_waker(), Ordering::Relaxed);
+    me.awaits_outside.store(core.has_foreign_waker(), Ordering::Relaxed);
     me.idle.store(true, Ordering::SeqCst);
     let still_idle = || from.iter().all(|(_, ring)| ring.is_empty()) && !core.has_work();
     if still_idle() && quiescent(shared) {
