@@ -1,1 +1,194 @@
-//! The 1D stencil mini-application.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+//! The 1D stencil mini-application: power iteration with the periodic fourth-order derivative.
+//!
+//! On N points with spacing h = 1/N an iteration computes `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, then
+//! `S = Σ d[i]²` over all shards, and then the next `u = d / √S`: every iteration depends on a collective. It starts from
+//! the operator's [dominant mode](reference::DominantMode), whose iterates are known in closed form, or from a
+//! [file](io). Each run is [verified](reference).
+//!
+//! [`run`] does all runs of a [`Config`]; [`Session`] does them one by one, for whoever wants each report at once.
+//!
+//! ```
+//! use maniple_stencil::{Config, run};
+//!
+//! let config = Config { shards: 3, cells: Some(100), iterations: 5, repeat: 1, workers: 2, ..Config::default() };
+//! let reports = run(&config)?;
+//! assert!(reports[0].verified);
+//! # Ok::<(), maniple_stencil::StencilError>(())
+//! ```
+
+pub mod blocks;
+mod config;
+pub mod io;
+pub mod kernel;
+pub mod reference;
+
+pub use blocks::Blocks;
+pub use config::{
+    Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, StencilError, Times, UnknownName,
+};
+
+use reference::DominantMode;
+use std::path::Path;
+
+/// What a simulation hands back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunOutcome {
+    /// What carried the messages.
+    pub wire: &'static str,
+    /// √S of each iteration.
+    pub roots: Vec<f64>,
+    /// With an input, the vector after each iteration; else the last alone.
+    pub vectors: Vec<Vec<f64>>,
+    /// Time of each iteration, in microseconds.
+    pub iteration_us: Vec<f64>,
+    /// Time of the collective within each, in microseconds.
+    pub collective_us: Vec<f64>,
+}
+
+/// Does all runs that `config` asks for, writes the output if one is wanted, and reports each run.
+///
+/// A run that fails verification is an `Ok` with `verified: false`, and then no output is written.
+///
+/// # Errors
+///
+/// Bad arguments or input, an output that can't be written (found before the first run), a vanishing or overflowing S,
+/// or a failure of the runtime.
+pub fn run(config: &Config) -> Result<Vec<RunReport>, StencilError> {
+    let mut session = Session::prepare(config)?;
+    let reports = (0..config.repeat).map(|_| session.run_once()).collect::<Result<_, _>>()?;
+    session.finish()?;
+    Ok(reports)
+}
+
+/// Runs of one configuration, one at a time.
+#[derive(Debug)]
+pub struct Session {
+    config: Config,
+    blocks: Blocks,
+    start: Vec<f64>,
+    target: Option<io::Target>,
+    /// Runs done.
+    done: usize,
+    /// The final vector of the first run, which the others must repeat bit for bit.
+    last: Vec<f64>,
+    all_verified: bool,
+}
+
+impl Session {
+    /// Checks the arguments, reads the input and makes sure that the output can be written.
+    ///
+    /// # Errors
+    ///
+    /// Bad arguments or input, or an output that can't be written.
+    pub fn prepare(config: &Config) -> Result<Self, StencilError> {
+        config.check()?;
+        let target = config.output.as_deref().map(io::Target::prepare).transpose()?;
+        let (blocks, start) = match &config.input {
+            Some(path) => Self::from_file(config, path)?,
+            None => {
+                let blocks = Blocks::uniform(config.shards, config.cells.unwrap_or(DEFAULT_CELLS))?;
+                config.check_memory(blocks.total())?;
+                (blocks, DominantMode::new(blocks.total()).vector(0).collect())
+            }
+        };
+        let config = config.clone();
+        Ok(Self { config, blocks, start, target, done: 0, last: Vec::new(), all_verified: true })
+    }
+
+    fn from_file(config: &Config, path: &Path) -> Result<(Blocks, Vec<f64>), StencilError> {
+        let start = io::read(path)?;
+        let found = start.len();
+        if let Some(cells) = config.cells
+            && config.shards.checked_mul(cells) != Some(found)
+        {
+            return Err(StencilError::CellsDisagree { path: path.to_owned(), found, shards: config.shards, cells });
+        }
+        let blocks = Blocks::balanced(config.shards, found)?;
+        config.check_memory(found)?;
+        Ok((blocks, start))
+    }
+
+    /// How the cells are dealt to the shards.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Does one run and verifies it.
+    ///
+    /// # Errors
+    ///
+    /// A vanishing or overflowing S, or a failure of the runtime.
+    pub fn run_once(&mut self) -> Result<RunReport, StencilError> {
+        let config = &self.config;
+        let outcome = simulate(config, &self.blocks, &self.start)?;
+        let mut verdict = match (&config.input, outcome.vectors.last()) {
+            (Some(_), _) => reference::verify_steps(&self.start, &outcome.roots, &outcome.vectors),
+            (None, last) => {
+                let mode = DominantMode::new(self.blocks.total());
+                reference::verify_mode(&mode, &outcome.roots, last.map_or(&[], Vec::as_slice))
+            }
+        };
+        if outcome.roots.len() != config.iterations {
+            let failure = format!("expected {} iterations, found {}", config.iterations, outcome.roots.len());
+            verdict.failure.get_or_insert(failure);
+        }
+        let last = outcome.vectors.into_iter().next_back().unwrap_or_default();
+        if self.done == 0 {
+            self.last = last;
+        } else if let Some(failure) = not_repeated(&self.last, &last) {
+            verdict.failure.get_or_insert(failure);
+        }
+        let report = RunReport {
+            program: "stencil",
+            wire: outcome.wire,
+            shards: config.shards,
+            workers: config.workers,
+            cells: self.blocks.largest(),
+            iterations: config.iterations,
+            repeat: self.done,
+            collective: config.collective,
+            mapper: config.mapper,
+            verified: verdict.failure.is_none(),
+            result: outcome.roots.last().copied().unwrap_or(f64::NAN),
+            expected: verdict.expected,
+            error: verdict.error,
+            iteration_us: Times::of(&outcome.iteration_us),
+            collective_us: Times::of(&outcome.collective_us),
+            failure: verdict.failure,
+        };
+        self.done += 1;
+        self.all_verified &= report.verified;
+        Ok(report)
+    }
+
+    /// Writes the output, if one is wanted and all runs were verified; says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written after all; what was there before is still there.
+    pub fn finish(self) -> Result<bool, StencilError> {
+        match &self.target {
+            Some(target) if self.all_verified && self.done > 0 => {
+                target.write(&self.last)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// How the second vector differs from the first in any bit.
+fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
+    if first.len() != again.len() {
+        return Some(format!("expected the {} cells of the first run, found {}", first.len(), again.len()));
+    }
+    let (i, (a, b)) = first.iter().zip(again).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits())?;
+    Some(format!("cell {i}: expected the bits of the first run, {a:?}, found {b:?}"))
+}
+
+/// Runs the application on the blocks, from the vector `start`. With an input, the outcome holds every vector.
+fn simulate(config: &Config, _blocks: &Blocks, start: &[f64]) -> Result<RunOutcome, StencilError> {
+    reference::simulate(start, config.iterations, config.input.is_some())
+}

@@ -1,0 +1,214 @@
+//! Vectors in files: reading the first one, writing the last.
+//!
+//! | extension | content |
+//! |---|---|
+//! | `.npy` | NumPy's format (versions 1 to 3), one-dimensional, 32- or 64-bit floats of either byte order |
+//! | `.csv`, `.txt` | text, one number a line |
+//! | `.f64` | 64-bit little-endian floats and nothing else |
+//!
+//! Extensions are recognised in upper case too. Files are written with 64-bit little-endian floats, or as text with as
+//! many digits as it takes to read the same bits back. All numbers read must be finite.
+
+mod error;
+mod npy;
+mod text;
+
+pub use error::{Fault, FileError};
+
+use crate::config::available_memory;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a file holds, as its extension says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// NumPy's `.npy`.
+    Npy,
+    /// One number a line: `.csv` or `.txt`.
+    Text,
+    /// 64-bit little-endian floats: `.f64`.
+    Raw,
+}
+
+impl Format {
+    /// The format of a path.
+    ///
+    /// # Errors
+    ///
+    /// An extension that stands for none; the message lists those that do.
+    pub fn of(path: &Path) -> Result<Self, FileError> {
+        let extension = path.extension().map(OsStr::to_string_lossy);
+        match extension.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("npy") => Ok(Self::Npy),
+            Some("csv" | "txt") => Ok(Self::Text),
+            Some("f64") => Ok(Self::Raw),
+            Some(_) => Err(Fault::Extension(extension.map(|e| e.into_owned())).at(path)),
+            None => Err(Fault::Extension(None).at(path)),
+        }
+    }
+
+    /// Bytes of memory that reading a file may take for each of its bytes: itself and the numbers in it.
+    fn memory_factor(self) -> u64 {
+        match self {
+            Self::Raw => 2,
+            Self::Npy => 3,
+            Self::Text => 5,
+        }
+    }
+}
+
+/// Reads a vector of at least one number.
+///
+/// # Errors
+///
+/// The file can't be read, is no regular file, does not hold what its extension says, holds nothing, or holds a NaN or
+/// an infinity.
+pub fn read(path: &Path) -> Result<Vec<f64>, FileError> {
+    let format = Format::of(path)?;
+    let metadata = fs::metadata(path).map_err(|e| Fault::Read(e).at(path))?;
+    check_regular(path, &metadata)?;
+    let (needed, available) = (metadata.len().saturating_mul(format.memory_factor()), available_memory());
+    if needed > available {
+        return Err(Fault::TooLarge { needed, available }.at(path));
+    }
+    let bytes = fs::read(path).map_err(|e| Fault::Read(e).at(path))?;
+    let numbers = match format {
+        _ if bytes.is_empty() => Err(Fault::Empty),
+        Format::Npy => npy::parse(&bytes),
+        Format::Text => text::parse(&bytes),
+        Format::Raw => raw(&bytes),
+    };
+    numbers.map_err(|fault| fault.at(path))
+}
+
+fn raw(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
+    let (numbers, rest) = bytes.as_chunks();
+    if !rest.is_empty() {
+        return Err(Fault::Malformed {
+            expected: "a multiple of 8 bytes".into(),
+            found: format!("{} (the file is truncated)", bytes.len()),
+        });
+    }
+    finite(numbers.iter().map(|b| f64::from_le_bytes(*b)))
+}
+
+/// Collects numbers, all of which must be finite.
+fn finite(numbers: impl ExactSizeIterator<Item = f64>) -> Result<Vec<f64>, Fault> {
+    let check = |(index, x): (usize, f64)| {
+        if x.is_finite() { Ok(x) } else { Err(Fault::NotFinite { index, line: None, text: format!("{x}") }) }
+    };
+    numbers.enumerate().map(check).collect()
+}
+
+fn check_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), FileError> {
+    match metadata.file_type() {
+        t if t.is_file() => Ok(()),
+        t if t.is_dir() => Err(Fault::Kind("a directory").at(path)),
+        _ => Err(Fault::Kind("a device, a pipe or a socket").at(path)),
+    }
+}
+
+/// Where a vector will be written. It is written to a temporary file in the same directory, which then takes the
+/// target's name: whatever goes wrong, an older file of that name stays whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// As the user wrote it, for messages.
+    path: PathBuf,
+    /// With symbolic links followed.
+    real: PathBuf,
+    format: Format,
+}
+
+impl Target {
+    /// Makes sure that the path can be written, without changing what is there.
+    ///
+    /// # Errors
+    ///
+    /// An unknown extension; a path that is a directory, a device, a dangling link or read-only; a directory that does
+    /// not exist or where no file can be made.
+    pub fn prepare(path: &Path) -> Result<Self, FileError> {
+        let format = Format::of(path)?;
+        let write = |e: io::Error| Fault::Write(e).at(path);
+        let real = match fs::metadata(path) {
+            Ok(metadata) => {
+                check_regular(path, &metadata)?;
+                if metadata.permissions().readonly() {
+                    return Err(Fault::Kind("read-only").at(path));
+                }
+                fs::canonicalize(path).map_err(write)?
+            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(write(e)),
+            Err(_) if fs::symlink_metadata(path).is_ok() => {
+                return Err(Fault::Kind("a symbolic link to nothing").at(path));
+            }
+            Err(_) => path.to_owned(),
+        };
+        let target = Self { path: path.to_owned(), real, format };
+        let (temporary, _) = Temporary::beside(&target.real).map_err(write)?;
+        drop(temporary);
+        Ok(target)
+    }
+
+    /// Writes the vector, replacing what was there.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be written; what was there before still is.
+    pub fn write(&self, numbers: &[f64]) -> Result<(), FileError> {
+        self.replace(numbers).map_err(|e| Fault::Write(e).at(&self.path))
+    }
+
+    fn replace(&self, numbers: &[f64]) -> io::Result<()> {
+        let (temporary, file) = Temporary::beside(&self.real)?;
+        if let Ok(metadata) = fs::metadata(&self.real) {
+            file.set_permissions(metadata.permissions())?;
+        }
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        match self.format {
+            Format::Npy => npy::write(&mut out, numbers)?,
+            Format::Text => text::write(&mut out, numbers)?,
+            Format::Raw => write_raw(&mut out, numbers)?,
+        }
+        out.into_inner()?.sync_all()?;
+        temporary.rename(&self.real)
+    }
+}
+
+fn write_raw(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
+    numbers.iter().try_for_each(|x| out.write_all(&x.to_le_bytes()))
+}
+
+/// A temporary file, removed unless it gets its final name.
+struct Temporary {
+    path: Option<PathBuf>,
+}
+
+impl Temporary {
+    fn beside(target: &Path) -> io::Result<(Self, File)> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(".maniple-{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = target.with_file_name(name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        Ok((Self { path: Some(path) }, file))
+    }
+
+    fn rename(mut self, target: &Path) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            fs::rename(path, target)?;
+        }
+        self.path = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Nothing is lost by a temporary file that stays.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

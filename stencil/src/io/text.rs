@@ -1,0 +1,34 @@
+//! Text: one number a line.
+
+use super::error::{Fault, shown};
+use std::io::{self, Write};
+
+/// What some programs put before UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads one number a line. Blanks around numbers, `\r` before `\n`, blank lines at the end and a byte-order mark at the
+/// beginning do not matter.
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<f64>, Fault> {
+    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii_end();
+    if text.is_empty() {
+        return Err(Fault::Empty);
+    }
+    text.split(|&b| b == b'\n').enumerate().map(|(index, line)| number(index, line.trim_ascii())).collect()
+}
+
+fn number(index: usize, text: &[u8]) -> Result<f64, Fault> {
+    let line = index + 1;
+    if text.is_empty() {
+        return Err(Fault::Blank { line });
+    }
+    match std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()) {
+        Some(x) if x.is_finite() => Ok(x),
+        Some(_) => Err(Fault::NotFinite { index, line: Some(line), text: format!("`{}`", shown(text)) }),
+        None => Err(Fault::NotANumber { line, text: shown(text) }),
+    }
+}
+
+/// Writes one number a line, in the fewest digits that read back as the same bits.
+pub(super) fn write(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
+    numbers.iter().try_for_each(|x| writeln!(out, "{x:?}"))
+}
