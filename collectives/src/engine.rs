@@ -91,13 +91,21 @@ struct Chain<T> {
     queued: VecDeque<Call<T>>,
 }
 
+/// A shard's part of the schedule, with what every step needs at hand.
+struct Rank {
+    schedule: Schedule,
+    updates: u16,
+    /// Updates a slot can have outstanding: later ones wait for the one that many before.
+    depth: u16,
+}
+
 /// The chains of one allreduce on one processor.
 pub(crate) struct Engine<T> {
     name: String,
     operator: Operator<T>,
     layout: Layout,
     /// Of each local shard.
-    schedules: Vec<Schedule>,
+    ranks: Vec<Rank>,
     /// Calls each local shard has made.
     calls: Vec<u64>,
     chains: Vec<Chain<T>>,
@@ -108,7 +116,14 @@ impl<T: Element> Engine<T> {
         let chains = (0..schedules.len() * layout.slots as usize)
             .map(|_| Chain { state: State::Idle, generation: 0, updates: 0, reads: 0, queued: VecDeque::new() })
             .collect();
-        Self { name: name.into(), operator, layout, calls: vec![0; schedules.len()], schedules, chains }
+        let calls = vec![0; schedules.len()];
+        let rank = |schedule: Schedule| {
+            let updates = schedule.updates() as u16;
+            let large = layout.elements * size_of::<T>() > BUFFER_EACH_ROUND;
+            Rank { schedule, updates, depth: if large { updates.min(2) } else { updates } }
+        };
+        let ranks = schedules.into_iter().map(rank).collect();
+        Self { name: name.into(), operator, layout, calls, ranks, chains }
     }
 
     /// Takes a call of the shard at `position`; it starts when its slot is free and its input there.
@@ -144,8 +159,13 @@ impl<T: Element> Engine<T> {
         Place { task: self.name.clone(), shard: Some(shard) }
     }
 
+    #[inline]
+    fn rank(&self, chain: u32) -> &Rank {
+        &self.ranks[(chain / self.layout.slots) as usize]
+    }
+
     fn schedule(&self, chain: u32) -> &Schedule {
-        &self.schedules[(chain / self.layout.slots) as usize]
+        &self.rank(chain).schedule
     }
 
     fn slot(&self, chain: u32) -> u32 {
@@ -161,11 +181,10 @@ impl<T: Element> Engine<T> {
     /// Small values have a cell for each update, free when the same update of the slot's previous call has been read.
     /// Large ones share two buffers in turn: the one before the last update of this call, or of the previous one.
     fn room(&self, chain: u32, update: u16) -> (u32, u64) {
-        let count = self.schedule(chain).updates() as u16;
-        let depth = if self.bytes() > BUFFER_EACH_ROUND { count.min(2) } else { count };
+        let Rank { updates, depth, .. } = *self.rank(chain);
         let generation = self.chains[chain as usize].generation;
         let (guard, generation) =
-            if update >= depth { (update - depth, generation + 1) } else { (count - depth + update, generation) };
+            if update >= depth { (update - depth, generation + 1) } else { (updates - depth + update, generation) };
         (self.layout.empty(self.slot(chain), u32::from(guard)), generation)
     }
 
@@ -214,7 +233,7 @@ impl<T: Element> Engine<T> {
     }
 
     /// Takes in the call's input.
-    fn take_input(&mut self, chain: u32, shard: u32) -> Result<(), Error> {
+    fn take_input(&mut self, chain: u32, shard: u32) -> Result<(), Box<Error>> {
         let elements = self.layout.elements;
         let c = &mut self.chains[chain as usize];
         let (running, output) = match std::mem::replace(&mut c.state, State::Idle) {
@@ -250,19 +269,19 @@ impl<T: Element> Engine<T> {
                     Output::One(out) => Call::One(Value::Later(TaskFuture::pending().1), out),
                     Output::Many(out) => Call::Many(Value::Later(TaskFuture::pending().1), out),
                 });
-                Err(e)
+                Err(Box::new(e))
             }
         }
     }
 
     /// The update subtask: store the running value in the exchange region, lend it to the partner.
-    fn update(&mut self, chain: u32, peer: u32, at: u16, cx: &mut ReplayCx<'_>) -> Result<(), Error> {
+    fn update(&mut self, chain: u32, peer: u32, at: u16, cx: &mut ReplayCx<'_>) {
         let slot = self.slot(chain);
         let (guard, _) = self.room(chain, self.chains[chain as usize].updates);
         let large = self.bytes() > Payload::INLINE;
         let c = &mut self.chains[chain as usize];
         let State::Step(_, running, _) = &c.state else {
-            return Ok(());
+            return;
         };
         let bytes: &[u8] = bytemuck::cast_slice(running.as_slice());
         let payload = if large {
@@ -279,11 +298,17 @@ impl<T: Element> Engine<T> {
         c.updates += 1;
         let generation = c.generation;
         cx.arrive_ready(peer, self.layout.ready(slot, u32::from(at)), generation, payload);
-        Ok(())
     }
 
     /// The read subtask: combine the partner's value with the running one, give the partner's region back.
-    fn read(&mut self, chain: u32, peer: u32, at: u16, combine: Combine, cx: &mut ReplayCx<'_>) -> Result<(), Error> {
+    fn read(
+        &mut self,
+        chain: u32,
+        peer: u32,
+        at: u16,
+        combine: Combine,
+        cx: &mut ReplayCx<'_>,
+    ) -> Result<(), Box<Error>> {
         let slot = self.slot(chain);
         let (layout, size) = (self.layout, self.bytes());
         let c = &mut self.chains[chain as usize];
@@ -295,7 +320,7 @@ impl<T: Element> Engine<T> {
         if payload.bytes().len() != size {
             let came = format!("{} bytes", payload.bytes().len());
             let what = format!("`{}`: the value of shard {peer}", self.name);
-            return Err(Error::Misuse { what, expected: format!("{size} bytes"), came });
+            return Err(Box::new(Error::Misuse { what, expected: format!("{size} bytes"), came }));
         }
         if cx.mapping().access == Access::Copy && !cx.same_processor(peer) {
             let copy = payload.clone();
@@ -352,7 +377,7 @@ fn settle<T: 'static>(call: Call<T>, error: Error, cx: &mut ReplayCx<'_>) {
 }
 
 impl<T: Element> Replay for Engine<T> {
-    fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> Result<Next, Error> {
+    fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> Result<Next, Box<Error>> {
         let State::Step(step, ..) = &mut self.chains[chain as usize].state else {
             let shard = self.schedule(chain).rank();
             self.take_input(chain, shard)?;
@@ -369,7 +394,7 @@ impl<T: Element> Replay for Engine<T> {
                 } else {
                     peer
                 };
-                self.update(chain, peer, at, cx)?;
+                self.update(chain, peer, at, cx);
             }
             Step::Read { peer, at, combine } => self.read(chain, peer, at, combine, cx)?,
         }

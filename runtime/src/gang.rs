@@ -172,7 +172,7 @@ impl Launcher {
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
-        let table = match self.core.object(gang.id).as_ref().map(|o| &***o) {
+        let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
             Some(Object::Gang(table)) => table.clone(),
             _ => {
                 return Err(Error::misuse("a gang launch", "a gang made with `Top::gang`", gang.id));

@@ -43,13 +43,13 @@ pub(crate) enum Message {
     /// Valid data for a launch.
     Columns(Box<Columns>),
     /// Ask for the home instance of a simultaneous region (within a node).
-    Attach { launch: LaunchKey, column: ColumnKey, slot: u32 },
+    Attach(Box<(LaunchKey, ColumnKey)>),
     /// Read a simultaneous region on another node.
-    Get { launch: LaunchKey, column: ColumnKey, rect: Rect, token: u64 },
+    Get(Box<Remote>),
     /// The answer to `Get`.
     Got { token: u64, bytes: Buffer },
     /// Write a simultaneous region on another node.
-    Put { launch: LaunchKey, column: ColumnKey, rect: Rect, bytes: Buffer, token: u64 },
+    Put(Box<Remote>, Buffer),
     /// The answer to `Put`.
     PutDone { token: u64 },
     /// The run is over, or has failed.
@@ -59,7 +59,7 @@ pub(crate) enum Message {
     Define(Arc<crate::object::Object>),
     /// The answer to `Attach`.
     #[serde(skip)]
-    Attached { column: ColumnKey, slot: u32, instance: SharedInstance },
+    Attached(Box<(ColumnKey, SharedInstance)>),
     /// A leaf task to run for another processor.
     #[serde(skip)]
     Leaf(Box<crate::core::Offloaded>),
@@ -126,6 +126,15 @@ pub(crate) struct Valid {
     pub at: ProcessorId,
 }
 
+/// A rectangle of a simultaneous region's instance on another node, and the asker's name for the request.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Remote {
+    pub launch: LaunchKey,
+    pub column: ColumnKey,
+    pub rect: Rect,
+    pub token: u64,
+}
+
 /// Copy `rect` of the local instance over `from` to the receiver's instance over `into`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Transfer {
@@ -149,3 +158,6 @@ pub(crate) struct Columns {
     pub launch: LaunchKey,
     pub columns: Vec<(Transfer, Buffer)>,
 }
+
+// An arrival is one cache line in a ring: 8 bytes of it are the slot's.
+const _: () = assert!(size_of::<Message>() <= 56);

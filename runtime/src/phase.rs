@@ -87,8 +87,8 @@ impl Pairs {
 }
 
 fn with<R>(shard: &Shard, id: ObjectId, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
-    let object = shard.core().object(id);
-    match object.as_ref().map(|o| &***o) {
+    let object = shard.core().local(id);
+    match object.as_ref().map(|o| &*o.object) {
         Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
         Some(o) => {
             let what = format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
@@ -142,8 +142,8 @@ impl PhaseBarrier {
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
-        let object = shard.core().object(self.id);
-        match object.as_ref().map(|o| &***o) {
+        let object = shard.core().local(self.id);
+        match object.as_ref().map(|o| &*o.object) {
             Some(Object::Phase(spec)) if shard.in_gang(&spec.gang) => Ok(f(spec)),
             Some(o) => Err(Error::misuse(
                 "a phase barrier's handle",

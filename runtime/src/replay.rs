@@ -5,16 +5,19 @@
 //! says which barrier generation the next one waits for. The runtime does the rest: it queues ready subtasks by
 //! priority, delivers arrivals, counts, catches panics and passes poison.
 
-use crate::core::Core;
-use crate::core::Waited;
+use crate::core::{Core, Local, Waited, Waiting};
+use crate::error::panic_message;
 use crate::future::{Resolver, TaskFuture};
-use crate::message::ObjectId;
-use crate::object::{CellAddress, EMPTY, Object, ReplayObject};
+use crate::message::{ObjectId, ProcessorId};
+use crate::object::{CellAddress, EMPTY, GangTable, Object, ReplayObject};
 use crate::payload::Payload;
 use crate::{Error, Place};
 use maniple_mapper::{ExchangeOutput, MemoryKind};
 use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a replayed object is, the same on every process.
 ///
@@ -41,7 +44,7 @@ pub trait Replay: Any {
     ///
     /// # Errors
     /// What makes the call fail; the runtime then calls [`fail`](Self::fail).
-    fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> Result<Next, Error>;
+    fn run(&mut self, chain: u32, cx: &mut ReplayCx<'_>) -> Result<Next, Box<Error>>;
 
     /// Ends the chain's call with an error and poisons every arrival the chain still owes, in this call and later ones.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
@@ -64,72 +67,104 @@ pub enum Next {
     Later,
 }
 
+/// The chains of one object on one processor, with what every subtask needs at hand.
+pub(crate) struct Chains {
+    state: RefCell<Box<dyn Replay>>,
+    gang: Arc<GangTable>,
+    mapping: ExchangeOutput,
+    processor: ProcessorId,
+    per_shard: u32,
+    ready_cells: u32,
+    empty_cells: u32,
+}
+
+impl Chains {
+    pub fn new(object: &ReplayObject, processor: ProcessorId) -> Self {
+        let (spec, gang) = (&object.spec, object.gang.clone());
+        Self {
+            state: RefCell::new(spec.materialise(&gang.members[processor as usize], gang.shards())),
+            gang,
+            mapping: object.mapping,
+            processor,
+            per_shard: spec.chains().max(1),
+            ready_cells: spec.ready_cells(),
+            empty_cells: spec.empty_cells(),
+        }
+    }
+
+    fn shard_at(&self, position: u32) -> u32 {
+        self.gang.members[self.processor as usize].get(position as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    /// The shard of a chain and what it is doing, for reports.
+    pub fn describe(&self, chain: u32) -> (u32, String) {
+        let doing = self.state.try_borrow().ok().and_then(|s| s.doing(chain));
+        (self.shard_at(chain / self.per_shard), doing.unwrap_or_else(|| "idle".into()))
+    }
+}
+
 /// What a subtask of a chain may do.
 pub struct ReplayCx<'a> {
     core: &'a Rc<Core>,
-    object: ObjectId,
-    spec: &'a ReplayObject,
+    local: &'a Local,
+    chains: &'a Chains,
     shard_position: u32,
 }
 
-impl<'a> ReplayCx<'a> {
-    pub(crate) fn new(core: &'a Rc<Core>, object: ObjectId, spec: &'a ReplayObject, shard_position: u32) -> Self {
-        Self { core, object, spec, shard_position }
-    }
-
+impl ReplayCx<'_> {
     /// How the mapper placed the object.
     #[inline]
     pub fn mapping(&self) -> ExchangeOutput {
-        self.spec.mapping
+        self.chains.mapping
     }
 
     /// Arrives at ready cell `cell` of `shard`, lending `payload`.
     #[inline]
     pub fn arrive_ready(&mut self, shard: u32, cell: u32, generation: u64, payload: Payload) {
-        if self.spec.mapping.memory == MemoryKind::Ordinary && self.spec.gang.at[shard as usize].0 != self.core.id {
+        if self.chains.mapping.memory == MemoryKind::Ordinary && self.chains.gang.at[shard as usize].0 != self.core.id {
             self.core.counters.staged_bytes.add(payload.bytes().len() as u64);
         }
-        let at = self.address(shard, self.spec.spec.ready_cells(), cell, 0);
-        self.core.arrive(at, generation, payload);
+        let at = self.address(shard, self.chains.ready_cells, cell, 0);
+        self.core.arrive_near(self.local, at, generation, payload);
     }
 
     /// Arrives at empty cell `cell` of `shard`, giving back `payload`.
     #[inline]
     pub fn arrive_empty(&mut self, shard: u32, cell: u32, generation: u64, payload: Payload) {
-        let at = self.address(shard, self.spec.spec.empty_cells(), cell, EMPTY);
-        self.core.arrive(at, generation, payload);
+        let at = self.address(shard, self.chains.empty_cells, cell, EMPTY);
+        self.core.arrive_near(self.local, at, generation, payload);
     }
 
     #[inline]
     fn address(&self, shard: u32, per_shard: u32, cell: u32, half: u32) -> CellAddress {
-        let (processor, local) = self.spec.gang.at[shard as usize];
-        CellAddress { processor, object: self.object, cell: half | (local * per_shard + cell) }
+        let (processor, local) = self.chains.gang.at[shard as usize];
+        CellAddress { processor, object: self.local.id, cell: half | (local * per_shard + cell) }
     }
 
     /// Takes what the last arrival at this shard's ready cell `cell` carried.
     #[inline]
     pub fn take_ready(&mut self, cell: u32) -> Payload {
-        let cell = self.shard_position * self.spec.spec.ready_cells() + cell;
-        self.core.take_payload(self.object, cell)
+        let cell = self.shard_position * self.chains.ready_cells + cell;
+        self.local.bank.borrow_mut().take(cell)
     }
 
     /// Takes what the last arrival at this shard's empty cell `cell` gave back.
     #[inline]
     pub fn take_empty(&mut self, cell: u32) -> Payload {
-        let cell = self.shard_position * self.spec.spec.empty_cells() + cell;
-        self.core.take_payload(self.object, EMPTY | cell)
+        let cell = self.shard_position * self.chains.empty_cells + cell;
+        self.local.bank.borrow_mut().take(EMPTY | cell)
     }
 
     /// Whether buffers can move to and from `shard` without being copied.
     #[inline]
     pub fn same_node(&self, shard: u32) -> bool {
-        self.core.same_node(self.spec.gang.at[shard as usize].0)
+        self.core.same_node(self.chains.gang.at[shard as usize].0)
     }
 
     /// Whether `shard` is on this processor.
     #[inline]
     pub fn same_processor(&self, shard: u32) -> bool {
-        self.spec.gang.at[shard as usize].0 == self.core.id
+        self.chains.gang.at[shard as usize].0 == self.core.id
     }
 
     /// Counts one subtask run.
@@ -159,83 +194,102 @@ impl<'a> ReplayCx<'a> {
     /// Has the chain run again when `future` is settled; false when it is settled already.
     #[must_use]
     pub fn wake_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
-        future.wait(crate::core::Waiting::Chain { object: self.object, chain })
+        future.wait(self.waiting(chain))
     }
 
     /// Puts a chain of this object into the ready queue.
     pub fn start(&mut self, chain: u32) {
-        self.core.notify(crate::core::Waiting::Chain { object: self.object, chain });
+        self.core.notify(self.waiting(chain));
+    }
+
+    #[inline]
+    fn waiting(&self, chain: u32) -> Waiting {
+        Waiting::Chain { object: self.local.id, chain, priority: self.chains.mapping.priority }
     }
 
     /// Poisons ready cell `cell` of `shard` from `generation` on.
     pub fn poison_ready(&mut self, shard: u32, cell: u32, generation: u64, error: &Error) {
-        let at = self.address(shard, self.spec.spec.ready_cells(), cell, 0);
+        let at = self.address(shard, self.chains.ready_cells, cell, 0);
         self.core.poison(at, generation, error);
     }
 
     /// Poisons empty cell `cell` of `shard` from `generation` on.
     pub fn poison_empty(&mut self, shard: u32, cell: u32, generation: u64, error: &Error) {
-        let at = self.address(shard, self.spec.spec.empty_cells(), cell, EMPTY);
+        let at = self.address(shard, self.chains.empty_cells, cell, EMPTY);
         self.core.poison(at, generation, error);
     }
 }
 
 impl Core {
-    #[inline]
-    fn take_payload(&self, object: ObjectId, cell: u32) -> Payload {
-        self.with_bank(object, |bank| bank.take(cell))
+    /// Gives `f` the state of a replayed object, if it is of type `R`, and runs what became ready.
+    pub(crate) fn with_replay<R: Replay, T>(
+        self: &Rc<Self>,
+        local: &Local,
+        position: u32,
+        f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
+    ) -> Option<T> {
+        let chains = local.chains.as_ref()?;
+        let mut state = chains.state.borrow_mut();
+        let any: &mut dyn Any = &mut **state;
+        let state = any.downcast_mut::<R>()?;
+        Some(f(state, position, &mut ReplayCx { core: self, local, chains, shard_position: position }))
+    }
+
+    /// Fails every chain of a shard that is over.
+    pub(crate) fn fail_chains(self: &Rc<Self>, local: &Local, position: u32, error: &Error) {
+        let Some(chains) = &local.chains else { return };
+        let mut state = chains.state.borrow_mut();
+        let mut cx = ReplayCx { core: self, local, chains, shard_position: position };
+        for chain in position * chains.per_shard..(position + 1) * chains.per_shard {
+            state.fail(chain, error.clone(), &mut cx);
+        }
     }
 
     /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
     pub(crate) fn run_chain(self: &Rc<Self>, object: ObjectId, chain: u32) {
-        let Some(entry) = self.object(object) else {
-            return;
-        };
-        let Object::Replay(spec) = &**entry else {
-            return;
-        };
-        let Some(mut replay) = self.take_replay(object) else {
-            return;
-        };
-        let position = chain / spec.spec.chains();
-        let mut cx = ReplayCx::new(self, object, spec, position);
+        let Some(local) = self.local(object) else { return };
+        let Some(chains) = &local.chains else { return };
+        let mut state = chains.state.borrow_mut();
+        let position = chain / chains.per_shard;
+        let mut cx = ReplayCx { core: self, local: &local, chains, shard_position: position };
         if let Some(error) = self.chain_poison(object, chain) {
-            replay.fail(chain, error, &mut cx);
-            return self.put_replay(object, replay);
+            return state.fail(chain, error, &mut cx);
         }
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            loop {
-                let (cell, generation) = match replay.run(chain, &mut cx)? {
-                    Next::Now => continue,
-                    Next::Later => return Ok(()),
-                    Next::Ready(cell, generation) => (position * spec.spec.ready_cells() + cell, generation),
-                    Next::Empty(cell, generation) => (EMPTY | (position * spec.spec.empty_cells() + cell), generation),
+        let run = AssertUnwindSafe(|| self.run_steps(&mut **state, chain, &mut cx));
+        let failed = match catch_unwind(run) {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => *e,
+            Err(panic) => {
+                let name = match &*local.object {
+                    Object::Replay(r) => r.spec.name().into(),
+                    o => o.describe(),
                 };
-                match self.wait_cell(object, cell, generation, crate::core::Waiting::Chain { object, chain }) {
-                    Waited::Registered => return Ok(()),
-                    Waited::Poisoned(e) => return Err(e),
-                    Waited::Complete if self.more_urgent(spec.mapping.priority) => {
-                        cx.start(chain);
-                        return Ok(());
-                    }
-                    Waited::Complete => {}
-                }
+                let place = Place { task: name, shard: Some(chains.shard_at(position)) };
+                Error::Panicked { place, message: panic_message(panic) }
             }
-        }));
-        let failed = match outcome {
-            Ok(Ok(())) => None,
-            Ok(Err(e)) => Some(e),
-            Err(panic) => Some(Error::Panicked {
-                place: Place {
-                    task: spec.spec.name().into(),
-                    shard: spec.gang.members[self.id as usize].get(position as usize).copied(),
-                },
-                message: crate::error::panic_message(panic),
-            }),
         };
-        if let Some(error) = failed {
-            replay.fail(chain, error, &mut cx);
+        state.fail(chain, failed, &mut cx);
+    }
+
+    fn run_steps(&self, state: &mut dyn Replay, chain: u32, cx: &mut ReplayCx<'_>) -> Result<(), Box<Error>> {
+        let (local, chains) = (cx.local, cx.chains);
+        let (ready, empty) = (cx.shard_position * chains.ready_cells, cx.shard_position * chains.empty_cells);
+        loop {
+            let (cell, generation) = match state.run(chain, cx)? {
+                Next::Now => continue,
+                Next::Later => return Ok(()),
+                Next::Ready(cell, generation) => (ready + cell, generation),
+                Next::Empty(cell, generation) => (EMPTY | (empty + cell), generation),
+            };
+            match self.wait_cell(local, cell, generation, cx.waiting(chain)) {
+                Waited::Registered => return Ok(()),
+                Waited::Poisoned(e) => return Err(e),
+                Waited::Complete if self.more_urgent(chains.mapping.priority) => {
+                    cx.start(chain);
+                    return Ok(());
+                }
+                Waited::Complete => {}
+            }
         }
-        self.put_replay(object, replay);
     }
 }

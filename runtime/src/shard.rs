@@ -317,27 +317,18 @@ impl Shard {
         object: ObjectId,
         f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
-        let core = self.core();
-        let entry = core.object(object);
+        let local = self.core().local(object);
         let wrong = |came: String| {
             Err(Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came))
         };
-        let spec = match entry.as_ref().map(|e| &***e) {
-            Some(Object::Replay(spec)) if self.in_gang(&spec.gang) => spec,
-            Some(o) => return wrong(o.describe()),
-            None => return wrong(format!("object {object}")),
-        };
-        let position = self.inner.gang.at[self.inner.index as usize].1;
-        let Some(mut replay) = core.take_replay(object) else {
-            return wrong("an object that is being run".into());
-        };
-        let any: &mut dyn std::any::Any = &mut *replay;
-        let outcome = match any.downcast_mut::<R>() {
-            Some(state) => Ok(f(state, position, &mut ReplayCx::new(core, object, spec, position))),
-            None => wrong(spec.spec.name().into()),
-        };
-        core.put_replay(object, replay);
-        outcome
+        match local.as_ref().map(|l| (l, &*l.object)) {
+            Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
+                let position = self.inner.gang.at[self.inner.index as usize].1;
+                self.core().with_replay(local, position, f).map_or_else(|| wrong(spec.spec.name().into()), Ok)
+            }
+            Some((_, o)) => wrong(o.describe()),
+            None => wrong(format!("object {object}")),
+        }
     }
 
     /// Whether a bug is planted for a test and strikes now.
@@ -381,12 +372,11 @@ impl Core {
     /// Looks at a barrier generation; with `waiting`, registers for it.
     pub(crate) fn check_wait(&self, point: WaitAt, waiting: Option<Waiting>) -> Waited {
         match (point, waiting) {
-            (WaitAt::Cell { object, cell, generation }, Some(w)) => self.wait_cell(object, cell, generation, w),
             (WaitAt::Phase { object, generation }, Some(w)) => self.wait_phase(object, generation, w),
-            (WaitAt::Cell { object, cell, generation }, None) => match self.cell_poison(object, cell, generation) {
-                Some(e) => Waited::Poisoned(e),
-                None if self.cell_complete(object, cell, generation) => Waited::Complete,
-                None => Waited::Registered,
+            (WaitAt::Cell { object, cell, generation }, waiting) => match (self.local(object), waiting) {
+                (Some(local), Some(w)) => self.wait_cell(&local, cell, generation, w),
+                (Some(local), None) => self.cell_state(&local, cell, generation),
+                (None, _) => Waited::Poisoned(Box::new(Error::misuse("a wait", "a barrier of this run", object))),
             },
             (WaitAt::Phase { object, generation }, None) => self.phase_state(object, generation),
         }

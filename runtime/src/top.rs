@@ -124,7 +124,7 @@ impl Top {
     }
 
     fn table(&self, what: &str, gang: &Gang) -> Result<Arc<GangTable>, Error> {
-        match self.core().object(gang.id).as_ref().map(|o| &***o) {
+        match self.core().local(gang.id).as_ref().map(|o| &*o.object) {
             Some(Object::Gang(table)) => Ok(table.clone()),
             _ => Err(Error::misuse(what, "a gang made with `Top::gang`", gang.id)),
         }

@@ -96,10 +96,10 @@ impl Core {
         generation: u64,
         values: Vec<(u32, u64)>,
     ) {
-        let Some(spec) = self.object(object) else {
+        let Some(spec) = self.local(object) else {
             return;
         };
-        let Object::Phase(spec) = &**spec else { return };
+        let Object::Phase(spec) = &*spec.object else { return };
         let outcome = {
             let mut objects = self.objects.borrow_mut();
             let Some(local) = objects.phase(object) else {
@@ -166,13 +166,17 @@ impl Core {
     pub fn wait_phase(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
         let mut objects = self.objects.borrow_mut();
         let Some(local) = objects.phase(object) else {
-            return Waited::Poisoned(Error::misuse("waiting for a phase barrier", "a phase barrier", "another object"));
+            return Waited::Poisoned(Box::new(Error::misuse(
+                "waiting for a phase barrier",
+                "a phase barrier",
+                "another object",
+            )));
         };
         if generation < local.released {
             return Waited::Complete;
         }
         match &local.poison {
-            Some((from, e)) if generation >= *from => Waited::Poisoned(e.clone()),
+            Some((from, e)) if generation >= *from => Waited::Poisoned(Box::new(e.clone())),
             _ => {
                 local.waiters.push((generation, waiting));
                 Waited::Registered
@@ -185,7 +189,9 @@ impl Core {
         let mut objects = self.objects.borrow_mut();
         match objects.phase(object) {
             Some(local) if generation < local.released => Waited::Complete,
-            Some(PhaseLocal { poison: Some((from, e)), .. }) if generation >= *from => Waited::Poisoned(e.clone()),
+            Some(PhaseLocal { poison: Some((from, e)), .. }) if generation >= *from => {
+                Waited::Poisoned(Box::new(e.clone()))
+            }
             _ => Waited::Registered,
         }
     }
@@ -205,10 +211,10 @@ impl Core {
         if self.config.has(crate::plant::Bug::MissingPoison) {
             return;
         }
-        let Some(spec) = self.object(object) else {
+        let Some(spec) = self.local(object) else {
             return;
         };
-        let Object::Phase(spec) = &**spec else { return };
+        let Object::Phase(spec) = &*spec.object else { return };
         for &to in spec.tree.members() {
             self.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
         }
@@ -233,7 +239,7 @@ impl Core {
     }
 
     pub(super) fn name_of(&self, object: ObjectId) -> String {
-        self.object(object).map_or_else(|| format!("object {object}"), |o| o.describe())
+        self.local(object).map_or_else(|| format!("object {object}"), |o| o.object.describe())
     }
 }
 

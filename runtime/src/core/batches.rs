@@ -177,7 +177,7 @@ impl Core {
         if batch.shards.is_empty() {
             return self.end_batch(launch);
         }
-        let context = match (self.object(batch.task), self.object(batch.gang)) {
+        let context = match (self.local(batch.task), self.local(batch.gang)) {
             (Some(task), Some(gang)) => Some((task, gang)),
             _ => None,
         };
@@ -185,7 +185,7 @@ impl Core {
             let shard = start.shard;
             let started = match (&data_error, &context) {
                 (Some(e), _) => Err(e.clone()),
-                (None, Some((task, gang))) => self.start_shard(launch, task, gang, start),
+                (None, Some((task, gang))) => self.start_shard(launch, &task.object, &gang.object, start),
                 (None, None) => Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object")),
             };
             if let Err(e) = started {

@@ -1,5 +1,6 @@
 //! Cells of ready/empty pairs, of user pairs and of replayed chains alike, and arrivals at them.
 
+use super::objects::Local;
 use super::{Core, Waiting};
 use crate::Error;
 use crate::message::{Message, ObjectId};
@@ -89,6 +90,29 @@ impl Bank {
         self.later.entry(cell).or_default().push((generation, waiting));
     }
 
+    /// Poisons a cell from `generation` on; returns the waiters that this concerns.
+    fn poison(&mut self, cell: u32, generation: u64, error: &Error) -> Vec<Waiting> {
+        let entry = self.poison.entry(cell).or_insert_with(|| (generation, error.clone()));
+        if generation < entry.0 {
+            *entry = (generation, error.clone());
+        }
+        let from = entry.0;
+        let mut due: Vec<Waiting> = Vec::new();
+        if let Some(later) = self.later.remove(&cell) {
+            let (poisoned, keep) = later.into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
+            due.extend(poisoned.into_iter().map(|(_, w)| w));
+            if !keep.is_empty() {
+                self.later.insert(cell, keep);
+            }
+        }
+        if let Some(c) = self.cell(cell)
+            && c.waiting().is_some_and(|(g, _)| g >= from)
+        {
+            due.extend(c.cancel());
+        }
+        due
+    }
+
     /// Takes what the last arrival at a cell carried.
     pub fn take(&mut self, cell: u32) -> Payload {
         self.payload(cell).map(std::mem::take).unwrap_or_default()
@@ -96,9 +120,15 @@ impl Bank {
 
     /// Every cell somebody waits on: its number, the generation, generations complete, and who.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, u64, &Waiting)> {
-        let ready = (0u32..).zip(&self.ready);
-        let empty = (EMPTY..).zip(&self.empty);
-        ready.chain(empty).filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.completed(), w)))
+        let cells = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
+        let first = cells.filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.completed(), w)));
+        let later = self.later.iter().flat_map(|(&i, list)| list.iter().map(move |(g, w)| (i, *g, w)));
+        first.chain(later.map(|(i, g, w)| (i, g, self.completed(i), w)))
+    }
+
+    fn completed(&self, cell: u32) -> u64 {
+        let half = if cell & EMPTY == 0 { &self.ready } else { &self.empty };
+        half.get((cell & !EMPTY) as usize).map_or(0, PairCell::completed)
     }
 
     fn poisoned(&self, cell: u32, generation: u64) -> Option<&Error> {
@@ -110,13 +140,21 @@ impl Bank {
 pub(crate) enum Waited {
     Complete,
     Registered,
-    Poisoned(Error),
+    Poisoned(Box<Error>),
 }
 
 impl Core {
     /// Arrives at half of a pair, wherever its cell lives.
-    #[inline]
     pub fn arrive(self: &Rc<Self>, at: CellAddress, generation: u64, payload: Payload) {
+        match self.local(at.object) {
+            Some(local) => self.arrive_near(&local, at, generation, payload),
+            None => self.send(at.processor, Message::Arrive { object: at.object, cell: at.cell, generation, payload }),
+        }
+    }
+
+    /// The same for an object that is at hand.
+    #[inline]
+    pub fn arrive_near(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, payload: Payload) {
         self.counters.arrivals.add(1);
         #[cfg(feature = "plant")]
         {
@@ -125,27 +163,27 @@ impl Core {
                 return;
             }
             if self.config.strikes(Bug::DoubledArrival) {
-                self.route(at, generation, payload.clone());
+                self.route(local, at, generation, payload.clone());
             }
         }
-        self.route(at, generation, payload);
+        self.route(local, at, generation, payload);
     }
 
     #[inline]
-    fn route(self: &Rc<Self>, at: CellAddress, generation: u64, payload: Payload) {
-        if at.processor == self.id && self.knows(at.object) {
-            self.arrive_here(at.object, at.cell, generation, payload);
+    fn route(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, payload: Payload) {
+        let CellAddress { processor, object, cell } = at;
+        if processor == self.id {
+            self.arrive_here(local, cell, generation, payload);
         } else {
-            let CellAddress { object, cell, .. } = at;
-            self.send(at.processor, Message::Arrive { object, cell, generation, payload });
+            self.send(processor, Message::Arrive { object, cell, generation, payload });
         }
     }
 
+    /// Takes in an arrival at a cell of this processor.
     #[inline]
-    pub(super) fn arrive_here(self: &Rc<Self>, object: ObjectId, cell: u32, generation: u64, payload: Payload) {
+    pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64, payload: Payload) {
         let (result, later) = {
-            let mut objects = self.objects.borrow_mut();
-            let bank = objects.bank(object);
+            let mut bank = local.bank.borrow_mut();
             let result = bank.arrive(cell, generation, payload);
             (result, if bank.later.is_empty() { None } else { bank.next_waiter(cell) })
         };
@@ -155,33 +193,33 @@ impl Core {
         match result {
             Ok(None) => {}
             Ok(Some(waiting)) => self.notify(waiting),
-            Err(source) => self.refuse_arrival(object, cell, generation, source),
+            Err(source) => self.refuse_arrival(local, cell, generation, source),
         }
     }
 
     #[cold]
-    fn refuse_arrival(self: &Rc<Self>, object: ObjectId, cell: u32, generation: u64, source: BarrierError) {
-        let error = Error::Barrier { barrier: self.cell_name(object, cell), source };
-        self.note_failure(&error);
-        let from = match &error {
-            Error::Barrier { source: BarrierError::OutOfOrder { expected, .. }, .. } => *expected,
+    fn refuse_arrival(self: &Rc<Self>, local: &Local, cell: u32, generation: u64, source: BarrierError) {
+        let from = match &source {
+            BarrierError::OutOfOrder { expected, .. } => *expected,
             _ => generation,
         };
-        self.poison_here(object, cell, from, error);
+        let error = Error::Barrier { barrier: local.cell_name(self.id, cell), source };
+        self.note_failure(&error);
+        self.poison_here(local.id, cell, from, error);
     }
 
     /// Asks for a generation of a cell of this processor.
     #[inline]
-    pub fn wait_cell(&self, object: ObjectId, cell: u32, generation: u64, waiting: Waiting) -> Waited {
-        let mut objects = self.objects.borrow_mut();
-        let bank = objects.bank(object);
+    pub fn wait_cell(&self, local: &Local, cell: u32, generation: u64, waiting: Waiting) -> Waited {
+        let mut bank = local.bank.borrow_mut();
+        let bank = &mut *bank;
         if !bank.poison.is_empty()
             && let Some(e) = bank.poisoned(cell, generation)
         {
-            return Waited::Poisoned(e.clone());
+            return Waited::Poisoned(Box::new(e.clone()));
         }
         let Some(c) = bank.cell(cell) else {
-            return Waited::Poisoned(Error::misuse("waiting for a barrier", "a cell of this shard", cell));
+            return Waited::Poisoned(Box::new(Error::misuse("waiting for a barrier", "a cell of this shard", cell)));
         };
         if generation < c.completed() {
             return Waited::Complete;
@@ -195,14 +233,14 @@ impl Core {
         Waited::Registered
     }
 
-    /// The error of a generation that will never complete, if it is known.
-    pub fn cell_poison(&self, object: ObjectId, cell: u32, generation: u64) -> Option<Error> {
-        self.objects.borrow_mut().bank(object).poisoned(cell, generation).cloned()
-    }
-
-    /// Whether a generation is complete.
-    pub fn cell_complete(&self, object: ObjectId, cell: u32, generation: u64) -> bool {
-        self.objects.borrow_mut().bank(object).cell(cell).is_some_and(|c| generation < c.completed())
+    /// Where a generation of a cell stands, without waiting for it.
+    pub fn cell_state(&self, local: &Local, cell: u32, generation: u64) -> Waited {
+        let bank = local.bank.borrow();
+        match bank.poisoned(cell, generation) {
+            _ if generation < bank.completed(cell) => Waited::Complete,
+            Some(e) => Waited::Poisoned(Box::new(e.clone())),
+            None => Waited::Registered,
+        }
     }
 
     /// Tells the cell of a pair that generations from `generation` on will never come.
@@ -219,35 +257,10 @@ impl Core {
         if self.is_phase(object) {
             return self.poison_phase(object, generation, error);
         }
-        let mut due: Vec<Waiting> = Vec::new();
-        {
-            let mut objects = self.objects.borrow_mut();
-            let bank = objects.bank(object);
-            let entry = bank.poison.entry(cell).or_insert_with(|| (generation, error.clone()));
-            if generation < entry.0 {
-                *entry = (generation, error);
-            }
-            let from = entry.0;
-            if let Some(later) = bank.later.remove(&cell) {
-                let (poisoned, keep) = later.into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
-                due.extend(poisoned.into_iter().map(|(_, w)| w));
-                if !keep.is_empty() {
-                    bank.later.insert(cell, keep);
-                }
-            }
-            if let Some(c) = bank.cell(cell)
-                && c.waiting().is_some_and(|(g, _)| g >= from && g >= c.completed())
-            {
-                due.extend(c.cancel());
-            }
-            if let Some(waiting) = bank.next_waiter(cell) {
-                due.push(waiting);
-            }
-        }
+        let Some(local) = self.local(object) else { return };
+        let due = local.bank.borrow_mut().poison(cell, generation, &error);
         for waiting in due {
-            self.notify_poison(waiting, || {
-                self.cell_poison(object, cell, u64::MAX).unwrap_or(Error::Stopped { what: "a barrier".into() })
-            });
+            self.notify_poison(waiting, || error.clone());
         }
     }
 
@@ -255,15 +268,11 @@ impl Core {
     pub fn notify_poison(self: &Rc<Self>, waiting: Waiting, error: impl FnOnce() -> Error) {
         match waiting {
             Waiting::Task(id) => self.poison_leaf(id, error()),
-            Waiting::Chain { object, chain } => {
+            Waiting::Chain { object, chain, .. } => {
                 self.poisoned_chains.borrow_mut().insert((object, chain), error());
                 self.notify(waiting);
             }
             other => self.notify(other),
         }
-    }
-
-    fn cell_name(&self, object: ObjectId, cell: u32) -> String {
-        self.objects.borrow().cell_name(self.id, object, cell)
     }
 }

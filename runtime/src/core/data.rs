@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::queue::TaskId;
-use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Transfer};
+use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
@@ -17,7 +17,7 @@ enum Held {
 
 /// A request another processor made for a simultaneous region whose launch has not started here yet.
 enum Early {
-    Attach { slot: u32 },
+    Attach,
     Get { rect: Rect, token: u64 },
     Put { rect: Rect, bytes: Buffer, token: u64 },
 }
@@ -102,7 +102,7 @@ impl Core {
             waiting.push((id, index, column.clone()));
             if waiting.len() == 1 {
                 drop(data);
-                self.send(home, Message::Attach { launch: column.launch, column: key, slot: 0 });
+                self.send(home, Message::Attach(Box::new((column.launch, key))));
             }
             return true;
         }
@@ -116,7 +116,10 @@ impl Core {
             return false;
         }
         let token = self.token(id, index, column);
-        self.send(home, Message::Get { launch: column.launch, column: key, rect: column.rect, token });
+        self.send(
+            home,
+            Message::Get(Box::new(Remote { launch: column.launch, column: key, rect: column.rect, token })),
+        );
         true
     }
 
@@ -136,8 +139,8 @@ impl Core {
         let token = self.token(id, 0, column);
         match copy.read_bytes(column.rect) {
             Ok(bytes) => {
-                let (launch, column, rect) = (column.launch, column.key, column.rect);
-                self.send(*home, Message::Put { launch, column, rect, bytes, token });
+                let ask = Remote { launch: column.launch, column: column.key, rect: column.rect, token };
+                self.send(*home, Message::Put(Box::new(ask), bytes));
             }
             Err(e) => self.note_failure(&self.region_error(&column.key, e)),
         }
@@ -181,9 +184,7 @@ impl Core {
         request: Early,
     ) -> Result<(), RegionError> {
         match request {
-            Early::Attach { slot } => {
-                self.send(from, Message::Attached { column, slot, instance: shared.clone() });
-            }
+            Early::Attach => self.send(from, Message::Attached(Box::new((column, shared.clone())))),
             Early::Get { rect, token } => {
                 let bytes = shared.read_bytes(rect)?;
                 self.counters.moved_bytes.add(bytes.len() as u64);
@@ -198,34 +199,19 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn take_attach(self: &Rc<Self>, from: ProcessorId, launch: LaunchKey, column: ColumnKey, slot: u32) {
-        self.serve(from, launch, column, Early::Attach { slot });
+    pub(super) fn take_attach(self: &Rc<Self>, from: ProcessorId, launch: LaunchKey, column: ColumnKey) {
+        self.serve(from, launch, column, Early::Attach);
     }
 
-    pub(super) fn take_get(
-        self: &Rc<Self>,
-        from: ProcessorId,
-        launch: LaunchKey,
-        column: ColumnKey,
-        rect: Rect,
-        token: u64,
-    ) {
-        self.serve(from, launch, column, Early::Get { rect, token });
+    pub(super) fn take_get(self: &Rc<Self>, from: ProcessorId, ask: Remote) {
+        self.serve(from, ask.launch, ask.column, Early::Get { rect: ask.rect, token: ask.token });
     }
 
-    pub(super) fn take_put(
-        self: &Rc<Self>,
-        from: ProcessorId,
-        launch: LaunchKey,
-        column: ColumnKey,
-        rect: Rect,
-        bytes: Buffer,
-        token: u64,
-    ) {
-        self.serve(from, launch, column, Early::Put { rect, bytes, token });
+    pub(super) fn take_put(self: &Rc<Self>, from: ProcessorId, ask: Remote, bytes: Buffer) {
+        self.serve(from, ask.launch, ask.column, Early::Put { rect: ask.rect, bytes, token: ask.token });
     }
 
-    pub(super) fn take_attached(self: &Rc<Self>, key: ColumnKey, _slot: u32, instance: SharedInstance) {
+    pub(super) fn take_attached(self: &Rc<Self>, key: ColumnKey, instance: SharedInstance) {
         let waiting = {
             let mut data = self.data.borrow_mut();
             data.attached.insert(key, instance.clone());

@@ -194,15 +194,16 @@ impl Core {
         }
         for wait in &start.waits {
             let waited = match *wait {
-                WaitAt::Cell { object, cell, generation } => {
-                    self.wait_cell(object, cell, generation, Waiting::Task(id))
-                }
+                WaitAt::Cell { object, cell, generation } => match self.local(object) {
+                    Some(local) => self.wait_cell(&local, cell, generation, Waiting::Task(id)),
+                    None => continue,
+                },
                 WaitAt::Phase { object, generation } => self.wait_phase(object, generation, Waiting::Task(id)),
             };
             match waited {
                 Waited::Complete => {}
                 Waited::Registered => unmet += 1,
-                Waited::Poisoned(e) => poison = Some(e),
+                Waited::Poisoned(e) => poison = Some(*e),
             }
         }
         {

@@ -14,6 +14,7 @@ mod report;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, SendBody, Start, UseAt, WaitAt};
+pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use report::join;
 
@@ -35,7 +36,7 @@ pub(crate) enum Waiting {
     /// A leaf task has one thing less to wait for.
     Task(TaskId),
     /// A replayed chain may run its next subtask.
-    Chain { object: ObjectId, chain: u32 },
+    Chain { object: ObjectId, chain: u32, priority: Priority },
     /// A shard of this processor is to be polled.
     Shard(u32),
     /// A future is polled by somebody else's waker (a combinator, say).
@@ -112,9 +113,10 @@ impl Core {
     /// Takes in one message from another processor.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
-            Message::Arrive { object, cell, generation, payload } if self.knows(object) => {
-                self.arrive_here(object, cell, generation, payload);
-            }
+            Message::Arrive { object, cell, generation, payload } => match self.local(object) {
+                Some(local) => self.arrive_here(&local, cell, generation, payload),
+                None => self.stash(from, Message::Arrive { object, cell, generation, payload }),
+            },
             message => self.deliver_rare(from, message),
         }
     }
@@ -126,9 +128,7 @@ impl Core {
             return self.stash(from, message);
         }
         match message {
-            Message::Arrive { object, cell, generation, payload } => {
-                self.arrive_here(object, cell, generation, payload);
-            }
+            Message::Arrive { .. } => unreachable!("taken in `deliver`"),
             Message::Combine { object, contributor, generation, values } => {
                 self.combine(object, contributor, generation, values);
             }
@@ -138,13 +138,11 @@ impl Core {
             Message::BatchDone(done) => self.take_batch_done(from, *done),
             Message::SendColumns(order) => self.take_send_order(*order),
             Message::Columns(columns) => self.take_columns(*columns),
-            Message::Attach { launch, column, slot } => self.take_attach(from, launch, column, slot),
-            Message::Attached { column, slot, instance } => self.take_attached(column, slot, instance),
-            Message::Get { launch, column, rect, token } => self.take_get(from, launch, column, rect, token),
+            Message::Attach(ask) => self.take_attach(from, ask.0, ask.1),
+            Message::Attached(answer) => self.take_attached(answer.0, answer.1),
+            Message::Get(ask) => self.take_get(from, *ask),
             Message::Got { token, bytes } => self.take_got(token, bytes),
-            Message::Put { launch, column, rect, bytes, token } => {
-                self.take_put(from, launch, column, rect, bytes, token);
-            }
+            Message::Put(ask, bytes) => self.take_put(from, *ask, bytes),
             Message::PutDone { token } => self.take_put_done(token),
             Message::Define(object) => self.define_here(object),
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
@@ -187,8 +185,7 @@ impl Core {
     /// Tells a waiter that what it waits for is there.
     pub fn notify(self: &Rc<Self>, waiting: Waiting) {
         match waiting {
-            Waiting::Chain { object, chain } => {
-                let priority = self.chain_priority(object);
+            Waiting::Chain { object, chain, priority } => {
                 self.queue.borrow_mut().push(priority, queue::Item::Chain { object, chain });
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
@@ -227,10 +224,9 @@ impl Core {
 /// The object a message is about, where it must be known before the message can be taken.
 fn needs_object(message: &Message) -> Option<ObjectId> {
     match message {
-        Message::Arrive { object, .. }
-        | Message::Combine { object, .. }
-        | Message::Release { object, .. }
-        | Message::Poison { object, .. } => Some(*object),
+        Message::Combine { object, .. } | Message::Release { object, .. } | Message::Poison { object, .. } => {
+            Some(*object)
+        }
         // A batch needs its task, its gang and every object its shards hold handles to; the launch number of objects
         // known when it was made stands for all of them.
         Message::Batch(batch) => Some(batch.known.saturating_sub(1)).filter(|_| batch.known > 0),

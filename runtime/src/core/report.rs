@@ -4,7 +4,6 @@ use super::{Core, Waiting};
 use crate::Error;
 use crate::object::{GangTable, Object};
 use crate::phase::{Counter, End};
-use crate::replay::ReplayCx;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,13 +18,13 @@ impl Core {
                 .iter()
                 .find(|(i, ..)| i == id)
                 .map_or("a task".into(), |(_, name, shard, _)| format!("task `{name}` of shard {shard}")),
-            Waiting::Chain { object, chain } => self.chain_name(*object, *chain),
+            Waiting::Chain { object, chain, .. } => self.chain_name(*object, *chain),
             Waiting::Shard(_) | Waiting::Waker(_) => "a shard".into(),
         };
         let mut named = Vec::new();
-        for (id, object, bank, phase) in self.objects.borrow().iter() {
-            for (cell, generation, completed, waiting) in bank.waiting() {
-                let name = self.objects.borrow().cell_name(self.id, id, cell);
+        for (local, phase) in self.objects.borrow().iter() {
+            for (cell, generation, completed, waiting) in local.bank.borrow().waiting() {
+                let name = local.cell_name(self.id, cell);
                 lines.push(format!(
                     "{} waits for generation {generation} of {name}; generations complete: {completed}",
                     who(waiting)
@@ -34,7 +33,7 @@ impl Core {
                     named.push(*t);
                 }
             }
-            if let (Object::Phase(spec), Some(local)) = (object, phase) {
+            if let (Object::Phase(spec), Some(local)) = (&*local.object, phase) {
                 let (over, missing) = local.progress();
                 let shards: Vec<_> = missing
                     .iter()
@@ -72,18 +71,12 @@ impl Core {
     }
 
     fn chain_name(&self, object: u32, chain: u32) -> String {
-        let entry = self.object(object);
-        let Some(Object::Replay(spec)) = entry.as_ref().map(|o| &***o) else {
+        let local = self.local(object);
+        let Some((local, chains)) = local.as_ref().and_then(|l| Some((l, l.chains.as_ref()?))) else {
             return "a call".into();
         };
-        let position = (chain / spec.spec.chains()) as usize;
-        let shard = spec.gang.members[self.id as usize].get(position).copied().unwrap_or(u32::MAX);
-        let Some(replay) = self.take_replay(object) else {
-            return format!("shard {shard}");
-        };
-        let doing = replay.doing(chain).unwrap_or_else(|| "idle".into());
-        self.put_replay(object, replay);
-        format!("shard {shard}, `{}` ({doing})", spec.spec.name())
+        let (shard, doing) = chains.describe(chain);
+        format!("shard {shard}, {} ({doing})", local.object.describe())
     }
 
     /// The generation counter of one end of a barrier, kept across launches.
@@ -97,10 +90,8 @@ impl Core {
     /// Poisons everything a shard that failed still owes.
     pub fn abandon(self: &Rc<Self>, gang: &Arc<GangTable>, shard: u32, error: &Error) {
         for object in 0..self.known() {
-            let Some(entry) = self.object(object) else {
-                continue;
-            };
-            match &**entry {
+            let Some(local) = self.local(object) else { continue };
+            match &*local.object {
                 Object::Pairs(pairs) if Arc::ptr_eq(&pairs.gang, gang) => {
                     let at = pairs.ready_address(object, shard);
                     self.poison(at, self.counter(object, shard, End::ProducerArrive).get(), error);
@@ -113,15 +104,7 @@ impl Core {
                     self.poison_tree(object, self.counter(object, shard, End::PhaseArrive).get(), error);
                 }
                 Object::Replay(spec) if Arc::ptr_eq(&spec.gang, gang) => {
-                    let position = spec.gang.at[shard as usize].1;
-                    let Some(mut replay) = self.take_replay(object) else {
-                        continue;
-                    };
-                    let chains = spec.spec.chains();
-                    for chain in position * chains..(position + 1) * chains {
-                        replay.fail(chain, error.clone(), &mut ReplayCx::new(self, object, spec, position));
-                    }
-                    self.put_replay(object, replay);
+                    self.fail_chains(&local, spec.gang.at[shard as usize].1, error);
                 }
                 _ => {}
             }
