@@ -135,7 +135,7 @@ impl Config {
         let counts = [
             ("shards", self.shards),
             ("iterations", self.iterations),
-            ("runs (--repeat)", self.repeat),
+            ("repeat", self.repeat),
             ("workers", self.workers),
         ];
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
@@ -289,7 +289,7 @@ pub struct RunReport {
 #[derive(Debug, thiserror::Error)]
 pub enum StencilError {
     /// A count that must be positive is 0.
-    #[error("expected at least 1 of {what}, found 0")]
+    #[error("{what}: expected at least 1, found 0")]
     Zero {
         /// What is counted.
         what: &'static str,

@@ -15,7 +15,8 @@
 //! # Tolerances
 //!
 //! *Dominant mode:* a cell may be off by [`CELL_TOLERANCE`] times the amplitude √(2/N), √S by [`ROOT_TOLERANCE`] times λ.
-//! Measured for N from 4 to 4,096,000, the kernel stays 1000 times below the first and 50 below the second.
+//! Measured for N from 4 to 4,096,000 and up to 20,000 iterations, the kernel stays 30,000 times below the first and 250
+//! below the second.
 //!
 //! *Any vector:* each step is checked from the run's own previous vector. With ε = 2⁻⁵², rounding may move `d[i]` by about
 //! 8ε · 18·max|u| / (12h) and so, relative to √S, its norm by 8ε · 1.5·‖u‖ / (h√S); the sum's own rounding, and its

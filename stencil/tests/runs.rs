@@ -1,0 +1,165 @@
+//! Whole runs: reports, inputs, outputs and what is refused.
+
+use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError, Times, io, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{}-{name}", std::process::id()))
+}
+
+fn small() -> Config {
+    Config { shards: 3, cells: Some(20), iterations: 7, repeat: 2, workers: 2, ..Config::default() }
+}
+
+fn refused(config: &Config) -> StencilError {
+    run(config).expect_err("refused")
+}
+
+#[test]
+fn defaults() {
+    let config = Config::default();
+    assert_eq!((config.shards, config.cells, config.iterations, config.repeat), (16, None, 20, 10));
+    assert_eq!((config.collective, config.mapper), (Collective::RecursiveDoubling, MapperKind::Collective));
+    assert_eq!(config.workers, std::thread::available_parallelism().map_or(1, usize::from));
+}
+
+#[test]
+fn reports_say_what_was_asked_for() {
+    for &collective in Collective::ALL {
+        for &mapper in MapperKind::ALL {
+            let reports = run(&Config { collective, mapper, ..small() }).expect("runs");
+            assert_eq!(reports.len(), 2);
+            for (i, report) in reports.iter().enumerate() {
+                assert!(report.verified, "{:?}", report.failure);
+                assert_eq!((report.program, report.shards, report.workers), ("stencil", 3, 2));
+                assert_eq!((report.cells, report.iterations, report.repeat), (20, 7, i));
+                assert_eq!((report.collective, report.mapper), (collective, mapper));
+                assert!(report.error < 1e-12 && (report.result / report.expected - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_input_is_dealt_evenly_and_the_output_is_the_last_vector() {
+    let (input, output) = (path("in.csv"), path("out.npy"));
+    let start: Vec<f64> = (0..62).map(|i| (i as f64 * 0.9).sin() + 0.2 * (i as f64).cos()).collect();
+    io::Target::prepare(&input).expect("fine").write(&start).expect("fine");
+    let config = Config { cells: None, input: Some(input.clone()), output: Some(output.clone()), ..small() };
+    let reports = run(&config).expect("runs");
+    assert!(reports.iter().all(|r| r.verified && r.cells == 21));
+
+    let mut u = start;
+    for _ in 0..7 {
+        let n = u.len();
+        let at = |i: usize, k: usize| u[(i + n + k - 2) % n];
+        let d: Vec<f64> =
+            (0..n).map(|i| (at(i, 0) - 8.0 * at(i, 1) + 8.0 * at(i, 3) - at(i, 4)) * n as f64 / 12.0).collect();
+        let root = d.iter().map(|d| d * d).sum::<f64>().sqrt();
+        u = d.iter().map(|d| d / root).collect();
+    }
+    let last = io::read(&output).expect("written");
+    assert_eq!(last.len(), 62);
+    assert!(last.iter().zip(&u).all(|(a, b)| (a - b).abs() < 1e-12));
+
+    // A number of cells that agrees with the file is fine, another is not.
+    let agreed = Config { shards: 2, cells: Some(31), ..config.clone() };
+    assert!(run(&agreed).expect("runs")[0].verified);
+    let message = refused(&Config { shards: 2, cells: Some(30), ..config.clone() }).to_string();
+    assert!(message.ends_with("holds 62 numbers, but 2 shards of 30 cells were asked for; leave the cells out"));
+    let few = refused(&Config { shards: 16, ..config });
+    assert_eq!(few.to_string(), "expected at least 4 cells in a shard, found 3 (62 cells over 16 shards)");
+}
+
+#[test]
+fn vectors_without_a_next_one() {
+    let input = path("flat.f64");
+    io::Target::prepare(&input).expect("fine").write(&[3.0; 40]).expect("fine");
+    let config = Config { cells: None, input: Some(input.clone()), ..small() };
+    let error = refused(&config);
+    assert!(matches!(error, StencilError::Vanished { iteration: 1 }) && error.is_usage(), "{error}");
+    assert_eq!(error.to_string(), "iteration 1: S = 0 (the vector's derivative vanishes), so there is no next vector");
+    let large: Vec<f64> = (0..40).map(|i| 1e200 * f64::from(i)).collect();
+    io::Target::prepare(&input).expect("fine").write(&large).expect("fine");
+    assert_eq!(refused(&config).to_string(), "iteration 1: S = inf; the vector's values are too large");
+}
+
+#[test]
+fn counts_that_are_refused() {
+    let message = |config: Config| refused(&config).to_string();
+    assert_eq!(message(Config { shards: 0, ..small() }), "shards: expected at least 1, found 0");
+    assert_eq!(message(Config { workers: 0, ..small() }), "workers: expected at least 1, found 0");
+    assert_eq!(message(Config { iterations: 0, ..small() }), "iterations: expected at least 1, found 0");
+    assert_eq!(message(Config { repeat: 0, ..small() }), "repeat: expected at least 1, found 0");
+    assert_eq!(message(Config { workers: 1025, ..small() }), "expected at most 1024 workers, found 1025");
+    assert_eq!(
+        message(Config { cells: Some(3), ..small() }),
+        "expected at least 4 cells in a shard, found 3 (9 cells over 3 shards)"
+    );
+    assert_eq!(message(Config { shards: 1 << 32, ..small() }), "expected at most 4294967295 shards, found 4294967296");
+    assert_eq!(
+        message(Config { shards: 4_294_967_295, cells: Some(1_000_000_000), ..small() }),
+        "4294967295 shards of 1000000000 cells are more cells than this machine can address"
+    );
+    let memory = message(Config { shards: 4_294_967_295, cells: Some(1000), ..small() });
+    assert!(
+        memory.starts_with(
+            "4294967295000 cells over 4294967295 shards, 7 iterations: this needs at least 160.3 TiB of memory, and "
+        ),
+        "{memory}"
+    );
+    let memory = message(Config { iterations: usize::MAX, ..small() });
+    assert!(memory.contains("this needs at least 384.0 EiB of memory"), "{memory}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_found_before_the_first_run() {
+    // Too many iterations to wait for: the error comes at once.
+    let output = path("missing").join("out.csv");
+    let config = Config { iterations: 100_000_000, output: Some(output.clone()), ..small() };
+    let error = Session::prepare(&config).expect_err("refused");
+    assert_eq!(
+        error.to_string(),
+        format!("{}: can't be written: No such file or directory (os error 2)", output.display())
+    );
+}
+
+#[test]
+fn output_replaces_the_input_of_the_same_name() {
+    let file = path("same.txt");
+    fs::write(&file, "1\n2\n3\n5\n8\n13\n").expect("a file");
+    let config = Config { shards: 1, cells: None, input: Some(file.clone()), output: Some(file.clone()), ..small() };
+    assert!(run(&config).expect("runs")[0].verified);
+    let norm: f64 = io::read(&file).expect("written").iter().map(|u| u * u).sum();
+    assert!((norm - 1.0).abs() < 1e-14);
+}
+
+#[test]
+fn times_of_samples() {
+    let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+    let times = Times::of(&samples);
+    assert_eq!(times, Times { min: 1.0, mean: 100.5, median: 100.5, p99: 198.0, max: 200.0 });
+    assert_eq!(Times::of(&[7.0]), Times { min: 7.0, mean: 7.0, median: 7.0, p99: 7.0, max: 7.0 });
+    assert_eq!(Times::of(&[3.0, 1.0, 2.0]).median, 2.0);
+    assert!(Times::of(&[]).median.is_nan());
+}
+
+#[test]
+fn names_go_both_ways() {
+    for &c in Collective::ALL {
+        assert_eq!(c.name().parse(), Ok(c));
+    }
+    for &m in MapperKind::ALL {
+        assert_eq!(m.name().parse(), Ok(m));
+    }
+    let unknown = |e: maniple_stencil::UnknownName| e.to_string();
+    assert_eq!(
+        "ring".parse::<Collective>().map_err(unknown),
+        Err("unknown collective `ring`; expected one of recursive-doubling, aggregation".into())
+    );
+    assert_eq!(
+        "Default".parse::<MapperKind>().map_err(unknown),
+        Err("unknown mapper `Default`; expected one of default, collective".into())
+    );
+}
