@@ -81,6 +81,9 @@ enum Output<T> {
 
 /// One slot of one shard.
 struct Chain<T> {
+    /// Position of the shard among the local ones, and the slot.
+    position: u32,
+    slot: u32,
     state: State<T>,
     /// Calls of this slot that are over: the generation of the present one.
     generation: u64,
@@ -113,9 +116,17 @@ pub(crate) struct Engine<T> {
 
 impl<T: Element> Engine<T> {
     pub fn new(name: &str, operator: Operator<T>, layout: Layout, schedules: Vec<Schedule>) -> Self {
-        let chains = (0..schedules.len() * layout.slots as usize)
-            .map(|_| Chain { state: State::Idle, generation: 0, updates: 0, reads: 0, queued: VecDeque::new() })
-            .collect();
+        let chain = |position: u32, slot: u32| Chain {
+            position,
+            slot,
+            state: State::Idle,
+            generation: 0,
+            updates: 0,
+            reads: 0,
+            queued: VecDeque::new(),
+        };
+        let positions = 0..schedules.len() as u32;
+        let chains = positions.flat_map(|p| (0..layout.slots).map(move |s| chain(p, s))).collect();
         let calls = vec![0; schedules.len()];
         let rank = |schedule: Schedule| {
             let updates = schedule.updates() as u16;
@@ -161,7 +172,7 @@ impl<T: Element> Engine<T> {
 
     #[inline]
     fn rank(&self, chain: u32) -> &Rank {
-        &self.ranks[(chain / self.layout.slots) as usize]
+        &self.ranks[self.chains[chain as usize].position as usize]
     }
 
     fn schedule(&self, chain: u32) -> &Schedule {
@@ -169,7 +180,7 @@ impl<T: Element> Engine<T> {
     }
 
     fn slot(&self, chain: u32) -> u32 {
-        chain % self.layout.slots
+        self.chains[chain as usize].slot
     }
 
     fn bytes(&self) -> usize {

@@ -107,6 +107,8 @@ impl ThreadsWire {
             public.parker.nudge();
         }
         self.backlog.set(left);
+        // What was pushed needs a fence before this processor sleeps.
+        self.unfenced.set(true);
     }
 }
 
@@ -229,9 +231,7 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(
         let ran = core.turn(BUDGET);
         if ran || received != before {
             idle = 0;
-            if wire.backlog.get() {
-                wire.push_backlog();
-            }
+            wire.flush();
             continue;
         }
         wire.flush();
