@@ -1,0 +1,163 @@
+//! Reports on stdout: a table for people, JSON lines or CSV for programs.
+
+use crate::Failure;
+use crate::stats::{median, microseconds};
+use clap::ValueEnum;
+use maniple_stencil::{RunReport, Times};
+use std::io::{self, ErrorKind, StdoutLock, Write};
+use tabled::builder::Builder;
+use tabled::settings::object::{Columns, Rows};
+use tabled::settings::{Alignment, Modify, Style};
+
+/// How runs are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table, after the last run
+    Table,
+    /// One JSON object a line, as soon as its run is done
+    Json,
+    /// Comma-separated values under a header, as soon as each run is done
+    Csv,
+}
+
+/// Writes reports to stdout. If nobody reads them any more (a broken pipe), the rest of them is dropped in silence: the
+/// runs go on, and verification and the output file keep their meaning.
+pub struct Printer {
+    format: Format,
+    out: Option<StdoutLock<'static>>,
+    /// For the table, and to know whether the CSV header is out.
+    reports: Vec<RunReport>,
+}
+
+impl Printer {
+    /// Nothing is written yet.
+    pub fn new(format: Format) -> Self {
+        Self { format, out: Some(io::stdout().lock()), reports: Vec::new() }
+    }
+
+    /// Reports a run.
+    pub fn add(&mut self, report: RunReport) -> Result<(), Failure> {
+        let text = match self.format {
+            Format::Table => String::new(),
+            Format::Json => json(&report)?,
+            Format::Csv if self.reports.is_empty() => csv_header() + &csv(&report),
+            Format::Csv => csv(&report),
+        };
+        self.reports.push(report);
+        self.write(&text)
+    }
+
+    /// Writes what must wait for the last run.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => self.write(&table(&self.reports)),
+            Format::Json | Format::Csv => Ok(()),
+        }
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.out = None;
+                Ok(())
+            }
+            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
+        }
+    }
+}
+
+fn json(report: &RunReport) -> Result<String, Failure> {
+    match serde_json::to_string(report) {
+        Ok(line) => Ok(line + "\n"),
+        Err(e) => Err(Failure::Run(format!("can't write the report as JSON: {e}"))),
+    }
+}
+
+/// The statistics of a set of times, in the order of the columns.
+const STATISTICS: [&str; 5] = ["min", "mean", "median", "p99", "max"];
+
+fn statistics(times: &Times) -> [f64; 5] {
+    [times.min, times.mean, times.median, times.p99, times.max]
+}
+
+fn csv_header() -> String {
+    let mut header = String::from(
+        "program,wire,shards,workers,cells,iterations,repeat,collective,mapper,verified,result,expected,error",
+    );
+    for times in ["iteration_us", "collective_us"] {
+        for statistic in STATISTICS {
+            header += &format!(",{times}_{statistic}");
+        }
+    }
+    header + "\n"
+}
+
+/// No field has a comma or a quote in it; what was not measured is empty.
+fn csv(r: &RunReport) -> String {
+    let number = |x: f64| if x.is_nan() { String::new() } else { format!("{x:?}") };
+    let mut fields = vec![
+        r.program.to_owned(),
+        r.wire.to_owned(),
+        r.shards.to_string(),
+        r.workers.to_string(),
+        r.cells.to_string(),
+        r.iterations.to_string(),
+        r.repeat.to_string(),
+        r.collective.to_string(),
+        r.mapper.to_string(),
+        r.verified.to_string(),
+        number(r.result),
+        number(r.expected),
+        number(r.error),
+    ];
+    fields.extend(statistics(&r.iteration_us).map(number));
+    fields.extend(statistics(&r.collective_us).map(number));
+    fields.join(",") + "\n"
+}
+
+/// A heading with what all runs have in common, a row for each run, and the medians over the runs.
+fn table(reports: &[RunReport]) -> String {
+    let Some(first) = reports.first() else { return String::new() };
+    let heading = format!(
+        "{} on {}: {} shards x {} cells, {} iterations, {} workers, {}, mapper {}; times in µs\n",
+        first.program,
+        first.wire,
+        first.shards,
+        first.cells,
+        first.iterations,
+        first.workers,
+        first.collective,
+        first.mapper
+    );
+    let mut rows = Builder::default();
+    // The name of a group stands above its first column alone: ten columns are wide enough.
+    let columns = |what: &str| STATISTICS.map(|s| if s == "min" { format!("{what}\n{s}") } else { format!("\n{s}") });
+    let mut header: Vec<String> = ["run", "verified", "√S", "error"].map(String::from).into();
+    header.extend(columns("iteration"));
+    header.extend(columns("collective"));
+    rows.push_record(header);
+    for r in reports {
+        let verified = if r.verified { "yes" } else { "NO" };
+        let mut row =
+            vec![r.repeat.to_string(), verified.into(), format!("{:.12e}", r.result), format!("{:.1e}", r.error)];
+        row.extend(statistics(&r.iteration_us).map(microseconds));
+        row.extend(statistics(&r.collective_us).map(microseconds));
+        rows.push_record(row);
+    }
+    let over_runs = |times: fn(&RunReport) -> &Times| {
+        std::array::from_fn::<_, 5, _>(|k| microseconds(median(reports.iter().map(|r| statistics(times(r))[k]))))
+    };
+    let mut last: Vec<String> = ["median", "", "", ""].map(String::from).into();
+    last.extend(over_runs(|r| &r.iteration_us));
+    last.extend(over_runs(|r| &r.collective_us));
+    rows.push_record(last);
+
+    let mut table = rows.build();
+    table
+        .with(Style::psql())
+        .with(Modify::new(Columns::new(2..)).with(Alignment::right()))
+        .with(Modify::new(Rows::first()).with(Alignment::left()));
+    format!("{heading}{table}\n")
+}

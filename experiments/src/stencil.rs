@@ -1,0 +1,145 @@
+//! `maniple stencil`.
+
+use crate::Failure;
+use crate::report::{Format, Printer};
+use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError};
+use std::path::{Path, PathBuf};
+
+/// The 1D stencil whose every iteration depends on a collective: power iteration with the periodic fourth-order
+/// derivative
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \
+little-endian floats).
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
+pub struct Args {
+    /// Shards
+    #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = count)]
+    #[arg(allow_negative_numbers = true)]
+    shards: usize,
+
+    /// Cells a shard, at least 4; with --input the file says how many there are [default: 1000]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    cells: Option<usize>,
+
+    /// Iterations a run
+    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = count)]
+    #[arg(allow_negative_numbers = true)]
+    iterations: usize,
+
+    /// Runs
+    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = count)]
+    #[arg(allow_negative_numbers = true)]
+    repeat: usize,
+
+    /// How the shards' sums are combined: recursive-doubling or aggregation
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
+    collective: Collective,
+
+    /// Worker threads [default: the processors this process may use]
+    #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
+    workers: Option<usize>,
+
+    /// Who places tasks and data: default or collective
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]
+    mapper: MapperKind,
+
+    /// Start from the numbers in this file, dealt to the shards evenly
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+
+    /// Write the last vector of the last run to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// How runs are reported
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+impl Args {
+    fn config(&self) -> Config {
+        Config {
+            shards: self.shards,
+            cells: self.cells,
+            iterations: self.iterations,
+            repeat: self.repeat,
+            collective: self.collective,
+            workers: self.workers.unwrap_or_else(|| Config::default().workers),
+            mapper: self.mapper,
+            input: self.input.clone(),
+            output: self.output.clone(),
+        }
+    }
+}
+
+/// A whole number, also as `1e6`.
+fn count(text: &str) -> Result<usize, String> {
+    let wrong = || format!("expected a whole number, found `{text}`");
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    if !digits(mantissa) || !digits(exponent) {
+        return Err(wrong());
+    }
+    let number = || mantissa.parse::<usize>().ok()?.checked_mul(10_usize.checked_pow(exponent.parse().ok()?)?);
+    number().ok_or_else(|| format!("expected a number up to {}, found `{text}`", usize::MAX))
+}
+
+/// Does the runs and reports them.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let config = args.config();
+    let mut session = Session::prepare(&config).map_err(failure)?;
+    let mut printer = Printer::new(args.format);
+    let mut unverified = Vec::new();
+    for _ in 0..config.repeat {
+        let report = session.run_once().map_err(failure)?;
+        if let Some(failure) = &report.failure {
+            unverified.push(format!("run {}: {failure}", report.repeat));
+        }
+        printer.add(report)?;
+    }
+    printer.finish()?;
+    let written = session.finish().map_err(failure)?;
+    conclude(config.repeat, &unverified, args.output.as_deref().filter(|_| !written))
+}
+
+/// Whether all is well: no run was left unverified. If one was, the output was not written.
+fn conclude(runs: usize, unverified: &[String], unwritten: Option<&Path>) -> Result<(), Failure> {
+    let Some(first) = unverified.first() else { return Ok(()) };
+    let unwritten = unwritten.map_or(String::new(), |path| format!("; {} was not written", path.display()));
+    Err(Failure::Run(format!("{} of {runs} runs not verified; {first}{unwritten}", unverified.len())))
+}
+
+fn failure(e: StencilError) -> Failure {
+    if e.is_usage() { Failure::Usage(e.to_string()) } else { Failure::Run(e.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("16"), Ok(16));
+        assert_eq!(count("1e9"), Ok(1_000_000_000));
+        assert_eq!(count("25E2"), Ok(2500));
+        for wrong in ["", "-1", "+1", "1.5", "e3", "1e", "1e-3", "ten", "0x10", " 1", "1_000"] {
+            assert_eq!(count(wrong), Err(format!("expected a whole number, found `{wrong}`")));
+        }
+        for large in ["18446744073709551616", "1e20", "1e99999999999"] {
+            let message = format!("expected a number up to 18446744073709551615, found `{large}`");
+            assert_eq!(count(large), Err(message));
+        }
+    }
+
+    #[test]
+    fn an_unverified_run_is_a_failure_that_names_it() {
+        assert!(conclude(3, &[], None).is_ok());
+        let unverified = ["run 1: cell 7: wrong".to_owned(), "run 2: cell 7: wrong".to_owned()];
+        let Err(Failure::Run(message)) = conclude(3, &unverified, Some(Path::new("out.csv"))) else {
+            panic!("exit code 1");
+        };
+        assert_eq!(message, "2 of 3 runs not verified; run 1: cell 7: wrong; out.csv was not written");
+    }
+}

@@ -1,0 +1,361 @@
+//! The command from outside: formats, exit codes and messages.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn maniple(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_maniple")).args(args).output().expect("starts")
+}
+
+/// A small run with these further arguments.
+fn stencil(args: &[&str]) -> Output {
+    let small = ["stencil", "--iterations", "5", "--repeat", "2", "--workers", "2"];
+    maniple(&[&small, args].concat())
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+/// The standard output of a command that must succeed.
+fn succeeds(output: &Output) -> &str {
+    assert_eq!((output.status.code(), stderr(output)), (Some(0), ""), "{}", stdout(output));
+    stdout(output)
+}
+
+/// The message of a command that must be refused, without the prefix of all messages.
+fn refused(output: &Output) -> &str {
+    assert_eq!((output.status.code(), stdout(output)), (Some(2), ""), "{}", stderr(output));
+    stderr(output).strip_prefix("maniple: error: ").expect("the form of all errors").trim_end()
+}
+
+/// A path of its own for each test that asks with a name of its own.
+fn path(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    directory.join(name)
+}
+
+fn file(name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let path = path(name);
+    fs::write(&path, bytes).expect("a file");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// `n` numbers whose derivative does not vanish.
+fn numbers(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * i) as f64).sin()).collect()
+}
+
+fn text(n: usize) -> String {
+    numbers(n).iter().map(|x| format!("{x:?}\n")).collect()
+}
+
+const FIELDS: [&str; 15] = [
+    "program",
+    "wire",
+    "shards",
+    "workers",
+    "cells",
+    "iterations",
+    "repeat",
+    "collective",
+    "mapper",
+    "verified",
+    "result",
+    "expected",
+    "error",
+    "iteration_us",
+    "collective_us",
+];
+
+#[test]
+fn json_has_one_object_a_run_with_exactly_these_fields() {
+    for collective in ["recursive-doubling", "aggregation"] {
+        for mapper in ["default", "collective"] {
+            let args = ["--shards", "3", "--cells", "50", "--format", "json", "--collective", collective];
+            let output = stencil(&[&args[..], &["--mapper", mapper]].concat());
+            let lines: Vec<&str> = succeeds(&output).lines().collect();
+            assert_eq!(lines.len(), 2);
+            for (i, line) in lines.iter().enumerate() {
+                // In this order, which a map would lose.
+                let places: Vec<usize> =
+                    FIELDS.iter().map(|f| line.find(&format!("\"{f}\":")).expect("every field")).collect();
+                assert!(places.is_sorted(), "{line}");
+                let run: Value = serde_json::from_str(line).expect("JSON");
+                assert_eq!(run.as_object().expect("an object").len(), FIELDS.len());
+                assert_eq!(run["program"], "stencil");
+                assert_eq!(run["collective"], collective);
+                assert_eq!(run["mapper"], mapper);
+                assert_eq!(run["verified"], true);
+                for (field, want) in [("shards", 3), ("workers", 2), ("cells", 50), ("iterations", 5), ("repeat", i)] {
+                    assert_eq!(run[field], want, "{field}");
+                }
+                let (result, expected) = (run["result"].as_f64().unwrap(), run["expected"].as_f64().unwrap());
+                // λ/N = 1.3722 at the mode nearest to 0.2861·N.
+                assert!((expected / 150.0 - 1.3722).abs() < 1e-3, "{expected}");
+                assert!((result / expected - 1.0).abs() < 1e-12);
+                assert!(run["error"].as_f64().unwrap() < 1e-12);
+                for times in ["iteration_us", "collective_us"] {
+                    let times = run[times].as_object().expect("an object");
+                    let keys: Vec<&str> = times.keys().map(String::as_str).collect();
+                    assert_eq!(keys.len(), 5);
+                    let [min, mean, median, p99, max] =
+                        ["min", "mean", "median", "p99", "max"].map(|k| times[k].as_f64().expect("a number"));
+                    assert!(0.0 < min && min <= median && median <= p99 && p99 <= max && min <= mean && mean <= max);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn defaults() {
+    let output = maniple(&["stencil", "--format", "json"]);
+    let lines: Vec<&str> = succeeds(&output).lines().collect();
+    assert_eq!(lines.len(), 10);
+    let run: Value = serde_json::from_str(lines[9]).expect("JSON");
+    for (field, want) in [("shards", 16), ("cells", 1000), ("iterations", 20), ("repeat", 9)] {
+        assert_eq!(run[field], want, "{field}");
+    }
+    assert_eq!((&run["collective"], &run["mapper"]), (&"recursive-doubling".into(), &"collective".into()));
+    let cpus = std::thread::available_parallelism().expect("known").get();
+    assert_eq!(run["workers"], cpus);
+}
+
+#[test]
+fn csv_has_a_header_and_flat_times() {
+    let output = stencil(&["--shards", "2", "--format", "csv"]);
+    let lines: Vec<Vec<&str>> = succeeds(&output).lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0][..13], FIELDS[..13]);
+    assert_eq!(lines[0][13..16], ["iteration_us_min", "iteration_us_mean", "iteration_us_median"]);
+    assert_eq!(lines[0][22], "collective_us_max");
+    for (i, line) in lines[1..].iter().enumerate() {
+        assert_eq!(line.len(), 23);
+        assert_eq!((line[0], line[2], line[4], line[9]), ("stencil", "2", "1000", "true"));
+        assert_eq!(line[6], i.to_string());
+        assert!(line[10..].iter().all(|x| x.parse::<f64>().is_ok()), "{line:?}");
+    }
+}
+
+#[test]
+fn table_is_the_default() {
+    let output = stencil(&["--shards", "2", "--cells", "1e2"]);
+    let text = succeeds(&output);
+    assert!(
+        text.lines().next().expect("a heading").contains("2 shards x 100 cells, 5 iterations, 2 workers"),
+        "{text}"
+    );
+    for word in ["run", "verified", "yes", "iteration", "collective", "median", "p99"] {
+        assert!(text.contains(word), "{word} in\n{text}");
+    }
+    assert_eq!(text.lines().filter(|line| line.contains("yes")).count(), 2);
+}
+
+#[test]
+fn input_and_output_in_every_format() {
+    let input = file("in.csv", text(37));
+    let mut vectors = Vec::new();
+    for name in ["out.npy", "out.csv", "out.txt", "out.f64"] {
+        let out = path(name);
+        let args = ["--shards", "5", "--format", "json", "--input", &input, "--output", out.to_str().unwrap()];
+        let output = stencil(&args);
+        let run: Value = serde_json::from_str(succeeds(&output).lines().next().unwrap()).expect("JSON");
+        assert_eq!((&run["cells"], &run["verified"]), (&8.into(), &true.into()));
+        let bytes = fs::read(&out).expect("written");
+        vectors.push(match name {
+            "out.npy" | "out.f64" => {
+                let data = if name == "out.npy" { &bytes[128..] } else { &bytes[..] };
+                data.chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+            }
+            _ => std::str::from_utf8(&bytes).unwrap().lines().map(|line| line.parse().unwrap()).collect(),
+        });
+    }
+    assert!(vectors.iter().all(|v| v.len() == 37 && *v == vectors[0]));
+    // Each is a legal input again.
+    for name in ["out.npy", "out.csv", "out.txt", "out.f64"] {
+        succeeds(&stencil(&["--shards", "9", "--input", path(name).to_str().unwrap()]));
+    }
+}
+
+#[test]
+fn bad_arguments() {
+    let message = |args: &[&str]| refused(&stencil(args)).to_owned();
+    assert_eq!(message(&["--shards", "0"]), "shards: expected at least 1, found 0");
+    let again = |option: &str, value: &str| maniple(&["stencil", option, value]);
+    assert_eq!(refused(&again("--workers", "0")), "workers: expected at least 1, found 0");
+    assert_eq!(refused(&again("--iterations", "0")), "iterations: expected at least 1, found 0");
+    assert_eq!(refused(&again("--repeat", "0")), "repeat: expected at least 1, found 0");
+    assert_eq!(refused(&again("--workers", "9999")), "expected at most 1024 workers, found 9999");
+    assert_eq!(message(&["--cells", "3"]), "expected at least 4 cells in a shard, found 3 (48 cells over 16 shards)");
+    assert_eq!(message(&["--cells", "0"]), "expected at least 4 cells in a shard, found 0 (0 cells over 16 shards)");
+    for (option, value) in [("--shards", "-1"), ("--cells", "many"), ("--shards", "1.5"), ("--cells", "")] {
+        let message = message(&[option, value]);
+        assert!(message.contains(&format!("'{option} ")), "{message}");
+        assert!(message.contains(&format!("expected a whole number, found `{value}`")), "{message}");
+    }
+    let unknown = message(&["--collective", "ring"]);
+    assert!(
+        unknown.contains("unknown collective `ring`; expected one of recursive-doubling, aggregation"),
+        "{unknown}"
+    );
+    let unknown = message(&["--mapper", "best"]);
+    assert!(unknown.contains("unknown mapper `best`; expected one of default, collective"), "{unknown}");
+    let unknown = message(&["--format", "xml"]);
+    assert!(unknown.contains("'xml'") && unknown.contains("[possible values: table, json, csv]"), "{unknown}");
+    assert!(message(&["--size", "3"]).starts_with("unexpected argument '--size' found"));
+    assert!(message(&["--shards"]).starts_with("a value is required for '--shards <P>'"));
+    assert!(refused(&maniple(&["stencils"])).starts_with("unrecognized subcommand 'stencils'"));
+    let nothing = maniple(&[]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(stderr(&nothing).contains("Usage: maniple <COMMAND>"));
+}
+
+#[test]
+fn sizes_beyond_the_machine() {
+    let message = |args: &[&str]| refused(&stencil(args)).to_owned();
+    assert_eq!(
+        message(&["--shards", "4294967295", "--cells", "1e9"]),
+        "4294967295 shards of 1000000000 cells are more cells than this machine can address"
+    );
+    assert!(message(&["--shards", "4294967295", "--cells", "4"]).contains("of memory, and "));
+    assert!(message(&["--cells", "1e13"]).contains("of memory, and "));
+    assert!(message(&["--shards", "4294967296"]).starts_with("expected at most 4294967295 shards"));
+    assert!(message(&["--shards", "1e30"]).contains("expected a number up to 18446744073709551615, found `1e30`"));
+    assert!(refused(&maniple(&["stencil", "--iterations", "1e18"])).contains("of memory, and "));
+}
+
+#[test]
+fn bad_input_files() {
+    let message = |name: &str, bytes: &[u8]| {
+        let path = file(name, bytes);
+        let output = stencil(&["--shards", "2", "--input", &path]);
+        let message = refused(&output).to_owned();
+        assert_eq!(message.lines().count(), 1, "{message}");
+        message.strip_prefix(&format!("{path}: ")).map_or(message.clone(), str::to_owned)
+    };
+    assert_eq!(message("word.csv", b"1\n2\nthree\n4\n"), "line 3: expected a number, found `three`");
+    assert_eq!(message("blank.txt", b"1\n\n3\n4\n"), "line 2: expected a number, found a blank line");
+    assert_eq!(message("nan.csv", b"1\nNaN\n"), "line 2, index 1: expected a finite number, found `NaN`");
+    assert_eq!(message("inf.f64", &f64::INFINITY.to_le_bytes()), "index 0: expected a finite number, found inf");
+    for name in ["empty.csv", "empty.txt", "empty.npy", "empty.f64"] {
+        assert_eq!(message(name, b""), "expected at least one number, found an empty file");
+    }
+    assert_eq!(message("cut.f64", &[0; 12]), "expected a multiple of 8 bytes, found 12 (the file is truncated)");
+    let mut npy = b"\x93NUMPY\x01\x00\x3a\x00".to_vec();
+    npy.extend(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9,), }\n");
+    npy.extend([0; 8]);
+    assert_eq!(
+        message("cut.npy", &npy),
+        "expected 9 numbers of 8 bytes, found 8 bytes of data (the file is truncated)"
+    );
+    assert_eq!(message("data.bin", b"1\n"), "expected the extension .npy, .csv, .txt or .f64, found .bin");
+    assert_eq!(
+        message("short.csv", text(7).as_bytes()),
+        "expected at least 4 cells in a shard, found 3 (7 cells over 2 shards)"
+    );
+    assert_eq!(
+        message("flat.csv", "5\n".repeat(20).as_bytes()),
+        "iteration 1: S = 0 (the vector's derivative vanishes), so there is no next vector"
+    );
+
+    let missing = path("missing.csv");
+    assert_eq!(
+        refused(&stencil(&["--input", missing.to_str().unwrap()])),
+        format!("{}: can't be read: No such file or directory (os error 2)", missing.display())
+    );
+    let fine = file("fine.csv", text(40));
+    assert_eq!(
+        refused(&stencil(&["--shards", "2", "--cells", "30", "--input", &fine])),
+        format!("{fine}: holds 40 numbers, but 2 shards of 30 cells were asked for; leave the cells out")
+    );
+    succeeds(&stencil(&["--shards", "2", "--cells", "20", "--input", &fine]));
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_at_once() {
+    // So many iterations that a computation before the check would not end.
+    let message = |path: &Path| {
+        let long = ["stencil", "--iterations", "10000000", "--output", path.to_str().unwrap()];
+        refused(&maniple(&long)).to_owned()
+    };
+    let missing = path("no-directory").join("out.csv");
+    assert_eq!(
+        message(&missing),
+        format!("{}: can't be written: No such file or directory (os error 2)", missing.display())
+    );
+    let unknown = path("out.dat");
+    let legal = "expected the extension .npy, .csv, .txt or .f64, found .dat";
+    assert_eq!(message(&unknown), format!("{}: {legal}", unknown.display()));
+    let directory = path("directory.csv");
+    fs::create_dir_all(&directory).expect("a directory");
+    assert!(message(&directory).ends_with("expected a regular file, found that it is a directory"));
+}
+
+#[test]
+fn a_refused_run_leaves_the_old_output() {
+    let (input, output) = (file("flat2.csv", "5\n".repeat(70)), file("kept.csv", "old\n"));
+    refused(&stencil(&["--input", &input, "--output", &output]));
+    assert_eq!(fs::read_to_string(&output).expect("there"), "old\n");
+}
+
+#[test]
+fn help_and_version() {
+    let output = maniple(&["stencil", "--help"]);
+    let text = succeeds(&output);
+    for option in [
+        "--shards <P>",
+        "--cells <N>",
+        "--iterations <I>",
+        "--repeat <R>",
+        "--collective <NAME>",
+        "--workers <W>",
+        "--mapper <NAME>",
+        "--input <FILE>",
+        "--output <FILE>",
+        "--format <FORMAT>",
+        "Exit codes",
+    ] {
+        assert!(text.contains(option), "{option} in\n{text}");
+    }
+    assert!(succeeds(&maniple(&["--version"])).starts_with("maniple "));
+}
+
+/// Nobody reads the reports: no panic, and the output file is written all the same.
+#[cfg(unix)]
+#[test]
+fn a_broken_pipe_is_no_failure() {
+    for format in ["json", "csv", "table"] {
+        let out = path(&format!("pipe-{format}.f64"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_maniple"))
+            .args(["stencil", "--repeat", "50", "--format", format, "--output", out.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{format}");
+        assert_eq!(fs::metadata(&out).expect("written").len(), 16_000 * 8);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_one_message() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there");
+    let output = Command::new(env!("CARGO_BIN_EXE_maniple"))
+        .args(["stencil", "--repeat", "1"])
+        .stdout(full)
+        .output()
+        .expect("starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "maniple: error: can't write to stdout: No space left on device (os error 28)\n");
+}
