@@ -1,0 +1,48 @@
+//! What every example does beside its subject: read its arguments, compare with an answer found in another way, and
+//! end with a code that says whether all is well.
+
+use maniple::prelude::Error;
+use std::fmt::Debug;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// Runs an example with the arguments `[SHARDS [WORKERS]]`: 4 shards and all cores unless told otherwise.
+pub fn main(example: fn(u32, u32) -> Result<(), Error>) -> ExitCode {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let parsed = match arguments.as_slice() {
+        [] => Ok((4, cores)),
+        [shards] => positive("SHARDS", shards).map(|s| (s, cores)),
+        [shards, workers] => positive("SHARDS", shards).and_then(|s| Ok((s, positive("WORKERS", workers)?))),
+        _ => Err("too many arguments".to_string()),
+    };
+    let (shards, workers) = match parsed {
+        Ok(parsed) => parsed,
+        Err(message) => {
+            eprintln!("error: {message}\nusage: [SHARDS [WORKERS]]");
+            return ExitCode::from(2);
+        }
+    };
+    match example(shards, workers) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn positive(name: &str, text: &str) -> Result<u32, String> {
+    match u32::from_str(text) {
+        Ok(n @ 1..=4096) => Ok(n),
+        _ => Err(format!("{name} must be a number from 1 to 4096, got `{text}`")),
+    }
+}
+
+/// An error unless `came` is the `expected` answer.
+pub fn verify<T: PartialEq + Debug>(what: &str, came: T, expected: T) -> Result<(), Error> {
+    if came == expected {
+        return Ok(());
+    }
+    Err(Error::user(format!("{what}: expected {expected:?}, got {came:?}")))
+}

@@ -1,0 +1,36 @@
+//! A gang of shards, each with an argument and a result.
+
+use maniple::prelude::*;
+mod common;
+
+/// A shard task: it knows its place in the gang, and the processor it runs on.
+async fn hello(shard: Shard, greeting: String) -> Result<(String, u32), Error> {
+    let line = format!("{greeting} from shard {} of {}", shard.index(), shard.shards());
+    Ok((line, shard.processor()))
+}
+
+fn run(shards: u32, workers: u32) -> Result<(), Error> {
+    let (results, stats) = Runtime::threads(workers).run(move |top| async move {
+        let gang = top.gang("all", shards)?;
+        let task = top.task("hello", hello);
+        // Every shard gets an argument of its own; the future map holds the results in shard order.
+        let greeting = |s: u32| if s % 2 == 0 { "hello" } else { "good day" };
+        top.launch(&gang, &task, |s| Start::new(greeting(s).to_string()))?.all().await
+    })?;
+    for (line, processor) in &results {
+        println!("{line} (processor {processor})");
+    }
+    common::verify("results", results.len(), shards as usize)?;
+    common::verify("shards started", stats.shards, u64::from(shards))?;
+    for (s, (line, processor)) in results.iter().enumerate() {
+        let word = if s % 2 == 0 { "hello" } else { "good day" };
+        common::verify("line", line.as_str(), &format!("{word} from shard {s} of {shards}"))?;
+        // Shards are placed in blocks: shard s of P on processor ⌊s·W/P⌋ of W.
+        common::verify("processor", *processor, s as u32 * workers / shards)?;
+    }
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    common::main(run)
+}

@@ -1,0 +1,60 @@
+//! The aggregation pattern: a parent launches a gang, combines what the shards wrote, and launches them again with it.
+
+use maniple::prelude::*;
+mod common;
+
+const BINS: usize = 16;
+const C: Field<u64> = Field::new(0, "count");
+
+/// Counts 7i mod 16 for the shard's 480 numbers i: 30 in each bin, since 7 and 16 have no common factor.
+fn count(mut bins: Write<u64>, shard: Val<u64>) {
+    let mine = *shard * 480..(*shard + 1) * 480;
+    bins.write_with(|bin| mine.clone().filter(|i| 7 * i % 16 == bin as u64).count() as u64);
+}
+
+fn add_rows(rows: Read<u64>, mut total: Write<u64>) {
+    total.write_with(|bin| rows.as_slice().iter().skip(bin).step_by(BINS).sum());
+}
+
+fn values(counts: Read<u64>) -> Vec<u64> {
+    counts.as_slice().to_vec()
+}
+
+async fn fill(shard: Shard, row: Region) -> Result<(), Error> {
+    shard.launch(count, (shard.region(row)?.write(C), u64::from(shard.index()).into())).go()?.await
+}
+
+async fn look(shard: Shard, total: Region) -> Result<Vec<u64>, Error> {
+    shard.launch(values, (shard.region(total)?.read(C),)).go()?.await
+}
+
+type Args = (Gang, ShardTask<Region, ()>, ShardTask<Region, Vec<u64>>, Region, Region);
+
+async fn aggregate(parent: Parent, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
+    let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize).map_err(Error::user)?.iter().collect();
+    let start = |r: Region, privilege| Start::new(r).holds(r, [C.id()], privilege, Coherence::Exclusive);
+    parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard))?.all().await?;
+    // Mapping brings the shards' rows to the parent, whose own leaf task then combines them.
+    let all = parent.map(rows, [C.id()], Privilege::Read).await?;
+    let sum = parent.map(total, [C.id()], Privilege::WriteDiscard).await?;
+    parent.launch(add_rows, (all.read(C), sum.write(C))).go()?.await?;
+    parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read))?.all().await
+}
+
+fn run(shards: u32, workers: u32) -> Result<(), Error> {
+    let (seen, _) = Runtime::threads(workers).run(move |top| async move {
+        let gang = top.gang("all", shards)?;
+        let rows = top.tree("rows", Rect::line(0, i64::from(shards) * BINS as i64), &[C.info()])?;
+        let total = top.tree("total", Rect::line(0, BINS as i64), &[C.info()])?;
+        let args: Args = (gang, top.task("fill", fill), top.task("look", look), rows, total);
+        let held = |s: Start<_>, r| s.holds(r, [C.id()], Privilege::ReadWrite, Coherence::Exclusive);
+        top.single(&top.parent("aggregate", aggregate), || held(held(Start::new(args), rows), total)).await
+    })?;
+    common::verify("histogram on every shard", seen, vec![vec![30 * u64::from(shards); BINS]; shards as usize])?;
+    println!("{} numbers in each of {BINS} bins, seen by {shards} shards", 30 * shards);
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    common::main(run)
+}

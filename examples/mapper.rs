@@ -1,0 +1,56 @@
+//! A mapper of one's own. It decides where shards and tasks run, how collectives reach remote data and what goes first;
+//! the result stays the same.
+
+use maniple::mapper::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, PlaceShardsInput, Placement};
+use maniple::prelude::*;
+use std::sync::Arc;
+mod common;
+
+/// Deals shards out like cards, sends each leaf task to the next processor, and has collectives copy remote data.
+struct Scatter;
+
+impl Mapper for Scatter {
+    fn name(&self) -> &str {
+        "scatter"
+    }
+    fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Cyclic
+    }
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        LeafOutput { processor: (input.processor + 1) % input.machine.processors(), ..LeafOutput::local(input) }
+    }
+    fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
+        ExchangeOutput { access: Access::Copy, priority: Priority::RAISED, ..Default::default() }
+    }
+}
+
+fn cube(x: Val<u64>) -> u64 {
+    x.pow(3)
+}
+
+async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<(u32, u64), Error> {
+    let local = shard.launch(cube, (u64::from(shard.index() + 1).into(),)).go()?;
+    Ok((shard.processor(), total.call(&shard, &local)?.await?))
+}
+
+fn run(shards: u32, workers: u32) -> Result<(), Error> {
+    let n = u64::from(shards);
+    for (mapper, cyclic) in [(Arc::new(CollectiveMapper) as Arc<dyn Mapper>, false), (Arc::new(Scatter), true)] {
+        let name = mapper.name().to_string();
+        let (results, stats) = Runtime::threads(workers).mapper(mapper).run(move |top| async move {
+            let gang = top.gang("all", shards)?;
+            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let task = top.task("cubes", shard);
+            top.launch(&gang, &task, |_| Start::new(total))?.all().await
+        })?;
+        let placed = |s: u32| if cyclic { s % workers } else { s * workers / shards };
+        let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();
+        common::verify("processor and sum of cubes of each shard", results, expected)?;
+        println!("{name}: {} messages, {} regions copied", stats.messages, stats.region_copies);
+    }
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    common::main(run)
+}

@@ -1,0 +1,60 @@
+//! Power iteration for the largest eigenvalue, N + 1, of I + 1·1ᵀ: the product x + (Σx)·1 and its norm take a sum each.
+
+use maniple::prelude::*;
+mod common;
+
+const N: i64 = 200;
+const X: Field<f64> = Field::new(0, "x");
+
+fn start(mut x: Write<f64>, first: Val<f64>) {
+    x.write_with(|i| *first + i as f64);
+}
+
+fn sum(x: Read<f64>) -> f64 {
+    x.as_slice().iter().sum()
+}
+
+fn add(mut x: ReadWrite<f64>, sum: Val<f64>) -> f64 {
+    x.as_mut_slice().iter_mut().for_each(|x| *x += *sum);
+    x.as_slice().iter().map(|x| x * x).sum()
+}
+
+fn normalise(mut x: ReadWrite<f64>, squares: Val<f64>) {
+    x.as_mut_slice().iter_mut().for_each(|x| *x /= squares.sqrt());
+}
+
+async fn iterate(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
+    let x = shard.region(block)?;
+    let mut eigenvalue = 0.0;
+    let _ = shard.launch(start, (x.write(X), (block.rect.lo(0) as f64).into())).go()?;
+    for _ in 0..20 {
+        // The allreduce takes the local sum's future and gives one that the next task takes: no waiting in between.
+        let sum = total.call(&shard, &shard.launch(sum, (x.read(X),)).go()?)?;
+        let squares = total.call(&shard, &shard.launch(add, (x.read_write(X), (&sum).into())).go()?)?;
+        let _ = shard.launch(normalise, (x.read_write(X), (&squares).into())).go()?;
+        eigenvalue = squares.await?.sqrt();
+    }
+    Ok(eigenvalue)
+}
+
+fn run(shards: u32, workers: u32) -> Result<(), Error> {
+    let (values, _) = Runtime::threads(workers).run(move |top| async move {
+        let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
+        let blocks: Vec<Region> = Partition::equal(line, shards as usize).map_err(Error::user)?.iter().collect();
+        let gang = top.gang("all", shards)?;
+        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let held = |s: u32| {
+            let block = blocks[s as usize];
+            Start::new((block, total)).holds(block, [X.id()], Privilege::ReadWrite, Coherence::Exclusive)
+        };
+        top.launch(&gang, &top.task("power iteration", iterate), held)?.all().await
+    })?;
+    let right = |v: &f64| v.to_bits() == values[0].to_bits() && (v / (N as f64 + 1.0) - 1.0).abs() < 1e-12;
+    common::verify("the same bits on every shard, within 1e-12", values.iter().all(right), true)?;
+    println!("largest eigenvalue {}, exactly {}", values[0], N + 1);
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    common::main(run)
+}

@@ -1,0 +1,50 @@
+//! The sum of the first squares: each shard fills and sums its block of a region, an allreduce adds the blocks up.
+
+use maniple::prelude::*;
+mod common;
+
+const N: i64 = 1000;
+const X: Field<u64> = Field::new(0, "x");
+
+/// Leaf tasks are ordinary functions; their parameter types say what they may do with a region.
+fn squares(mut x: Write<u64>, first: Val<u64>) {
+    x.write_with(|i| (*first + i as u64).pow(2));
+}
+
+fn sum(x: Read<u64>) -> u64 {
+    x.as_slice().iter().sum()
+}
+
+/// Nothing waits before the last line: `sum` follows `squares` because both use the block, and the allreduce follows
+/// `sum` because it takes its future.
+async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result<u64, Error> {
+    let x = shard.region(block)?;
+    let first = block.rect.lo(0) as u64;
+    let _ = shard.launch(squares, (x.write(X), first.into())).go()?;
+    let local = shard.launch(sum, (x.read(X),)).go()?;
+    total.call(&shard, &local)?.await
+}
+
+fn run(shards: u32, workers: u32) -> Result<(), Error> {
+    let (sums, stats) = Runtime::threads(workers).run(move |top| async move {
+        let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
+        let blocks: Vec<Region> = Partition::equal(line, shards as usize).map_err(Error::user)?.iter().collect();
+        let gang = top.gang("all", shards)?;
+        let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+        let task = top.task("sum", shard);
+        let done = top.launch(&gang, &task, |s| {
+            let block = blocks[s as usize];
+            Start::new((block, total)).holds(block, [X.id()], Privilege::ReadWrite, Coherence::Exclusive)
+        })?;
+        done.all().await
+    })?;
+    let n = N as u64;
+    common::verify("sum of squares on every shard", sums, vec![(n - 1) * n * (2 * n - 1) / 6; shards as usize])?;
+    common::verify("leaf tasks", stats.leaf_tasks, 2 * u64::from(shards))?;
+    println!("0² + 1² + … + {}² = {}, on {shards} shards", n - 1, (n - 1) * n * (2 * n - 1) / 6);
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    common::main(run)
+}
