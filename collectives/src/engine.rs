@@ -183,8 +183,15 @@ impl<T: Element> Engine<T> {
         self.chains[chain as usize].slot
     }
 
+    #[inline]
     fn bytes(&self) -> usize {
         self.layout.elements * size_of::<T>()
+    }
+
+    /// Whether values are lent as buffers rather than carried by the arrivals themselves.
+    #[inline]
+    fn large(&self) -> bool {
+        self.bytes() > Payload::INLINE
     }
 
     /// The empty cell and generation that guard what update number `update` overwrites.
@@ -287,28 +294,24 @@ impl<T: Element> Engine<T> {
 
     /// The update subtask: store the running value in the exchange region, lend it to the partner.
     fn update(&mut self, chain: u32, peer: u32, at: u16, cx: &mut ReplayCx<'_>) {
-        let slot = self.slot(chain);
-        let (guard, _) = self.room(chain, self.chains[chain as usize].updates);
-        let large = self.bytes() > Payload::INLINE;
+        let guard = if self.large() { Some(self.room(chain, self.chains[chain as usize].updates).0) } else { None };
         let c = &mut self.chains[chain as usize];
-        let State::Step(_, running, _) = &c.state else {
-            return;
-        };
+        let State::Step(_, running, _) = &c.state else { return };
         let bytes: &[u8] = bytemuck::cast_slice(running.as_slice());
-        let payload = if large {
-            let mut buffer = match cx.take_empty(guard) {
-                Payload::Buffer(buffer) if buffer.len() == bytes.len() => buffer,
-                // The first use of the cell, or the buffer's contents went to another node.
-                _ => Buffer::zeroed(bytes.len()),
-            };
-            buffer.as_bytes_mut().copy_from_slice(bytes);
-            Payload::Buffer(buffer)
-        } else {
-            Payload::copy_of(bytes)
-        };
+        let cell = self.layout.ready(c.slot, u32::from(at));
         c.updates += 1;
-        let generation = c.generation;
-        cx.arrive_ready(peer, self.layout.ready(slot, u32::from(at)), generation, payload);
+        match guard {
+            None => cx.arrive_ready_with(peer, cell, c.generation, bytes),
+            Some(guard) => {
+                let mut buffer = match cx.take_empty(guard) {
+                    Payload::Buffer(buffer) if buffer.len() == bytes.len() => buffer,
+                    // The first use of the cell, or the buffer's contents went to another node.
+                    _ => Buffer::zeroed(bytes.len()),
+                };
+                buffer.as_bytes_mut().copy_from_slice(bytes);
+                cx.arrive_ready(peer, cell, c.generation, Payload::Buffer(buffer));
+            }
+        }
     }
 
     /// The read subtask: combine the partner's value with the running one, give the partner's region back.
@@ -320,38 +323,42 @@ impl<T: Element> Engine<T> {
         combine: Combine,
         cx: &mut ReplayCx<'_>,
     ) -> Result<(), Box<Error>> {
-        let slot = self.slot(chain);
-        let (layout, size) = (self.layout, self.bytes());
+        let (layout, size, large) = (self.layout, self.bytes(), self.large());
+        let operator = &self.operator;
         let c = &mut self.chains[chain as usize];
-        let cell = layout.ready(slot, u32::from(c.reads));
-        let State::Step(_, running, _) = &mut c.state else {
-            return Ok(());
-        };
-        let payload = cx.take_ready(cell);
-        if payload.bytes().len() != size {
-            let came = format!("{} bytes", payload.bytes().len());
+        let cell = layout.ready(c.slot, u32::from(c.reads));
+        let State::Step(_, running, _) = &mut c.state else { return Ok(()) };
+        let copies = cx.mapping().access == Access::Copy && !cx.same_processor(peer);
+        let came = cx.look_ready(cell, |bytes| {
+            if bytes.len() == size {
+                if copies && large {
+                    fold(operator, combine, running, Buffer::from_bytes(bytes).as_bytes());
+                } else {
+                    // A small value is in the cell of this processor already: that is its copy.
+                    fold(operator, combine, running, bytes);
+                }
+            }
+            bytes.len()
+        });
+        if came != size {
             let what = format!("`{}`: the value of shard {peer}", self.name);
-            return Err(Box::new(Error::Misuse { what, expected: format!("{size} bytes"), came }));
+            return Err(Box::new(Error::Misuse {
+                what,
+                expected: format!("{size} bytes"),
+                came: format!("{came} bytes"),
+            }));
         }
-        if cx.mapping().access == Access::Copy && !cx.same_processor(peer) {
-            let copy = payload.clone();
+        if copies {
             cx.count_copy(size);
-            fold(&self.operator, combine, running, &copy);
-        } else {
-            fold(&self.operator, combine, running, &payload);
         }
         c.reads += 1;
-        let back = match payload {
-            Payload::Buffer(_) if cx.same_node(peer) => payload,
-            _ => Payload::None,
-        };
-        cx.arrive_empty(peer, layout.empty(slot, u32::from(at)), c.generation + 1, back);
+        let back = if large && cx.same_node(peer) { cx.take_ready(cell) } else { Payload::None };
+        cx.arrive_empty(peer, layout.empty(c.slot, u32::from(at)), c.generation + 1, back);
         Ok(())
     }
 }
 
-fn fold<T: Element>(operator: &Operator<T>, combine: Combine, running: &mut Running<T>, incoming: &Payload) {
-    let bytes = incoming.bytes();
+fn fold<T: Element>(operator: &Operator<T>, combine: Combine, running: &mut Running<T>, bytes: &[u8]) {
     let one;
     let many;
     let incoming: &[T] = if let Running::One(_) = running {

@@ -17,11 +17,23 @@ pub enum Payload {
     Buffer(Buffer),
 }
 
-/// A few bytes held in place.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// A few bytes held in place. Whole words, so that moving one never splits a store the processor has just made.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Inline {
     len: u8,
-    bytes: [u8; Payload::INLINE],
+    words: [u64; Payload::INLINE / 8],
+}
+
+impl Inline {
+    /// Replaces the bytes; at most [`Payload::INLINE`].
+    #[inline]
+    pub(crate) fn set(&mut self, bytes: &[u8]) {
+        self.len = bytes.len() as u8;
+        match <[u8; 8]>::try_from(bytes) {
+            Ok(word) => self.words[0] = u64::from_ne_bytes(word),
+            Err(_) => bytemuck::bytes_of_mut(&mut self.words)[..bytes.len()].copy_from_slice(bytes),
+        }
+    }
 }
 
 impl Payload {
@@ -34,8 +46,8 @@ impl Payload {
         if bytes.len() > Self::INLINE {
             return Payload::Buffer(Buffer::from_bytes(bytes));
         }
-        let mut inline = Inline { len: bytes.len() as u8, bytes: [0; Self::INLINE] };
-        inline.bytes[..bytes.len()].copy_from_slice(bytes);
+        let mut inline = Inline::default();
+        inline.set(bytes);
         Payload::Inline(inline)
     }
 
@@ -44,7 +56,7 @@ impl Payload {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Payload::None => &[],
-            Payload::Inline(i) => &i.bytes[..usize::from(i.len)],
+            Payload::Inline(i) => &bytemuck::bytes_of(&i.words)[..usize::from(i.len)],
             Payload::Buffer(b) => b.as_bytes(),
         }
     }

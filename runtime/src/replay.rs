@@ -128,6 +128,16 @@ impl ReplayCx<'_> {
         self.core.arrive_near(self.local, at, generation, payload);
     }
 
+    /// Arrives at ready cell `cell` of `shard` with a copy of at most [`Payload::INLINE`] bytes.
+    #[inline]
+    pub fn arrive_ready_with(&mut self, shard: u32, cell: u32, generation: u64, bytes: &[u8]) {
+        let at = self.address(shard, self.chains.ready_cells, cell, 0);
+        if self.chains.mapping.memory == MemoryKind::Ordinary && at.processor != self.core.id {
+            self.core.counters.staged_bytes.add(bytes.len() as u64);
+        }
+        self.core.arrive_with_bytes(self.local, at, generation, bytes);
+    }
+
     /// Arrives at empty cell `cell` of `shard`, giving back `payload`.
     #[inline]
     pub fn arrive_empty(&mut self, shard: u32, cell: u32, generation: u64, payload: Payload) {
@@ -139,6 +149,13 @@ impl ReplayCx<'_> {
     fn address(&self, shard: u32, per_shard: u32, cell: u32, half: u32) -> CellAddress {
         let (processor, local) = self.chains.gang.at[shard as usize];
         CellAddress { processor, object: self.local.id, cell: half | (local * per_shard + cell) }
+    }
+
+    /// Looks at what the last arrival at this shard's ready cell `cell` carried.
+    #[inline]
+    pub fn look_ready<R>(&mut self, cell: u32, look: impl FnOnce(&[u8]) -> R) -> R {
+        let cell = self.shard_position * self.chains.ready_cells + cell;
+        look(self.local.bank.borrow().carried(cell).bytes())
     }
 
     /// Takes what the last arrival at this shard's ready cell `cell` carried.

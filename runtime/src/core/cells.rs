@@ -113,6 +113,22 @@ impl Bank {
         due
     }
 
+    /// Stores what an arrival at a cell carries.
+    #[inline]
+    fn store(&mut self, cell: u32, bytes: &[u8]) {
+        match self.payload(cell) {
+            Some(Payload::Inline(inline)) => inline.set(bytes),
+            Some(place) => *place = Payload::copy_of(bytes),
+            None => {}
+        }
+    }
+
+    /// Looks at what the last arrival at a ready cell carried.
+    #[inline]
+    pub fn carried(&self, cell: u32) -> &Payload {
+        self.carried.get(cell as usize).unwrap_or(&Payload::None)
+    }
+
     /// Takes what the last arrival at a cell carried.
     pub fn take(&mut self, cell: u32) -> Payload {
         self.payload(cell).map(std::mem::take).unwrap_or_default()
@@ -177,6 +193,17 @@ impl Core {
         } else {
             self.send(processor, Message::Arrive { object, cell, generation, payload });
         }
+    }
+
+    /// An arrival that carries a few bytes; at a cell of this processor they are written where they will be read.
+    #[inline]
+    pub fn arrive_with_bytes(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, bytes: &[u8]) {
+        if cfg!(feature = "plant") || at.processor != self.id {
+            return self.arrive_near(local, at, generation, Payload::copy_of(bytes));
+        }
+        self.counters.arrivals.add(1);
+        local.bank.borrow_mut().store(at.cell, bytes);
+        self.arrive_here(local, at.cell, generation, Payload::None);
     }
 
     /// Takes in an arrival at a cell of this processor.

@@ -88,6 +88,7 @@ impl Parker {
 
     /// For a sender, before it idles or starts something long: [`fence`] and [`nudge`](Parker::nudge). Cannot miss.
     #[inline]
+    #[cfg(test)]
     pub fn wake_if_parked(&self) {
         fence();
         self.nudge();
