@@ -2,7 +2,7 @@ use crate::Error;
 use crate::core::{Core, Waiting};
 use crate::current;
 use maniple_barriers::{Promise, PromiseState};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +11,8 @@ use std::task::{Context, Poll};
 
 pub(crate) struct FutureCell<T> {
     promise: RefCell<Promise<T, Waiting, Error>>,
+    /// Somebody has been told of the outcome.
+    seen: Cell<bool>,
 }
 
 /// The value a subtask will return. It does not leave the shard that launched the subtask (it is not `Send`); give it to
@@ -47,7 +49,7 @@ impl<T> fmt::Debug for TaskFuture<T> {
 impl<T: 'static> TaskFuture<T> {
     /// An unsettled future and its other end.
     pub fn pending() -> (Resolver<T>, Self) {
-        let cell = Rc::new(FutureCell { promise: RefCell::new(Promise::default()) });
+        let cell = Rc::new(FutureCell { promise: RefCell::new(Promise::default()), seen: Cell::new(false) });
         (Resolver { cell: cell.clone() }, Self { cell })
     }
 
@@ -55,7 +57,7 @@ impl<T: 'static> TaskFuture<T> {
     pub fn ready(value: T) -> Self {
         let mut promise = Promise::default();
         let _ = promise.settle(Ok(value));
-        Self { cell: Rc::new(FutureCell { promise: RefCell::new(promise) }) }
+        Self { cell: Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }) }
     }
 
     /// Whether the value or an error is there. Never waits.
@@ -68,7 +70,10 @@ impl<T: 'static> TaskFuture<T> {
         match self.cell.promise.borrow().state() {
             PromiseState::Pending => None,
             PromiseState::Ready(v) => Some(look(Ok(v))),
-            PromiseState::Poisoned(e) => Some(look(Err(e))),
+            PromiseState::Poisoned(e) => {
+                self.cell.seen.set(true);
+                Some(look(Err(e)))
+            }
         }
     }
 
@@ -116,6 +121,8 @@ pub(crate) trait Sink {
     /// Settles from `output`, an `Option<T>` that holds the value.
     fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any);
     fn settle_error(&self, core: &Rc<Core>, error: Error);
+    /// Whether somebody has been told of the outcome.
+    fn seen(&self) -> bool;
 }
 
 impl<T: 'static> Sink for FutureCell<T> {
@@ -127,6 +134,10 @@ impl<T: 'static> Sink for FutureCell<T> {
 
     fn settle_error(&self, core: &Rc<Core>, error: Error) {
         settle(self, core, Err(error));
+    }
+
+    fn seen(&self) -> bool {
+        self.seen.get()
     }
 }
 

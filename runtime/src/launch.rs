@@ -427,7 +427,8 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             let (resolver, future) = TaskFuture::pending();
             drop(resolver);
             let Declared { uses, unmet, .. } = declared;
-            let start = Start { name, shard: shard.index(), priority, waits, arrivals, sink: future.sink() };
+            let (sink, owner) = (future.sink(), shard.inner.owner.clone());
+            let start = Start { name, shard: shard.index(), priority, waits, arrivals, sink, owner };
             let body = Launched { function: Some(function), args: Some(args), output: None, marker: PhantomData };
             core.launch_leaf(task, start, uses, unmet, Box::new(body))?;
             Ok(future)

@@ -1,5 +1,5 @@
 use crate::core::{ArrivalAt, WaitAt};
-use crate::core::{Core, Waited, Waiting};
+use crate::core::{Core, Owner, Waited, Waiting};
 use crate::current;
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
@@ -33,6 +33,7 @@ pub(crate) struct ShardInner {
     index: u32,
     held: Vec<Held>,
     regions: RefCell<Vec<LocalRegion>>,
+    pub(crate) owner: Rc<Owner>,
     /// What this task knows to be valid where, when it is a parent.
     pub(crate) versions: RefCell<Option<Rc<RefCell<Versions>>>>,
 }
@@ -68,6 +69,7 @@ impl Shard {
             index,
             held,
             regions: RefCell::default(),
+            owner: Rc::default(),
             versions: RefCell::default(),
         };
         Self { inner: Rc::new(inner) }
@@ -329,6 +331,16 @@ impl Shard {
             Some((_, o)) => wrong(o.describe()),
             None => wrong(format!("object {object}")),
         }
+    }
+
+    /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
+    pub(crate) async fn leaves_over(&self) -> Option<Error> {
+        poll_fn(|cx| match self.inner.owner.poll(current::waiting(cx.waker())) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        self.inner.owner.unseen_failure()
     }
 
     /// Whether a bug is planted for a test and strikes now.

@@ -4,6 +4,7 @@
 //! nothing global is needed, because a launch's plan is the same wherever it is made.
 
 use super::Core;
+use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
     Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, ProcessorId, Reply, SendColumns, ShardStart, TOP, Valid,
@@ -103,6 +104,18 @@ impl Batches {
             _ => None,
         })
     }
+}
+
+/// The end of a shard: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
+async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
+    if let Err(e) = &result {
+        shard.abandon(e);
+    }
+    let result = match shard.leaves_over().await {
+        Some(unseen) => result.and(Err(unseen)),
+        None => result,
+    };
+    shard.core().shard_over(&shard, result);
 }
 
 impl Core {
@@ -211,25 +224,20 @@ impl Core {
         let kept = shard.clone();
         let run = async move {
             let result = future.await;
-            kept.core().shard_over(&kept, result);
+            end_when_leaves_are(kept, result).await;
         };
-        self.spawn(
-            run,
-            Box::new(move |core, panic| {
-                if let Some(message) = panic {
-                    let place = Place { task: name.to_string(), shard: Some(number) };
-                    core.shard_over(&shard, Err(Error::Panicked { place, message }));
-                }
-            }),
-        );
+        let ended: Ended = Box::new(move |core, panic| {
+            if let Some(message) = panic {
+                let place = Place { task: name.to_string(), shard: Some(number) };
+                core.spawn(end_when_leaves_are(shard, Err(Error::Panicked { place, message })), Box::new(|_, _| {}));
+            }
+        });
+        self.spawn(run, ended);
         Ok(())
     }
 
-    /// A shard has returned or panicked.
+    /// A shard and its leaf tasks are over.
     fn shard_over(self: &Rc<Self>, shard: &Shard, result: Result<Parcel, Error>) {
-        if let Err(e) = &result {
-            shard.abandon(e);
-        }
         let valid = shard.take_valid();
         self.end_shard(shard.launch_key(), shard.index(), result, valid);
     }

@@ -20,7 +20,7 @@ const SHARD_PRIORITY: Priority = Priority(4);
 pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 
 /// Called with `Err` when the future panicked; otherwise the future has reported its own result.
-type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
+pub(super) type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
 
 struct Slot {
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,

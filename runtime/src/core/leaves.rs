@@ -14,6 +14,7 @@ use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
 use maniple_regions::{Coherence, Lease, Privilege, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -71,6 +72,38 @@ pub(crate) enum WaitAt {
     Phase { object: ObjectId, generation: u64 },
 }
 
+/// What a shard and its leaf tasks share: the shard is over when they are.
+#[derive(Default)]
+pub(crate) struct Owner {
+    running: Cell<u32>,
+    /// Failures, with the future that may have told somebody.
+    failures: RefCell<Vec<(Error, Rc<dyn Sink>)>>,
+    waiting: RefCell<Option<Waiting>>,
+}
+
+impl Owner {
+    /// Whether all tasks are over; if not, `waiting` is told when they are.
+    pub fn poll(&self, waiting: Waiting) -> bool {
+        let over = self.running.get() == 0;
+        *self.waiting.borrow_mut() = (!over).then_some(waiting);
+        over
+    }
+
+    /// The first failure that nobody has looked at.
+    pub fn unseen_failure(&self) -> Option<Error> {
+        self.failures.borrow().iter().find(|(_, sink)| !sink.seen()).map(|(e, _)| e.clone())
+    }
+
+    fn one_over(&self, core: &Rc<Core>) {
+        self.running.set(self.running.get() - 1);
+        if self.running.get() == 0
+            && let Some(waiting) = self.waiting.borrow_mut().take()
+        {
+            core.notify(waiting);
+        }
+    }
+}
+
 /// Everything a launch says.
 pub(crate) struct Start {
     pub name: &'static str,
@@ -79,6 +112,7 @@ pub(crate) struct Start {
     pub waits: SmallVec<[WaitAt; 2]>,
     pub arrivals: SmallVec<[ArrivalAt; 2]>,
     pub sink: Rc<dyn Sink>,
+    pub owner: Rc<Owner>,
 }
 
 /// Finds the column of a shard's region and checks that the shard may ask for it.
@@ -104,6 +138,7 @@ struct Leaf {
     processor: ProcessorId,
     body: Option<Box<dyn Body>>,
     sink: Option<Rc<dyn Sink>>,
+    owner: Option<Rc<Owner>>,
     uses: SmallVec<[UseAt; 4]>,
     arrivals: SmallVec<[ArrivalAt; 2]>,
     successors: SmallVec<[TaskId; 2]>,
@@ -212,6 +247,8 @@ impl Core {
             leaf.unmet += unmet;
             (leaf.name, leaf.shard, leaf.processor, leaf.priority) = (start.name, start.shard, processor, priority.0);
             (leaf.body, leaf.sink, leaf.uses, leaf.arrivals) = (Some(body), Some(start.sink), uses, start.arrivals);
+            start.owner.running.set(start.owner.running.get() + 1);
+            leaf.owner = Some(start.owner);
             leaf.poison = poison;
         }
         self.leaf_has_one_less(id);
@@ -507,7 +544,7 @@ impl Core {
 
     /// Completes a task that has succeeded.
     fn finish_leaf(self: &Rc<Self>, id: TaskId) {
-        let Some((arrivals, successors)) = ({
+        let Some((arrivals, successors, owner)) = ({
             let mut leaves = self.leaves.borrow_mut();
             let parts = leaves.get(id).map(|leaf| {
                 for u in leaf.uses.drain(..) {
@@ -516,7 +553,8 @@ impl Core {
                     }
                 }
                 leaf.sink = None;
-                (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors))
+                let (arrivals, successors) = (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors));
+                (arrivals, successors, leaf.owner.take())
             });
             if parts.is_some() {
                 leaves.free(id);
@@ -535,6 +573,9 @@ impl Core {
         }
         for next in successors {
             self.leaf_has_one_less(next);
+        }
+        if let Some(owner) = owner {
+            owner.one_over(self);
         }
     }
 
@@ -572,9 +613,15 @@ impl Core {
         self.poison_arrivals(&leaf.arrivals, error);
         if let Some(sink) = leaf.sink {
             sink.settle_error(self, error.clone());
+            if let Some(owner) = &leaf.owner {
+                owner.failures.borrow_mut().push((error.clone(), sink));
+            }
         }
         for next in leaf.successors {
             self.leaf_has_one_less(next);
+        }
+        if let Some(owner) = leaf.owner {
+            owner.one_over(self);
         }
     }
 
