@@ -4,11 +4,11 @@
 //! [`scale`] turns `d` into the next `u = d / √S`. Between them lies the allreduce, and [`root`] checks its result.
 //!
 //! **Order of the sum.** It is fixed by the block's length alone, so the same block gives the same bits whoever computes
-//! it. The block is cut into panels of [`PANEL`] cells. Within a panel cell `i` adds its square to lane `i mod 8`: first
-//! the cells whose chunk of 16 reads nothing outside the block, in ascending order, summed by themselves; their sum and
-//! then the panel's last cells are added to what the first chunk gave. The lanes fold as
-//! `((0+4) + (2+6)) + ((1+5) + (3+7))`; the panels' sums are added in ascending order.
-//! Lanes let the compiler use vector registers, panels keep the rounding error of long blocks small.
+//! it. The cells that need no ghost, 2 to n − 3, are cut into panels of [`PANEL`] cells, a panel into chunks of 16. Within
+//! the whole chunks of a panel, cell `k` adds its square to lane `k mod 8`, in ascending order; the lanes fold as
+//! `((0+4) + (2+6)) + ((1+5) + (3+7))`; the squares of the cells after the last whole chunk follow in ascending order. The
+//! panels' sums are added in ascending order, and last the squares of cells 0, 1, n − 2 and n − 1. Lanes let the compiler
+//! use vector registers, panels keep the rounding error of long blocks small.
 
 use crate::StencilError;
 
@@ -42,89 +42,59 @@ pub fn derivative(u: &[f64], left: [f64; GHOSTS], right: [f64; GHOSTS], d: &mut 
     let n = u.len();
     let factor = 1.0 / (12.0 * h);
 
+    // Below four cells, every cell needs a ghost.
+    let (first, last) = if n < 2 * GHOSTS { (n, n) } else { (GHOSTS, n - GHOSTS) };
     let mut sum = 0.0;
-    for (panel, d) in d.chunks_mut(PANEL).enumerate() {
-        let first = panel * PANEL;
-        let (chunks, rest) = d.as_chunks_mut::<CHUNK>();
-        // The chunks whose window lies within `u`: all but the block's first and, where its window reaches past the
-        // end, its last.
-        let begin = usize::from(first == 0).min(chunks.len());
-        let end = ((n - first).saturating_sub(GHOSTS) / CHUNK).clamp(begin, chunks.len());
-
-        let mut lanes = [0.0; LANES];
-        if begin > 0 {
-            difference(&edge(u, left, right, 0), factor, &mut chunks[0]);
-            lanes = add_squares(&chunks[0], lanes);
-        }
-        if begin < end {
-            let inner = interior(&u[first + begin * CHUNK - GHOSTS..], &mut chunks[begin..end], factor);
-            for (lane, inner) in lanes.iter_mut().zip(inner) {
-                *lane += inner;
-            }
-        }
-        if end < chunks.len() {
-            difference(&edge(u, left, right, first + end * CHUNK), factor, &mut chunks[end]);
-            lanes = add_squares(&chunks[end], lanes);
-        }
-        if !rest.is_empty() {
-            // Cells past the block's end are computed like the others and then left out.
-            let mut chunk = [0.0; CHUNK];
-            difference(&edge(u, left, right, first + chunks.len() * CHUNK), factor, &mut chunk);
-            rest.copy_from_slice(&chunk[..rest.len()]);
-            for (i, d) in rest.iter().enumerate() {
-                lanes[i % LANES] += d * d;
-            }
-        }
-        sum += fold(lanes);
+    for (k, d) in d[first..last].chunks_mut(PANEL).enumerate() {
+        let reach = k * PANEL..k * PANEL + d.len() + 2 * GHOSTS;
+        sum += panel(&u[reach], d, factor);
+    }
+    let padded = |j: usize| match j {
+        0 | 1 => left[j],
+        _ if j - GHOSTS < n => u[j - GHOSTS],
+        _ => right[j - GHOSTS - n],
+    };
+    for i in (0..first).chain(last..n) {
+        d[i] = difference(&[padded(i), padded(i + 1), 0.0, padded(i + 3), padded(i + 4)], factor);
+        sum += d[i] * d[i];
     }
     sum
 }
 
-/// The loop that takes the time: chunks whose windows all lie within `u`, which starts with the first one's window.
-/// Kept apart from the ends of the block, whose many cases would spoil its code.
+/// The derivative of a panel and its sum of squares, where `u` has two cells more on either side.
+fn panel(u: &[f64], d: &mut [f64], factor: f64) -> f64 {
+    let (chunks, rest) = d.as_chunks_mut::<CHUNK>();
+    let u_rest = &u[chunks.len() * CHUNK..];
+    let mut sum = whole_chunks(u, chunks, factor);
+    for (u, d) in u_rest.windows(2 * GHOSTS + 1).zip(rest) {
+        *d = difference(u.try_into().expect("windows have this length"), factor);
+        sum += *d * *d;
+    }
+    sum
+}
+
+/// The loop that takes the time, alone in its function: with anything beside it LLVM makes less of it.
 #[inline(never)]
-fn interior(u: &[f64], d: &mut [[f64; CHUNK]], factor: f64) -> [f64; LANES] {
+fn whole_chunks(u: &[f64], d: &mut [[f64; CHUNK]], factor: f64) -> f64 {
     let mut lanes = [0.0; LANES];
-    for (window, chunk) in u.windows(WINDOW).step_by(CHUNK).zip(d) {
-        difference(window.try_into().expect("windows have this length"), factor, chunk);
-        lanes = add_squares(chunk, lanes);
-    }
-    lanes
-}
-
-/// The derivative of a chunk from the window of cells it depends on.
-#[inline(always)]
-fn difference(u: &[f64; WINDOW], factor: f64, d: &mut [f64; CHUNK]) {
-    for i in 0..CHUNK {
-        d[i] = ((u[i] - u[i + 4]) + 8.0 * (u[i + 3] - u[i + 1])) * factor;
-    }
-}
-
-/// The lanes with each cell's square added to its own.
-#[inline(always)]
-fn add_squares(d: &[f64; CHUNK], mut lanes: [f64; LANES]) -> [f64; LANES] {
-    for octet in d.as_chunks::<LANES>().0 {
-        for (lane, d) in lanes.iter_mut().zip(octet) {
-            *lane += d * d;
+    for (u, d) in u.windows(WINDOW).step_by(CHUNK).zip(d) {
+        let u: &[f64; WINDOW] = u.try_into().expect("windows have this length");
+        for i in 0..CHUNK {
+            d[i] = ((u[i] - u[i + 4]) + 8.0 * (u[i + 3] - u[i + 1])) * factor;
+        }
+        for octet in d.as_chunks::<LANES>().0 {
+            for l in 0..LANES {
+                lanes[l] += octet[l] * octet[l];
+            }
         }
     }
-    lanes
+    fold(lanes)
 }
 
-/// The window of the chunk at cell `first`, which reaches over an end of the block; zeros past the ghosts.
-#[inline]
-fn edge(u: &[f64], left: [f64; GHOSTS], right: [f64; GHOSTS], first: usize) -> [f64; WINDOW] {
-    let mut window = [0.0; WINDOW];
-    let (from, gap) = if first == 0 { (0, GHOSTS) } else { (first - GHOSTS, 0) };
-    if first == 0 {
-        window[..GHOSTS].copy_from_slice(&left);
-    }
-    let cells = (u.len() - from).min(WINDOW - gap);
-    window[gap..gap + cells].copy_from_slice(&u[from..from + cells]);
-    for (slot, ghost) in window[gap + cells..].iter_mut().zip(right) {
-        *slot = ghost;
-    }
-    window
+/// The derivative at the middle one of five cells.
+#[inline(always)]
+fn difference(u: &[f64; 2 * GHOSTS + 1], factor: f64) -> f64 {
+    ((u[0] - u[4]) + 8.0 * (u[3] - u[1])) * factor
 }
 
 fn fold(l: [f64; LANES]) -> f64 {

@@ -5,7 +5,7 @@
 //! On N points with spacing h = 1/N an iteration computes `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, then
 //! `S = Σ d[i]²` over all shards, and then the next `u = d / √S`: every iteration depends on a collective. It starts from
 //! the operator's [dominant mode](reference::DominantMode), whose iterates are known in closed form, or from a
-//! [file](io). Each run is [verified](reference).
+//! [file](io). Each run is [verified](mod@reference).
 //!
 //! [`run`] does all runs of a [`Config`]; [`Session`] does them one by one, for whoever wants each report at once.
 //!
@@ -23,12 +23,14 @@ mod config;
 pub mod io;
 pub mod kernel;
 pub mod reference;
+pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
     Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, StencilError, Times, UnknownName,
 };
 
+use maniple::prelude::Runtime;
 use reference::DominantMode;
 use std::path::Path;
 
@@ -189,6 +191,18 @@ fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
 }
 
 /// Runs the application on the blocks, from the vector `start`. With an input, the outcome holds every vector.
-fn simulate(config: &Config, _blocks: &Blocks, start: &[f64]) -> Result<RunOutcome, StencilError> {
-    reference::simulate(start, config.iterations, config.input.is_some())
+fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcome, StencilError> {
+    let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
+    let mapper = maniple::mapper::stock(config.mapper.name()).map_err(|e| StencilError::Runtime(e.into()))?;
+    let input = shards::Input {
+        sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
+        start: start.to_vec(),
+        iterations: config.iterations,
+        history: config.input.is_some(),
+    };
+    let runtime = Runtime::threads(workers).mapper(mapper);
+    let output =
+        shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
+    let shards::Output { roots, vectors, iteration_us, collective_us, .. } = output;
+    Ok(RunOutcome { wire: "threads", roots, vectors, iteration_us, collective_us })
 }

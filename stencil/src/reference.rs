@@ -1,6 +1,6 @@
 //! Independent answers: the analytic one for the operator's dominant mode, sequential code for any other vector.
 //!
-//! Nothing here is shared with [`kernel`](crate::kernel): indices are taken modulo N, the sum of squares is compensated
+//! Nothing here is shared with [`kernel`]: indices are taken modulo N, the sum of squares is compensated
 //! (Neumaier 1974), and the operator is written as its definition.
 //!
 //! # The dominant mode
@@ -62,8 +62,8 @@ impl DominantMode {
         (2.0 / self.cells as f64).sqrt()
     }
 
-    /// What √S is in every iteration.
-    pub fn root(&self) -> f64 {
+    /// λ: what √S is in every iteration.
+    pub fn lambda(&self) -> f64 {
         let (one, two) = (self.sine(self.mode as u128, 0), self.sine(2 * self.mode as u128, 0));
         (8.0 * one - two) * self.cells as f64 / 6.0
     }
@@ -169,7 +169,7 @@ impl Verdict {
 
 /// Verifies a run that started from the dominant mode: every √S, and the vector after the last iteration.
 pub fn verify_mode(mode: &DominantMode, roots: &[f64], last: &[f64]) -> Verdict {
-    let expected = mode.root();
+    let expected = mode.lambda();
     let failure = roots
         .iter()
         .enumerate()

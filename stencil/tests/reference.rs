@@ -12,8 +12,8 @@ fn mode_is_the_one_the_operator_amplifies_most() {
         };
         let mode = DominantMode::new(n);
         let best = (0..=n / 2).map(factor).fold(0.0, f64::max);
-        assert!((mode.root() - factor(mode.mode())).abs() < 1e-12 * best);
-        assert!(mode.root() > (1.0 - 1e-2 / n as f64) * best, "{n} cells: {} and {best}", mode.root());
+        assert!((mode.lambda() - factor(mode.mode())).abs() < 1e-12 * best);
+        assert!(mode.lambda() > (1.0 - 1e-2 / n as f64) * best, "{n} cells: {} and {best}", mode.lambda());
     }
 }
 
@@ -81,7 +81,7 @@ fn derivative_by_hand() {
 #[test]
 fn planted_errors_in_a_run_of_the_mode() {
     let mode = DominantMode::new(1000);
-    let roots = vec![mode.root(); 3];
+    let roots = vec![mode.lambda(); 3];
     let last: Vec<f64> = mode.vector(3).collect();
     let check = |roots: &[f64], last: &[f64]| verify_mode(&mode, roots, last).failure;
     assert_eq!(check(&roots, &last), None);
