@@ -201,8 +201,8 @@ fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcom
         history: config.input.is_some(),
     };
     let runtime = Runtime::threads(workers).mapper(mapper);
-    let output =
-        shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
-    let shards::Output { roots, vectors, iteration_us, collective_us, .. } = output;
+    let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
+    let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
+    let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;
     Ok(RunOutcome { wire: "threads", roots, vectors, iteration_us, collective_us })
 }

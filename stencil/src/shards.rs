@@ -4,7 +4,7 @@
 //! and its last two into the left ghosts of its right one, computes the derivative and its square sum once its own
 //! ghosts are full, and scales by the root of the total. The two versions differ in how the total comes about.
 
-use crate::kernel;
+use crate::{Collective, kernel};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
 use serde::{Deserialize, Serialize};
@@ -26,11 +26,12 @@ const AHEAD: usize = 2;
 
 /// What a run is given.
 #[derive(Debug, Clone)]
-pub(crate) struct Input {
-    /// Cells of each shard's block.
+pub struct Input {
+    /// Cells of each shard's block, at least 4.
     pub sizes: Vec<usize>,
     /// The first vector.
     pub start: Vec<f64>,
+    /// Iterations, from 0.
     pub iterations: usize,
     /// Keep the vector after every iteration, not only after the last.
     pub history: bool,
@@ -38,15 +39,28 @@ pub(crate) struct Input {
 
 /// What a run gives.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Output {
-    /// √S of each iteration.
-    pub roots: Vec<f64>,
+pub struct Output {
+    /// S of each iteration, up to the first from which there is no next vector (see [`kernel::root`]).
+    pub sums: Vec<f64>,
     /// The vector after each iteration (with history) or after the last.
     pub vectors: Vec<Vec<f64>>,
-    /// Microseconds of each iteration, and of the collective within it, as shard 0 sees them.
+    /// Microseconds of each iteration but the first, as shard 0 sees them.
     pub iteration_us: Vec<f64>,
+    /// Microseconds from shard 0's local sum to the total, in each iteration.
     pub collective_us: Vec<f64>,
+    /// What the processors did.
     pub stats: Stats,
+}
+
+/// Runs one version on a runtime, with as many shards as there are blocks. Waits.
+///
+/// # Errors
+/// What the runtime reports.
+pub fn simulate(runtime: &Runtime, collective: Collective, input: &Input) -> Result<Output, Error> {
+    match collective {
+        Collective::RecursiveDoubling => recursive_doubling(runtime, input),
+        Collective::Aggregation => aggregation(runtime, input),
+    }
 }
 
 /// Nanoseconds since the process first asked.
@@ -116,9 +130,8 @@ impl Layout {
 
     /// Adds what shard `s` needs for the exchange and its block.
     fn holds<A>(&self, start: Start<A>, s: u32, block: Region) -> Start<A> {
-        let simultaneous = |start: Start<A>, region, privilege| {
-            start.holds(region, [G.id()], privilege, Coherence::Simultaneous)
-        };
+        let simultaneous =
+            |start: Start<A>, region, privilege| start.holds(region, [G.id()], privilege, Coherence::Simultaneous);
         let start = start.holds(block, [U.id(), D.id()], Privilege::ReadWrite, Coherence::Exclusive);
         if self.shards == 1 {
             // The only shard is its own neighbour.
@@ -175,8 +188,7 @@ impl Exchange {
             .arrive(&fill_right.ready)
             .go()?;
         let [left, right] = &self.own;
-        let args =
-            (self.u.read(U), left.read_shared(G), right.read_shared(G), self.u.read_write(D), self.h.into());
+        let args = (self.u.read(U), left.read_shared(G), right.read_shared(G), self.u.read_write(D), self.h.into());
         shard
             .launch(derivative, args)
             .wait(&from_left.ready)
@@ -233,13 +245,17 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
         if ahead.len() > AHEAD
             && let Some(oldest) = ahead.pop_front()
         {
-            result.sums.push(checked(oldest, iteration - AHEAD).await?);
+            result.sums.push(oldest.await?);
+            if !goes_on(&result.sums) {
+                break;
+            }
         }
     }
-    for (i, total) in ahead.into_iter().enumerate() {
-        let iteration = result.sums.len() + 1;
-        debug_assert_eq!(iteration, args.iterations.saturating_sub(AHEAD) + i + 1);
-        result.sums.push(checked(total, iteration).await?);
+    for total in ahead {
+        let sum = total.await?;
+        if goes_on(&result.sums) {
+            result.sums.push(sum);
+        }
     }
     for vector in vectors {
         result.vectors.push(vector.await?);
@@ -253,10 +269,9 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     Ok(result)
 }
 
-async fn checked(total: TaskFuture<f64>, iteration: usize) -> Result<f64, Error> {
-    let sum = total.await?;
-    kernel::root(iteration, sum).map_err(Error::user)?;
-    Ok(sum)
+/// Whether the last iteration has a next vector. Every shard sees the same sums, so all stop at the same one.
+fn goes_on(sums: &[f64]) -> bool {
+    sums.last().is_none_or(|&sum| kernel::root(sums.len(), sum).is_ok())
 }
 
 /// Everything the aggregation version's parent and shards need.
@@ -380,8 +395,10 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<(Vec<f64>, Vec<Vec<
             let all = parent.map(a.sums, [S.id()], Privilege::Read).await?;
             let total = parent.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
             let sum = parent.launch(combine, (all.read(S), total.write(S))).go()?.await?;
-            kernel::root(iteration, sum).map_err(Error::user)?;
             sums.push(sum);
+            if !goes_on(&sums) {
+                break;
+            }
         }
     }
     Ok((sums, vectors, stamps))
@@ -402,7 +419,7 @@ fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Erro
 }
 
 /// Runs the recursive-doubling version.
-pub(crate) fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
+fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
     let input = input.clone();
     let ((results, sizes), stats) = runtime.run(move |top| {
         let input = input.clone();
@@ -425,15 +442,14 @@ pub(crate) fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Out
         }
     })?;
     let first = results.first().cloned().unwrap_or_default();
-    let vectors = (0..first.vectors.len())
-        .map(|i| results.iter().flat_map(|r| r.vectors[i].iter().copied()).collect())
-        .collect();
+    let vectors =
+        (0..first.vectors.len()).map(|i| results.iter().flat_map(|r| r.vectors[i].iter().copied()).collect()).collect();
     debug_assert_eq!(results.len(), sizes.len());
     Ok(output(&first.sums, vectors, &first.stamps, stats))
 }
 
 /// Runs the aggregation version.
-pub(crate) fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
+fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
     let input = input.clone();
     let ((sums, vectors, stamps), stats) = runtime.run(move |top| {
         let input = input.clone();
@@ -447,12 +463,8 @@ pub(crate) fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Er
             let parent = top.parent("aggregation", aggregate);
             let Input { sizes, start, iterations, history } = input;
             let args = Aggregation { layout, line, sizes, sums, total, gang, step, start, iterations, history };
-            let regions: [(Region, &[FieldId]); 4] = [
-                (line, &[U.id(), D.id()]),
-                (layout.ghosts, &[G.id()]),
-                (sums, &[S.id()]),
-                (total, &[S.id()]),
-            ];
+            let regions: [(Region, &[FieldId]); 4] =
+                [(line, &[U.id(), D.id()]), (layout.ghosts, &[G.id()]), (sums, &[S.id()]), (total, &[S.id()])];
             top.single(&parent, || {
                 regions.iter().fold(Start::new(args.clone()), |start, (region, fields)| {
                     start.holds(*region, fields.to_vec(), Privilege::ReadWrite, Coherence::Exclusive)
@@ -468,7 +480,7 @@ pub(crate) fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Er
 fn output(sums: &[f64], vectors: Vec<Vec<f64>>, stamps: &[(u64, u64)], stats: Stats) -> Output {
     let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;
     Output {
-        roots: sums.iter().map(|s| s.sqrt()).collect(),
+        sums: sums.to_vec(),
         vectors,
         iteration_us: stamps.windows(2).map(|w| us(w[0].1, w[1].1)).collect(),
         collective_us: stamps.iter().map(|&(from, to)| us(from, to)).collect(),

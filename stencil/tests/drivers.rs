@@ -1,0 +1,148 @@
+//! Both versions, on both drivers, against the closed form.
+
+use maniple::mapper::stock;
+use maniple::prelude::*;
+use maniple_stencil::reference::DominantMode;
+use maniple_stencil::shards::{Input, Output, simulate};
+use maniple_stencil::{Blocks, Collective};
+
+const VERSIONS: [Collective; 2] = [Collective::RecursiveDoubling, Collective::Aggregation];
+
+fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Input) {
+    let blocks = Blocks::uniform(shards, cells).unwrap();
+    let mode = DominantMode::new(blocks.total());
+    let start = mode.vector(0).collect();
+    (mode, Input { sizes: vec![cells; shards], start, iterations, history: false })
+}
+
+/// Every cell within 1e-10 of the closed form, every √S within 1e-12 of λ, and the right number of each.
+fn assert_verified(mode: &DominantMode, input: &Input, output: &Output, what: &str) {
+    assert_eq!(output.sums.len(), input.iterations, "{what}");
+    for (k, sum) in output.sums.iter().enumerate() {
+        let root = sum.sqrt();
+        let error = (root / mode.lambda() - 1.0).abs();
+        assert!(error <= 1e-12, "{what}: √S of iteration {} is {root}, off by {error:e}", k + 1);
+    }
+    let last = output.vectors.last().expect("the last vector");
+    assert_eq!(last.len(), input.start.len(), "{what}");
+    for (i, (found, expected)) in last.iter().zip(mode.vector(input.iterations)).enumerate() {
+        assert!((found - expected).abs() <= 1e-10, "{what}: cell {i} is {found}, expected {expected}");
+    }
+}
+
+fn bits(output: &Output) -> Vec<u64> {
+    let all = output.vectors.iter().flatten().chain(&output.sums);
+    all.map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn any_number_of_shards_on_threads() {
+    for shards in [1, 2, 3, 4, 5, 7, 8, 16, 31, 64, 512] {
+        let (mode, input) = input(shards, 12, 5);
+        for version in VERSIONS {
+            for mapper in ["default", "collective"] {
+                let runtime = Runtime::threads(2).mapper(stock(mapper).unwrap());
+                let output = simulate(&runtime, version, &input).unwrap();
+                assert_verified(&mode, &input, &output, &format!("{version}, {mapper}, {shards} shards"));
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_shards_on_the_seeded_driver() {
+    for shards in [1, 2, 3, 4, 5, 7, 8, 16, 31, 64, 512] {
+        let (mode, input) = input(shards, 12, 3);
+        for version in VERSIONS {
+            for mapper in ["default", "collective"] {
+                let processors = 1 + shards as u32 % 5;
+                let runtime = Runtime::seeded(processors, shards as u64).mapper(stock(mapper).unwrap());
+                let output = simulate(&runtime, version, &input).unwrap();
+                let what = format!("{version}, {mapper}, {shards} shards, {processors} processors");
+                assert_verified(&mode, &input, &output, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn four_thousand_shards_on_two_processors() {
+    let (mode, input) = input(4096, 4, 3);
+    for version in VERSIONS {
+        let output = simulate(&Runtime::threads(2), version, &input).unwrap();
+        assert_verified(&mode, &input, &output, &format!("{version}, 4096 shards, threads"));
+        let output = simulate(&Runtime::seeded(2, 1), version, &input).unwrap();
+        assert_verified(&mode, &input, &output, &format!("{version}, 4096 shards, seeded"));
+    }
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_workers() {
+    for shards in [3, 8, 13] {
+        let (_, input) = input(shards, 50, 7);
+        for version in VERSIONS {
+            let first = bits(&simulate(&Runtime::threads(1), version, &input).unwrap());
+            for workers in 2..=5 {
+                let again = simulate(&Runtime::threads(workers), version, &input).unwrap();
+                assert_eq!(bits(&again), first, "{version}, {shards} shards, {workers} workers");
+            }
+            for seed in 0..5 {
+                let again = simulate(&Runtime::seeded(3, seed), version, &input).unwrap();
+                assert_eq!(bits(&again), first, "{version}, {shards} shards, seed {seed}");
+            }
+        }
+    }
+}
+
+/// 2,000 seeds; the number of shards, processors, the version and the mapper vary with the seed.
+#[test]
+fn two_thousand_schedules() {
+    for seed in 0..2000u64 {
+        let shards = [1, 2, 3, 4, 5, 6, 7, 8, 11][(seed % 9) as usize];
+        let version = VERSIONS[(seed / 9 % 2) as usize];
+        let mapper = ["default", "collective"][(seed / 18 % 2) as usize];
+        let processors = 1 + (seed / 36 % 5) as u32;
+        let (mode, input) = input(shards, 8, 4);
+        let runtime = Runtime::seeded(processors, seed).mapper(stock(mapper).unwrap());
+        let what = format!("seed {seed}: {version}, {mapper}, {shards} shards, {processors} processors");
+        match simulate(&runtime, version, &input) {
+            Ok(output) => assert_verified(&mode, &input, &output, &what),
+            Err(e) => panic!("{what}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    let (_, input) = input(5, 8, 4);
+    let run = || simulate(&Runtime::seeded(3, 42), Collective::RecursiveDoubling, &input).unwrap().stats;
+    assert_eq!(run(), run());
+}
+
+/// The paper's flags show in the counters: the default mapper copies every ghost and every round's value that comes from
+/// another processor, the collective mapper copies nothing.
+#[test]
+fn mappers_show_in_the_counters() {
+    let (_, input) = input(4, 100, 10);
+    let copies = |mapper| {
+        let runtime = Runtime::threads(2).mapper(stock(mapper).unwrap());
+        let stats = simulate(&runtime, Collective::RecursiveDoubling, &input).unwrap().stats;
+        // 2·P·log2 P subtasks an allreduce.
+        assert_eq!(stats.chain_subtasks, 2 * 4 * 2 * 10);
+        stats.region_copies
+    };
+    assert_eq!(copies("collective"), 0);
+    // Shards 0 and 1 are on one processor, 2 and 3 on the other: of the two rounds, the second crosses, once a shard.
+    // The ghosts live with their readers, so that reading them copies nothing.
+    assert_eq!(copies("default"), 4 * 10);
+}
+
+#[test]
+fn a_vanishing_sum_ends_the_run() {
+    let (_, mut input) = input(3, 8, 9);
+    input.start.fill(1.0);
+    for version in VERSIONS {
+        let output = simulate(&Runtime::threads(2), version, &input).unwrap();
+        assert_eq!(output.sums, [0.0], "{version}");
+    }
+}

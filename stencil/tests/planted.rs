@@ -1,0 +1,39 @@
+//! A planted bug shows within 200 seeds in the very check that the other tests make.
+#![cfg(feature = "plant")]
+
+use maniple::prelude::*;
+use maniple::runtime::plant::Bug;
+use maniple_stencil::Collective;
+use maniple_stencil::reference::DominantMode;
+use maniple_stencil::shards::{Input, simulate};
+
+/// Whether a run gives the closed form, with a bug or without.
+fn correct(seed: u64, bug: Option<(Bug, u64)>) -> bool {
+    let (shards, cells, iterations) = (5, 8, 6);
+    let mode = DominantMode::new(shards * cells);
+    let start: Vec<f64> = mode.vector(0).collect();
+    let input = Input { sizes: vec![cells; shards], start, iterations, history: false };
+    let mut runtime = Runtime::seeded(3, seed);
+    if let Some((bug, first)) = bug {
+        runtime = runtime.plant(bug, first, 7);
+    }
+    let Ok(output) = simulate(&runtime, Collective::RecursiveDoubling, &input) else { return false };
+    let near = |a: f64, b: f64, within: f64| (a - b).abs() <= within;
+    output.sums.len() == iterations
+        && output.sums.iter().all(|s| near(s.sqrt() / mode.lambda(), 1.0, 1e-12))
+        && output.vectors.last().is_some_and(|v| v.iter().zip(mode.vector(iterations)).all(|(a, b)| near(*a, b, 1e-10)))
+}
+
+#[test]
+fn every_planted_bug_is_caught_within_200_seeds() {
+    let seeds = 0..200;
+    for bug in Bug::ALL {
+        // Nothing fails in this program, so that failing to pass a failure on cannot show.
+        if bug == Bug::MissingPoison {
+            continue;
+        }
+        let caught = seeds.clone().position(|seed| !correct(seed, Some((bug, seed % 40))));
+        assert!(caught.is_some(), "{bug:?} was not caught within 200 seeds");
+    }
+    assert!(seeds.into_iter().all(|seed| correct(seed, None)));
+}
