@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 pub(crate) struct FutureCell<T> {
     promise: RefCell<Promise<T, Waiting, Error>>,
-    /// Somebody has been told of the outcome.
+    /// Somebody has seen the error, or will be told of it.
     seen: Cell<bool>,
 }
 
@@ -110,7 +110,10 @@ fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Error>) {
     let waiters = cell.promise.borrow_mut().settle(outcome);
     for waiting in waiters.into_iter().flatten() {
         match cell.promise.borrow().state() {
-            PromiseState::Poisoned(e) => core.notify_poison(waiting, || e.clone()),
+            PromiseState::Poisoned(e) => {
+                cell.seen.set(true);
+                core.notify_poison(waiting, || e.clone());
+            }
             _ => core.notify(waiting),
         }
     }
@@ -121,8 +124,25 @@ pub(crate) trait Sink {
     /// Settles from `output`, an `Option<T>` that holds the value.
     fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any);
     fn settle_error(&self, core: &Rc<Core>, error: Error);
-    /// Whether somebody has been told of the outcome.
+    /// Whether somebody has seen the error, or has been told of it.
     fn seen(&self) -> bool;
+}
+
+/// Failures of tasks that one parent launched, with their futures.
+#[derive(Default)]
+pub(crate) struct Failures(RefCell<Vec<(Error, Rc<dyn Sink>)>>);
+
+impl Failures {
+    pub fn add(&self, error: Error, future: Rc<dyn Sink>) {
+        self.0.borrow_mut().push((error, future));
+    }
+
+    /// The first failure that nobody saw, neither itself nor what it caused.
+    pub fn unseen(&self) -> Option<Error> {
+        let all = self.0.borrow();
+        let seen: Vec<&Error> = all.iter().filter(|(_, f)| f.seen()).map(|(e, _)| e.origin()).collect();
+        all.iter().map(|(e, _)| e).find(|e| !seen.contains(&e.origin())).cloned()
+    }
 }
 
 impl<T: 'static> Sink for FutureCell<T> {

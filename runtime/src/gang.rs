@@ -1,5 +1,5 @@
 use crate::core::Core;
-use crate::future::{FutureMap, Resolver, TaskFuture};
+use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
 use crate::index::{Claim, conflict};
 use crate::message::{
     Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart, TOP,
@@ -131,6 +131,8 @@ pub(crate) struct Launcher {
     pub replicated: bool,
     /// What this parent itself holds; the top-level task holds everything.
     pub held: Option<Vec<Held>>,
+    /// Shards that failed.
+    pub failures: Rc<Failures>,
     /// Launches under way.
     pub pending: RefCell<Vec<TaskFuture<()>>>,
 }
@@ -157,6 +159,7 @@ impl Launcher {
             versions: Rc::default(),
             replicated,
             held: None,
+            failures: Rc::default(),
             pending: RefCell::default(),
         }
     }
@@ -181,9 +184,15 @@ impl Launcher {
         let starts: Vec<Start<A>> = (0..gang.shards).map(&start).collect();
         let (resolvers, futures): (Vec<_>, Vec<_>) = starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
         let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
+        let (failures, sinks) = (self.failures.clone(), futures.iter().map(TaskFuture::sink).collect::<Vec<_>>());
         let settle: Settle = Box::new(move |core, shard, result| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
-                resolver.settle(core, result.and_then(Parcel::open));
+                let result = result.and_then(Parcel::open);
+                let error = result.as_ref().err().cloned();
+                resolver.settle(core, result);
+                if let Some(e) = error {
+                    failures.add(e, sinks[shard as usize].clone());
+                }
             }
         });
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
@@ -386,6 +395,14 @@ impl Launcher {
         let mut held = vec![vec![Held { region, fields, privilege, coherence: Coherence::Exclusive, home: 0 }]];
         let plan = self.plan(&Arc::new(table), &mut held)?;
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
+    }
+
+    /// The result of the parent's code, unless a shard failed and nobody looked. After [`Self::settle`].
+    pub fn outcome<R>(&self, result: Result<R, Error>) -> Result<R, Error> {
+        match (result, self.failures.unseen()) {
+            (Ok(_), Some(e)) => Err(e),
+            (result, _) => result,
+        }
     }
 
     /// Waits for every launch under way.

@@ -274,7 +274,7 @@ struct Launched<F: Leaf<M, O>, M, O> {
 
 /// The same with everything resolved, so that it can move to another thread.
 struct Detached<F: Leaf<M, O>, M, O> {
-    function: F,
+    function: Option<F>,
     sent: Option<F::Sent>,
     output: Option<O>,
     marker: PhantomData<fn() -> M>,
@@ -286,7 +286,8 @@ fn at(source: RegionError) -> Error {
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
     fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
-        if let (Some(function), Some(args)) = (&self.function, self.args.take()) {
+        // The function is dropped here, where a panic of its destructor is caught.
+        if let (Some(function), Some(args)) = (self.function.take(), self.args.take()) {
             self.output = Some(function.call(F::resolve(args)?, leases).map_err(at)?);
         }
         Ok(())
@@ -298,9 +299,12 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
 
     fn detach(mut self: Box<Self>) -> Result<Box<dyn SendBody>, Error> {
         match (self.function.take(), self.args.take()) {
-            (Some(function), Some(args)) => {
-                Ok(Box::new(Detached { function, sent: Some(F::resolve(args)?), output: None, marker: PhantomData }))
-            }
+            (Some(function), Some(args)) => Ok(Box::new(Detached {
+                function: Some(function),
+                sent: Some(F::resolve(args)?),
+                output: None,
+                marker: PhantomData,
+            })),
             _ => Err(Error::Stopped { what: "a leaf task's arguments".into() }),
         }
     }
@@ -308,8 +312,8 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendBody for Detached<F, M, O> {
     fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
-        if let Some(sent) = self.sent.take() {
-            self.output = Some(self.function.call(sent, leases).map_err(at)?);
+        if let (Some(function), Some(sent)) = (self.function.take(), self.sent.take()) {
+            self.output = Some(function.call(sent, leases).map_err(at)?);
         }
         Ok(())
     }

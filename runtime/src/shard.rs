@@ -340,7 +340,7 @@ impl Shard {
             false => Poll::Pending,
         })
         .await;
-        self.inner.owner.unseen_failure()
+        self.inner.owner.failures.unseen()
     }
 
     /// Whether a bug is planted for a test and strikes now.
@@ -353,6 +353,7 @@ impl Shard {
     pub(crate) fn abandon(&self, error: &Error) {
         let error = error.poisons(self.place());
         self.core().abandon(&self.inner.gang, self.inner.index, &error);
+        self.core().fail_waiting(&self.inner.owner, &error);
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {

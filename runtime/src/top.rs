@@ -118,7 +118,7 @@ impl Top {
             async move {
                 let result = future.await;
                 parent.launcher.settle().await;
-                result
+                parent.launcher.outcome(result)
             }
         })
     }

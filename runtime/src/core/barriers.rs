@@ -2,11 +2,13 @@
 
 use super::cells::Waited;
 use super::{Core, Waiting};
-use crate::Error;
+use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{Object, PhaseSpec};
+use crate::{Error, Place};
 use maniple_barriers::{BarrierError, PhaseCell};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// How many generations' reduction values a member keeps for late waiters.
@@ -126,7 +128,10 @@ impl Core {
                         Some((to, contributor)) => {
                             self.send(to, Message::Combine { object, contributor, generation, values });
                         }
-                        None => self.release(object, generation, fold(spec, values)),
+                        None => match fold(spec, values) {
+                            Ok(value) => self.release(object, generation, value),
+                            Err(e) => self.poison_tree(object, generation, &e),
+                        },
                     }
                 }
             }
@@ -244,8 +249,12 @@ impl Core {
 }
 
 /// Folds in the order of the arriver list, whatever the shape of the tree.
-fn fold(spec: &PhaseSpec, mut values: Vec<(u32, u64)>) -> u64 {
-    let Some(fold) = &spec.fold else { return 0 };
+fn fold(spec: &PhaseSpec, mut values: Vec<(u32, u64)>) -> Result<u64, Error> {
+    let Some(fold) = &spec.fold else { return Ok(0) };
     values.sort_unstable_by_key(|v| v.0);
-    values.into_iter().map(|v| v.1).reduce(|a, b| fold(a, b)).unwrap_or(0)
+    let folded = AssertUnwindSafe(|| values.into_iter().map(|v| v.1).reduce(|a, b| fold(a, b)).unwrap_or(0));
+    catch_unwind(folded).map_err(|panic| {
+        let place = Place { task: format!("fold of phase barrier `{}`", spec.name), shard: None };
+        Error::Panicked { place, message: panic_message(panic) }
+    })
 }

@@ -111,9 +111,13 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
     if let Err(e) = &result {
         shard.abandon(e);
     }
-    let result = match shard.leaves_over().await {
-        Some(unseen) => result.and(Err(unseen)),
-        None => result,
+    let unseen = shard.leaves_over().await;
+    let result = match (result, unseen) {
+        (Ok(_), Some(e)) => {
+            shard.abandon(&e);
+            Err(e)
+        }
+        (result, _) => result,
     };
     shard.core().shard_over(&shard, result);
 }
@@ -220,19 +224,19 @@ impl Core {
         self.counters.shards.add(1);
         let shard = Shard::new(self, task.name.clone(), gang, launch, start.shard, start.held);
         let future = (task.start)(shard.clone(), start.args)?;
-        let (name, number) = (task.name.clone(), start.shard);
-        let kept = shard.clone();
+        let place = Place { task: task.name.to_string(), shard: Some(start.shard) };
+        let (panicked, kept) = (place.clone(), shard.clone());
         let run = async move {
             let result = future.await;
             end_when_leaves_are(kept, result).await;
         };
         let ended: Ended = Box::new(move |core, panic| {
             if let Some(message) = panic {
-                let place = Place { task: name.to_string(), shard: Some(number) };
-                core.spawn(end_when_leaves_are(shard, Err(Error::Panicked { place, message })), Box::new(|_, _| {}));
+                let end = end_when_leaves_are(shard, Err(Error::Panicked { place: panicked.clone(), message }));
+                core.spawn(panicked, end, Box::new(|_, _| {}));
             }
         });
-        self.spawn(run, ended);
+        self.spawn(place, run, ended);
         Ok(())
     }
 

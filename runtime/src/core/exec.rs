@@ -1,9 +1,9 @@
 //! The executor of this processor's shards, parents and its copy of the top-level task.
 
 use super::{Core, queue};
-use crate::Error;
 use crate::current;
 use crate::error::panic_message;
+use crate::{Error, Place};
 use crossbeam_channel::{Receiver, Sender};
 use maniple_mapper::Priority;
 use std::future::Future;
@@ -23,6 +23,8 @@ pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 pub(super) type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
 
 struct Slot {
+    /// Whose future this is, for reports.
+    place: Place,
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     ended: Option<Ended>,
     waker: Waker,
@@ -68,14 +70,14 @@ impl Executor {
 
 impl Core {
     /// Adds a future to be polled; `ended` is called when it is over, with the panic's message if it panicked.
-    pub fn spawn(self: &Rc<Self>, future: impl Future<Output = ()> + 'static, ended: Ended) -> u32 {
+    pub fn spawn(self: &Rc<Self>, place: Place, future: impl Future<Output = ()> + 'static, ended: Ended) -> u32 {
         let slot = {
             let mut exec = self.exec.borrow_mut();
             let (future, ended): (Pin<Box<dyn Future<Output = ()>>>, _) = (Box::pin(future), Some(ended));
             match exec.free.pop() {
                 Some(slot) => {
                     let s = &mut exec.slots[slot as usize];
-                    (s.future, s.ended, s.used) = (Some(future), ended, true);
+                    (s.place, s.future, s.ended, s.used) = (place, Some(future), ended, true);
                     slot
                 }
                 None => {
@@ -83,7 +85,15 @@ impl Core {
                     let (wakes, signal) = (exec.wakes.0.clone(), exec.signal.clone());
                     let handle = Arc::new(ShardWaker { slot, wakes, signal });
                     let waker = Waker::from(handle.clone());
-                    exec.slots.push(Slot { future: Some(future), ended, waker, handle, queued: false, used: true });
+                    exec.slots.push(Slot {
+                        place,
+                        future: Some(future),
+                        ended,
+                        waker,
+                        handle,
+                        queued: false,
+                        used: true,
+                    });
                     slot
                 }
             }
@@ -145,6 +155,11 @@ impl Core {
         }
     }
 
+    /// Whose future is in a slot.
+    pub(super) fn slot_place(&self, slot: u32) -> String {
+        self.exec.borrow().slots.get(slot as usize).map_or_else(|| "a shard".into(), |s| s.place.to_string())
+    }
+
     /// Queues the shards that foreign wakers have woken; false when there were none.
     pub(super) fn collect_wakes(&self) -> bool {
         if !self.has_wakes() {
@@ -173,11 +188,21 @@ impl Core {
 
     /// Drops every future that is still there, as a run that failed must.
     pub fn drop_futures(&self) {
-        let futures: Vec<_> = self.exec.borrow_mut().slots.iter_mut().filter_map(|s| s.future.take()).collect();
-        for future in futures {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(future))) {
-                self.note_failure(&Error::User(format!("a destructor panicked: {}", panic_message(panic))));
-            }
+        let mut exec = self.exec.borrow_mut();
+        // What is called at their end holds the shard, and so this processor, as well.
+        let taken = exec.slots.iter_mut().map(|s| (s.place.clone(), s.future.take(), s.ended.take()));
+        let futures: Vec<_> = taken.collect();
+        drop(exec);
+        for (place, future, ended) in futures {
+            self.drop_guarded(|| place, (future, ended));
+        }
+        self.drop_leaves();
+    }
+
+    /// Drops what may hold values of the program, whose destructors may panic.
+    pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
         }
     }
 }

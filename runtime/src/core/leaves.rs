@@ -4,7 +4,7 @@ use super::cells::Waited;
 use super::queue::{Item, TaskId};
 use super::{Core, Waiting};
 use crate::error::panic_message;
-use crate::future::Sink;
+use crate::future::{Failures, Sink};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::payload::Payload;
@@ -32,6 +32,25 @@ pub(crate) trait Body {
 pub(crate) trait SendBody: Send {
     fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error>;
     fn output(&mut self) -> &mut dyn Any;
+}
+
+/// A body that has run, here or on another processor.
+enum Ran {
+    Here(Box<dyn Body>),
+    There(Box<dyn SendBody>),
+}
+
+impl Ran {
+    fn output(&mut self) -> &mut dyn Any {
+        match self {
+            Ran::Here(body) => body.output(),
+            Ran::There(body) => body.output(),
+        }
+    }
+}
+
+fn task_place(name: &str, shard: u32) -> Place {
+    Place { task: crate::launch::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
 /// A leaf task on its way to another processor of the node and back.
@@ -77,7 +96,7 @@ pub(crate) enum WaitAt {
 pub(crate) struct Owner {
     running: Cell<u32>,
     /// Failures, with the future that may have told somebody.
-    failures: RefCell<Vec<(Error, Rc<dyn Sink>)>>,
+    pub failures: Failures,
     waiting: RefCell<Option<Waiting>>,
 }
 
@@ -87,11 +106,6 @@ impl Owner {
         let over = self.running.get() == 0;
         *self.waiting.borrow_mut() = (!over).then_some(waiting);
         over
-    }
-
-    /// The first failure that nobody has looked at.
-    pub fn unseen_failure(&self) -> Option<Error> {
-        self.failures.borrow().iter().find(|(_, sink)| !sink.seen()).map(|(e, _)| e.clone())
     }
 
     fn one_over(&self, core: &Rc<Core>) {
@@ -139,6 +153,8 @@ struct Leaf {
     body: Option<Box<dyn Body>>,
     sink: Option<Rc<dyn Sink>>,
     owner: Option<Rc<Owner>>,
+    /// The body, once it has run and while its result is held back.
+    ran: Option<Ran>,
     uses: SmallVec<[UseAt; 4]>,
     arrivals: SmallVec<[ArrivalAt; 2]>,
     successors: SmallVec<[TaskId; 2]>,
@@ -268,7 +284,12 @@ impl Core {
         };
         self.counters.mapper_calls.add(1);
         let mapper = self.mapper();
-        let out = validate::leaf(mapper.name(), &input, mapper.map_leaf(&input))?;
+        // A panic must not get past the launch, which owes arrivals.
+        let out = catch_unwind(AssertUnwindSafe(|| mapper.map_leaf(&input))).map_err(|panic| {
+            let task = format!("mapper `{}`, call map_leaf for {}", mapper.name(), task_place(start.name, start.shard));
+            Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }
+        })?;
+        let out = validate::leaf(mapper.name(), &input, out)?;
         for (u, access) in uses.iter_mut().zip(out.access) {
             u.access = access;
         }
@@ -322,7 +343,7 @@ impl Core {
                 drop(leaves);
                 self.queue.borrow_mut().push(priority, Item::Leaf(id));
             }
-            Stage::Finishing => self.complete_leaf(id, Ok(())),
+            Stage::Finishing => self.finish_leaf(id, None),
             Stage::Ready | Stage::Free => {}
         }
     }
@@ -399,32 +420,36 @@ impl Core {
         let poison = poison.or_else(|| uses.iter().find_map(|u| u.column.poison_for(u.privilege)));
         if let Some(e) = poison {
             self.put_uses(id, uses);
-            return self.complete_leaf(id, Err(self.poisons(id, &e)));
+            self.fail_leaf(id, &self.poisons(id, &e));
+            return self.drop_guarded(|| task_place("", u32::MAX), body);
         }
         let mut leases = match self.lease_all(&mut uses) {
             Ok(leases) => leases,
             Err(source) => {
                 self.put_uses(id, uses);
                 let place = self.place_of(id);
-                return self.complete_leaf(id, Err(Error::Region { place, source }));
+                return self.fail_leaf(id, &Error::Region { place, source });
             }
         };
         self.put_uses(id, uses);
         if processor != self.id {
-            return match body.detach() {
+            let detached = catch_unwind(AssertUnwindSafe(|| body.detach())).unwrap_or_else(|panic| {
+                Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) })
+            });
+            return match detached {
                 Ok(body) => {
                     let leaf = Offloaded { home: id, body, leases, outcome: Ok(()) };
                     self.send(processor, Message::Leaf(Box::new(leaf)));
                 }
                 Err(e) => {
                     self.release_all(id, leases);
-                    self.complete_leaf(id, Err(e));
+                    self.fail_leaf(id, &e);
                 }
             };
         }
         let outcome = self.call(|| body.run(&mut leases), || self.place_of(id));
         self.release_all(id, leases);
-        self.after_run(id, outcome, body.output());
+        self.after_run(id, outcome, Ran::Here(body));
     }
 
     fn call(&self, run: impl FnOnce() -> Result<(), Error>, place: impl FnOnce() -> Place) -> Result<(), Error> {
@@ -444,13 +469,13 @@ impl Core {
 
     /// Takes back a task that ran on another processor.
     pub(super) fn take_back(self: &Rc<Self>, leaf: Box<Offloaded>) {
-        let Offloaded { home, mut body, leases, outcome } = *leaf;
+        let Offloaded { home, body, leases, outcome } = *leaf;
         self.release_all(home, leases);
         let outcome = outcome.map_err(|e| match e {
             Error::Panicked { message, .. } => Error::Panicked { place: self.place_of(home), message },
             e => e,
         });
-        self.after_run(home, outcome, body.output());
+        self.after_run(home, outcome, Ran::There(body));
     }
 
     fn put_uses(&self, id: TaskId, uses: SmallVec<[UseAt; 4]>) {
@@ -508,34 +533,25 @@ impl Core {
     }
 
     /// After the function returned: write remote data back, then complete.
-    fn after_run(self: &Rc<Self>, id: TaskId, outcome: Result<(), Error>, output: &mut dyn Any) {
-        let sink = self.leaves.borrow_mut().get(id).and_then(|l| l.sink.clone());
-        if outcome.is_err() {
-            return self.complete_leaf(id, outcome);
+    fn after_run(self: &Rc<Self>, id: TaskId, outcome: Result<(), Error>, ran: Ran) {
+        if let Err(error) = outcome {
+            self.fail_leaf(id, &error);
+            return self.drop_guarded(|| task_place("", u32::MAX), ran);
         }
         let written: SmallVec<[(Rc<Column>, SharedInstance); 2]> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
             let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
-            let written: SmallVec<_> =
-                staged.filter_map(|u| u.staged.take().map(|copy| (u.column.clone(), copy))).collect();
-            leaf.stage = Stage::Finishing;
-            leaf.unmet = written.len() as u32;
-            written
+            staged.filter_map(|u| u.staged.take().map(|copy| (u.column.clone(), copy))).collect()
         };
         if written.is_empty() {
-            self.finish_leaf(id);
-            if let Some(sink) = sink {
-                sink.settle_from(self, output);
-            }
-            return;
+            return self.finish_leaf(id, Some(ran));
         }
-        // The result is known, but dependents must see what was written: they wait for the puts.
-        if let Some(sink) = sink {
-            sink.settle_from(self, output);
-        }
+        // The result is known, but whoever learns of it must see what was written: it waits for the puts.
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.sink = None;
+            leaf.stage = Stage::Finishing;
+            leaf.unmet = written.len() as u32;
+            leaf.ran = Some(ran);
         }
         for (column, copy) in written {
             self.write_back(id, &column, &copy);
@@ -543,8 +559,8 @@ impl Core {
     }
 
     /// Completes a task that has succeeded.
-    fn finish_leaf(self: &Rc<Self>, id: TaskId) {
-        let Some((arrivals, successors, owner)) = ({
+    fn finish_leaf(self: &Rc<Self>, id: TaskId, ran: Option<Ran>) {
+        let Some((arrivals, successors, sink, owner, ran, name, shard)) = ({
             let mut leaves = self.leaves.borrow_mut();
             let parts = leaves.get(id).map(|leaf| {
                 for u in leaf.uses.drain(..) {
@@ -552,9 +568,15 @@ impl Core {
                         u.column.clear_poison();
                     }
                 }
-                leaf.sink = None;
-                let (arrivals, successors) = (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors));
-                (arrivals, successors, leaf.owner.take())
+                (
+                    std::mem::take(&mut leaf.arrivals),
+                    std::mem::take(&mut leaf.successors),
+                    leaf.sink.take(),
+                    leaf.owner.take(),
+                    ran.or(leaf.ran.take()),
+                    leaf.name,
+                    leaf.shard,
+                )
             });
             if parts.is_some() {
                 leaves.free(id);
@@ -574,15 +596,13 @@ impl Core {
         for next in successors {
             self.leaf_has_one_less(next);
         }
+        if let (Some(sink), Some(mut ran)) = (sink, ran) {
+            sink.settle_from(self, ran.output());
+            // The last to let go of the result, if nobody wants it.
+            self.drop_guarded(|| task_place(name, shard), (sink, ran));
+        }
         if let Some(owner) = owner {
             owner.one_over(self);
-        }
-    }
-
-    fn complete_leaf(self: &Rc<Self>, id: TaskId, outcome: Result<(), Error>) {
-        match outcome {
-            Ok(()) => self.finish_leaf(id),
-            Err(error) => self.fail_leaf(id, &error),
         }
     }
 
@@ -611,17 +631,41 @@ impl Core {
             }
         }
         self.poison_arrivals(&leaf.arrivals, error);
-        if let Some(sink) = leaf.sink {
+        if let Some(sink) = leaf.sink.take() {
             sink.settle_error(self, error.clone());
             if let Some(owner) = &leaf.owner {
-                owner.failures.borrow_mut().push((error.clone(), sink));
+                owner.failures.add(error.clone(), sink);
             }
         }
-        for next in leaf.successors {
+        for next in std::mem::take(&mut leaf.successors) {
             self.leaf_has_one_less(next);
         }
-        if let Some(owner) = leaf.owner {
+        let (name, shard, owner) = (leaf.name, leaf.shard, leaf.owner.take());
+        self.drop_guarded(|| task_place(name, shard), leaf);
+        if let Some(owner) = owner {
             owner.one_over(self);
+        }
+    }
+
+    /// Drops every task that is still there.
+    pub(super) fn drop_leaves(&self) {
+        for leaf in std::mem::take(&mut self.leaves.borrow_mut().slab) {
+            let (name, shard) = (leaf.name, leaf.shard);
+            self.drop_guarded(|| task_place(name, shard), leaf);
+        }
+    }
+
+    /// Fails the tasks of a shard that has failed, as far as they wait: what they wait for may never come.
+    pub fn fail_waiting(self: &Rc<Self>, owner: &Rc<Owner>, error: &Error) {
+        let waiting: Vec<TaskId> = {
+            let leaves = self.leaves.borrow();
+            let of_owner =
+                |l: &Leaf| l.stage == Stage::Waiting && l.owner.as_ref().is_some_and(|c| Rc::ptr_eq(c, owner));
+            let all = (0u32..).zip(&leaves.slab).filter(|(_, l)| of_owner(l));
+            all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
+        };
+        for id in waiting {
+            self.fail_leaf(id, &self.poisons(id, error));
         }
     }
 
@@ -638,7 +682,7 @@ impl Core {
     fn place_of(&self, id: TaskId) -> Place {
         let mut leaves = self.leaves.borrow_mut();
         let (name, shard) = leaves.get(id).map_or(("?", u32::MAX), |l| (l.name, l.shard));
-        Place { task: crate::launch::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
+        task_place(name, shard)
     }
 
     fn poisons(&self, id: TaskId, cause: &Error) -> Error {

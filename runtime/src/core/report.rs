@@ -19,7 +19,8 @@ impl Core {
                 .find(|(i, ..)| i == id)
                 .map_or("a task".into(), |(_, name, shard, _)| format!("task `{name}` of shard {shard}")),
             Waiting::Chain { object, chain, .. } => self.chain_name(*object, *chain),
-            Waiting::Shard(_) | Waiting::Waker(_) => "a shard".into(),
+            Waiting::Shard(slot) => self.slot_place(*slot),
+            Waiting::Waker(_) => "a shard".into(),
         };
         let mut named = Vec::new();
         for (local, phase) in self.objects.borrow().iter() {

@@ -164,10 +164,16 @@ where
     };
     let body = async move {
         let result = future.await;
+        // Kept at once: a deadlock may follow.
+        let failed = result.is_err();
         *inner.borrow_mut() = Some(result);
         top.launcher().settle().await;
+        if !failed && let Err(e) = top.launcher().outcome(Ok(())) {
+            *inner.borrow_mut() = Some(Err(e));
+        }
     };
     core.spawn(
+        Place { task: "top level".into(), shard: None },
         body,
         Box::new(move |core, panic| {
             if let Some(message) = panic {
@@ -184,6 +190,12 @@ fn stop_node(core: &Rc<Core>) {
     for p in core.machine().processors_of(core.machine().node_of(core.id)) {
         core.send(p, Message::Stop);
     }
+}
+
+/// The error of a processor that did not survive a panic: a destructor's, most likely.
+fn crashed(id: ProcessorId, panic: Box<dyn std::any::Any + Send>) -> Error {
+    let place = Place { task: format!("processor {id}"), shard: None };
+    Error::Panicked { place, message: crate::error::panic_message(panic) }
 }
 
 /// The error of a run in which nothing can go on.

@@ -1,7 +1,7 @@
 //! One thread drives all processors in an order drawn from a seed. Each processor is a node of its own, and every message
 //! is encoded and decoded, so that nothing slips in that could not cross hosts.
 
-use super::{Wire, deadlock, start_top};
+use super::{Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
@@ -11,6 +11,7 @@ use crate::top::Top;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -73,7 +74,8 @@ where
         })
         .collect();
     let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
-    let failure = drive(&cores, &net);
+    let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net)));
+    let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     for core in &cores {
         core.drop_futures();
     }
@@ -85,10 +87,11 @@ where
     let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
     let first = results.next().flatten();
     let other_error = results.find_map(|r| r.and_then(Result::err));
-    match (first, failure, other_error, unawaited) {
-        (Some(Err(e)), ..) | (_, Some(e), ..) | (_, _, Some(e), _) | (_, _, _, Some(e)) => Err(e),
-        (Some(Ok(value)), None, None, None) => Ok((value, stats)),
-        (None, None, None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(0, panic));
+    match (first, unawaited.or(failure).or(other_error).or(dropped)) {
+        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
+        (Some(Ok(value)), None) => Ok((value, stats)),
+        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
     }
 }
 

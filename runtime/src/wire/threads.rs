@@ -2,7 +2,7 @@
 
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring};
-use super::{Wire, deadlock, start_top};
+use super::{Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
@@ -12,6 +12,7 @@ use crate::top::Top;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -200,7 +201,13 @@ fn processor<F, Fut, R>(
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let outcome = (id == 0).then(|| start_top(&core, top));
-    drive(&core, &wire, &shared, &mut from);
+    let driven = catch_unwind(AssertUnwindSafe(|| drive(&core, &wire, &shared, &mut from)));
+    if let Err(panic) = driven {
+        core.note_failure(&crashed(id, panic));
+        // The others would wait for this processor.
+        shared.stuck.store(true, Ordering::SeqCst);
+        shared.processors.iter().for_each(|p| p.parker.wake());
+    }
     if shared.stuck.load(Ordering::SeqCst) {
         shared.report.lock().unwrap_or_else(PoisonError::into_inner).extend(core.report());
     }
@@ -208,8 +215,10 @@ fn processor<F, Fut, R>(
     let mut stats = Stats::default();
     core.counters.add_to(&mut stats);
     let result = outcome.and_then(|o| o.borrow_mut().take());
+    let failure = core.failure();
+    let failure = failure.or(catch_unwind(AssertUnwindSafe(|| drop(core))).err().map(|panic| crashed(id, panic)));
     // Received for as long as the caller lives.
-    let _ = ends.send((result, core.failure(), stats));
+    let _ = ends.send((result, failure, stats));
 }
 
 fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(u32, Receiver<Message>)]) {
