@@ -14,7 +14,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let gang = top.gang("all", shards)?;
         let task = top.task("hello", hello);
         // Every shard gets an argument of its own; the future map holds the results in shard order.
-        let greeting = |s: u32| if s % 2 == 0 { "hello" } else { "good day" };
+        let greeting = |s: u32| if s.is_multiple_of(2) { "hello" } else { "good day" };
         top.launch(&gang, &task, |s| Start::new(greeting(s).to_string()))?.all().await
     })?;
     for (line, processor) in &results {

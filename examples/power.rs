@@ -26,12 +26,12 @@ fn normalise(mut x: ReadWrite<f64>, squares: Val<f64>) {
 async fn iterate(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
     let x = shard.region(block)?;
     let mut eigenvalue = 0.0;
-    drop(shard.launch(start, (x.write(X), (block.rect.lo(0) as f64).into())).go()?);
+    shard.launch(start, (x.write(X), (block.rect.lo(0) as f64).into())).go()?.detach();
     for _ in 0..20 {
         // The allreduce takes the local sum's future and gives one that the next task takes: no waiting in between.
         let sum = total.call(&shard, &shard.launch(sum, (x.read(X),)).go()?)?;
         let squares = total.call(&shard, &shard.launch(add, (x.read_write(X), (&sum).into())).go()?)?;
-        drop(shard.launch(normalise, (x.read_write(X), (&squares).into())).go()?);
+        shard.launch(normalise, (x.read_write(X), (&squares).into())).go()?.detach();
         eigenvalue = squares.await?.sqrt();
     }
     Ok(eigenvalue)

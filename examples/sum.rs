@@ -20,7 +20,7 @@ fn sum(x: Read<u64>) -> u64 {
 async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result<u64, Error> {
     let x = shard.region(block)?;
     let first = block.rect.lo(0) as u64;
-    drop(shard.launch(squares, (x.write(X), first.into())).go()?);
+    shard.launch(squares, (x.write(X), first.into())).go()?.detach();
     let local = shard.launch(sum, (x.read(X),)).go()?;
     total.call(&shard, &local)?.await
 }

@@ -25,7 +25,7 @@
 //! async fn shard(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
 //!     let u = shard.region(block)?;
 //!     let first = block.rect.lo(0) as f64;
-//!     let _ = shard.launch(count_from, (u.write(U), first.into())).go()?;
+//!     shard.launch(count_from, (u.write(U), first.into())).go()?.detach();
 //!     let local = shard.launch(sum, (u.read(U),)).go()?;
 //!     total.call(&shard, &local)?.await
 //! }

@@ -15,4 +15,4 @@ pub use mapper::{
     PlaceSharedInput, Placement, Priority, RequirementInput,
 };
 pub use stock::{CollectiveMapper, DefaultMapper, UnknownMapper, names, stock};
-pub use validate::MapperError;
+pub use validate::{IllegalDecision, MapperError};

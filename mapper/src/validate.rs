@@ -9,8 +9,15 @@ use serde::{Deserialize, Serialize};
 
 /// An illegal decision: which mapper call, for what, what it answered and what it may answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("mapper `{mapper}`, call {call} for `{subject}`: illegal {what} {value}; legal: {legal}")]
-pub struct MapperError {
+#[error(
+    "mapper `{}`, call {} for `{}`: illegal {} {}; legal: {}",
+    .0.mapper, .0.call, .0.subject, .0.what, .0.value, .0.legal
+)]
+pub struct MapperError(pub Box<IllegalDecision>);
+
+/// The parts of a [`MapperError`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IllegalDecision {
     /// Name of the mapper.
     pub mapper: String,
     /// The trait method.
@@ -26,7 +33,8 @@ pub struct MapperError {
 }
 
 fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, legal: String) -> MapperError {
-    MapperError { mapper: mapper.into(), call: call.into(), subject: subject.into(), what: what.into(), value, legal }
+    let (mapper, call, subject, what) = (mapper.into(), call.into(), subject.into(), what.into());
+    MapperError(Box::new(IllegalDecision { mapper, call, subject, what, value, legal }))
 }
 
 /// Turns a placement into the processor of each shard.

@@ -55,22 +55,18 @@ pub enum Error {
         /// By whom.
         place: Place,
         /// What was refused.
-        source: RegionError,
+        source: Box<RegionError>,
     },
     /// A mapper's answer is illegal.
     #[error(transparent)]
     Mapper(#[from] MapperError),
     /// Two users of a region interfere where they may not.
-    #[error("{place}: {first} and {second} interfere on {what}; {hint}")]
+    #[error("{place}: {between} interfere; {hint}")]
     Interference {
         /// The launch that names both.
         place: Place,
-        /// One side.
-        first: String,
-        /// The other side.
-        second: String,
-        /// Region and field.
-        what: String,
+        /// Both sides, with what they do to which region and field.
+        between: String,
         /// What to do.
         hint: String,
     },
@@ -135,6 +131,10 @@ impl Error {
     /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to the origin.
     pub(crate) fn poisons(&self, place: Place) -> Error {
         Error::Poisoned { place, cause: Box::new(self.origin().clone()) }
+    }
+
+    pub(crate) fn region(place: Place, source: RegionError) -> Self {
+        Error::Region { place, source: Box::new(source) }
     }
 
     pub(crate) fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {

@@ -60,6 +60,9 @@ impl<T: 'static> TaskFuture<T> {
         Self { cell: Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }) }
     }
 
+    /// Lets the task go its way without its value. If it fails and nobody else is told, its shard fails.
+    pub fn detach(self) {}
+
     /// Whether the value or an error is there. Never waits.
     pub fn is_settled(&self) -> bool {
         self.cell.promise.borrow().is_settled()

@@ -205,7 +205,7 @@ impl Launcher {
                 batch.push(ShardStart { shard, args: Parcel::new(args), held });
             }
         }
-        let _ = self.dispatch(plan, task.id, gang.id, settle)?;
+        self.dispatch(plan, task.id, gang.id, settle)?.detach();
         Ok(FutureMap::new(futures))
     }
 
@@ -266,9 +266,7 @@ impl Launcher {
             None => Ok(()),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
-                first: format!("shard {} ({})", a.user, a.at),
-                second: format!("shard {} ({})", b.user, b.at),
-                what: a.at.region.to_string(),
+                between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
                 hint: match verdict {
                     Interference::Simultaneous => "name the very same region in both shards".into(),
                     _ => "use disjoint regions, or simultaneous coherence and barriers".into(),

@@ -83,9 +83,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
             place: crate::Place { task: std::any::type_name::<F>().into(), shard: Some(shard.index()) },
-            first: format!("point {} ({})", a.user, a.at),
-            second: format!("point {} ({})", b.user, b.at),
-            what: a.at.region.to_string(),
+            between: format!("point {} ({}) and point {} ({})", a.user, a.at, b.user, b.at),
             hint: "give each point a region of its own, or launch the points one after the other".into(),
         }),
     }

@@ -218,7 +218,7 @@ pub trait Leaf<Marker, O>: Send + 'static {
 
 macro_rules! leaf {
     ($($P:ident $a:ident),*) => {
-        #[allow(non_snake_case, unused_variables, unused_mut)]
+        #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments)]
         impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O, O> for Func
         where
             Func: Send + Sync + 'static,
@@ -281,7 +281,7 @@ struct Detached<F: Leaf<M, O>, M, O> {
 }
 
 fn at(source: RegionError) -> Error {
-    Error::Region { place: Place { task: "argument of a leaf task".into(), shard: None }, source }
+    Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source)
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {

@@ -65,7 +65,7 @@ impl Top {
     /// Two fields with the same number or name.
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
-        let fields = FieldSpace::new(fields).map_err(|source| Error::Region { place, source })?;
+        let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
         let id = self.define(Object::Tree(Tree { name: name.into(), fields }));
         Ok(Region { tree: TreeId(id), rect })
     }

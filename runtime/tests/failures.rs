@@ -102,7 +102,7 @@ fn a_panic_in_a_leaf_reaches_all_who_depend_on_it() {
             shard.launch(after, (1.into(),)).go()?
         };
         let second = shard.launch(after, ((&first).into(),)).go()?;
-        let _ = shard.launch(after, ((&second).into(),)).arrive(&everybody.0).go()?;
+        shard.launch(after, ((&second).into(),)).arrive(&everybody.0).go()?.detach();
         shard.wait(&everybody.1).await?;
         second.await
     }
@@ -141,16 +141,16 @@ fn a_failure_travels_through_regions() {
         let whole = shard.region(region)?;
         let part = shard.region(Region::new(region.tree, Rect::line(2, 4)))?;
         let rest = shard.region(Region::new(region.tree, Rect::line(4, 10)))?;
-        let _ = shard.launch(clear, (whole.write(U),)).go()?;
-        let _ = shard.launch(explode, (part.read_write(U),)).go()?;
+        shard.launch(clear, (whole.write(U),)).go()?.detach();
+        shard.launch(explode, (part.read_write(U),)).go()?.detach();
         // What does not overlap is not touched; what does overlap is.
         assert_eq!(shard.launch(sum, (rest.read(U),)).go()?.await, Ok(0));
         let poisoned = shard.launch(sum, (whole.read(U),)).go()?.await;
         panicked(&poisoned.unwrap_err(), "explode", Some(0), "half written");
         // Whoever writes everything afresh makes it good again.
-        let _ = shard.launch(clear, (part.write(U),)).go()?;
+        shard.launch(clear, (part.write(U),)).go()?.detach();
         assert_eq!(shard.launch(sum, (part.read(U),)).go()?.await, Ok(0));
-        let _ = shard.launch(clear, (whole.write(U),)).go()?;
+        shard.launch(clear, (whole.write(U),)).go()?.detach();
         shard.launch(sum, (whole.read(U),)).go()?.await
     }
     for (at, runtime) in all() {
@@ -172,7 +172,7 @@ fn a_failure_travels_through_regions() {
 #[test]
 fn a_leaf_that_fails_unseen_fails_the_run() {
     async fn shard(shard: Shard, _: ()) -> Result<(), Error> {
-        let _ = shard.launch(bomb, (1.into(),)).go()?;
+        shard.launch(bomb, (1.into(),)).go()?.detach();
         Ok(())
     }
     fails(
@@ -244,8 +244,8 @@ async fn one_fails(shard: Shard, (links, how): (Links, u32)) -> Result<i64, Erro
                 _ => drop(shard.launch(bomb, (1.into(),)).go()?.await?),
             }
         }
-        let _ = shard.launch(nothing, ()).wait(&out.empty).arrive(&out.ready).go()?;
-        let _ = shard.launch(nothing, ()).wait(&inn.ready).arrive(&inn.empty).arrive(&everybody.0).go()?;
+        shard.launch(nothing, ()).wait(&out.empty).arrive(&out.ready).go()?.detach();
+        shard.launch(nothing, ()).wait(&inn.ready).arrive(&inn.empty).arrive(&everybody.0).go()?.detach();
         shard.wait(&everybody.1).await?;
     }
     Ok(1)
@@ -443,8 +443,8 @@ async fn uses_every_call(top: Top) -> Result<Vec<i64>, Error> {
         let mine = i64::from(shard.index()) + 1;
         let mine = shard.region(Region::new(tree.tree, Rect::line(mine, mine + 1)))?;
         let end = (links.all.arriver(&shard)?, links.all.waiter(&shard)?);
-        let _ = shard.launch(own, (mine.write(U),)).go()?;
-        let _ = shard.launch(put, (shared.write_shared(U),)).arrive(&end.0).go()?;
+        shard.launch(own, (mine.write(U),)).go()?.detach();
+        shard.launch(put, (shared.write_shared(U),)).arrive(&end.0).go()?.detach();
         shard.launch(get, (shared.read_shared(U),)).wait(&end.1).go()?.await
     }
     let (gang, links) = links(&top, 3, 0)?;
@@ -482,7 +482,7 @@ fn an_illegal_decision_of_a_mapper_is_an_error() {
         [("place_shards", "99"), ("place_shared", "77"), ("processor", "1000"), ("priority", "200"), ("copy", "Copy")]
     {
         fails_on(with(call, false), call, uses_every_call, |e| match e.origin() {
-            Error::Mapper(m) => assert_eq!((m.mapper.as_str(), m.value.as_str()), ("bad", value)),
+            Error::Mapper(m) => assert_eq!((m.0.mapper.as_str(), m.0.value.as_str()), ("bad", value)),
             _ => panic!("{e:?}"),
         });
     }
@@ -566,7 +566,7 @@ fn a_leaf_may_return_after_its_shard_failed() {
         let u = shard.region(tree)?;
         let end = links.all.arriver(&shard)?;
         for _ in 0..3 {
-            let _ = shard.launch(slow, (u.read_write(U),)).arrive(&end).go()?;
+            shard.launch(slow, (u.read_write(U),)).arrive(&end).go()?.detach();
         }
         Err(Error::user("too early"))
     }

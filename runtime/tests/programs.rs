@@ -158,7 +158,7 @@ type Outcome = (Vec<Vec<i64>>, Vec<i64>);
 async fn body<const D: usize>(shard: Shard, (block, program): (Region, Program)) -> Result<Outcome, Error> {
     let whole = shard.region(block)?;
     for field in FIELDS {
-        let _ = shard.launch(load::<D>, (whole.write(field),)).go()?;
+        shard.launch(load::<D>, (whole.write(field),)).go()?.detach();
     }
     let mut values: Vec<TaskFuture<i64>> = Vec::new();
     for (step, priority) in program {

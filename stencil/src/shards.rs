@@ -177,16 +177,18 @@ impl Exchange {
     fn step(&self, shard: &Shard) -> Result<TaskFuture<f64>, Error> {
         let [fill_left, fill_right] = &self.fills;
         let [from_left, from_right] = &self.uses;
-        let _ = shard
+        shard
             .launch(put_first, (self.u.read(U), self.theirs[0].write_shared(G)))
             .wait(&fill_left.empty)
             .arrive(&fill_left.ready)
-            .go()?;
-        let _ = shard
+            .go()?
+            .detach();
+        shard
             .launch(put_last, (self.u.read(U), self.theirs[1].write_shared(G)))
             .wait(&fill_right.empty)
             .arrive(&fill_right.ready)
-            .go()?;
+            .go()?
+            .detach();
         let [left, right] = &self.own;
         let args = (self.u.read(U), left.read_shared(G), right.read_shared(G), self.u.read_write(D), self.h.into());
         shard
@@ -229,7 +231,7 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     let mut result = ShardResult::default();
     let (mut stamps, mut vectors) = (Vec::new(), Vec::new());
     let mut ahead: VecDeque<TaskFuture<f64>> = VecDeque::new();
-    let _ = shard.launch(load, (exchange.u.write(U), args.start.into())).go()?;
+    shard.launch(load, (exchange.u.write(U), args.start.into())).go()?.detach();
     for iteration in 1..=args.iterations {
         let local = exchange.step(&shard)?;
         let total = args.total.call(&shard, &local)?;
@@ -237,7 +239,7 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
             let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
             stamps.push((at(&local)?, at(&total)?));
         }
-        let _ = exchange.scale(&shard, &total)?;
+        exchange.scale(&shard, &total)?.detach();
         if args.history || iteration == args.iterations {
             vectors.push(shard.launch(store, (exchange.u.read(U),)).go()?);
         }
@@ -333,7 +335,7 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let mut result = StepResult::default();
     if let Some(start) = args.start {
-        let _ = shard.launch(load, (exchange.u.write(U), start.into())).go()?;
+        shard.launch(load, (exchange.u.write(U), start.into())).go()?.detach();
     }
     let mut scaled = None;
     if args.scale {

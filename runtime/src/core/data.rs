@@ -42,7 +42,7 @@ impl Core {
 
     fn region_error(&self, key: &ColumnKey, source: RegionError) -> Error {
         let task = format!("instance of {} on processor {}", key.rect, self.id);
-        Error::Region { place: Place { task, shard: None }, source }
+        Error::region(Place { task, shard: None }, source)
     }
 
     /// The instance of a column that this processor alone uses.

@@ -428,7 +428,7 @@ impl Core {
             Err(source) => {
                 self.put_uses(id, uses);
                 let place = self.place_of(id);
-                return self.fail_leaf(id, &Error::Region { place, source });
+                return self.fail_leaf(id, &Error::region(place, source));
             }
         };
         self.put_uses(id, uses);
@@ -468,8 +468,8 @@ impl Core {
     }
 
     /// Takes back a task that ran on another processor.
-    pub(super) fn take_back(self: &Rc<Self>, leaf: Box<Offloaded>) {
-        let Offloaded { home, body, leases, outcome } = *leaf;
+    pub(super) fn take_back(self: &Rc<Self>, leaf: Offloaded) {
+        let Offloaded { home, body, leases, outcome } = leaf;
         self.release_all(home, leases);
         let outcome = outcome.map_err(|e| match e {
             Error::Panicked { message, .. } => Error::Panicked { place: self.place_of(home), message },

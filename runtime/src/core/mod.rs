@@ -146,7 +146,7 @@ impl Core {
             Message::PutDone { token } => self.take_put_done(token),
             Message::Define(object) => self.define_here(object),
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
-            Message::LeafDone(leaf) => self.take_back(leaf),
+            Message::LeafDone(leaf) => self.take_back(*leaf),
             Message::Stop => self.exec.borrow_mut().stop(),
         }
     }

@@ -128,10 +128,10 @@ where
     // senders[i][j] leads from i to j, receivers[j][i] is its end.
     let mut senders: Vec<Vec<Option<Sender<Message>>>> = (0..n).map(|_| (0..n).map(|_| None).collect()).collect();
     let mut receivers: Vec<Vec<(u32, Receiver<Message>)>> = (0..n).map(|_| Vec::new()).collect();
-    for i in 0..n {
-        for j in (0..n).filter(|&j| j != i) {
+    for (i, from) in senders.iter_mut().enumerate() {
+        for (j, to) in from.iter_mut().enumerate().filter(|(j, _)| *j != i) {
             let (sender, receiver) = ring(RING);
-            senders[i][j] = Some(sender);
+            *to = Some(sender);
             receivers[j].push((i as u32, receiver));
         }
     }
