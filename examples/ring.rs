@@ -26,7 +26,7 @@ async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Pairs)) -> Result<u64,
     for _ in 0..STEPS {
         // Each use of a barrier stands for its next generation, so the loop may run far ahead of the tasks it launches.
         let put = shard.launch(put, (to_right.write_shared(V), (&value).into()));
-        drop(put.wait(&fill.empty).arrive(&fill.ready).go()?);
+        put.wait(&fill.empty).arrive(&fill.ready).go()?.detach();
         value = shard.launch(take, (from_left.read_shared(V),)).wait(&drain.ready).arrive(&drain.empty).go()?;
     }
     value.await
