@@ -1,6 +1,6 @@
 use crate::core::Core;
 use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
-use crate::index::{Claim, conflict};
+use crate::index::{Claim, Users, conflict};
 use crate::message::{
     Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart, TOP,
     Transfer,
@@ -13,7 +13,7 @@ use maniple_mapper::{PlaceSharedInput, validate};
 use maniple_regions::{Coherence, FieldId, Interference, Privilege, Region, Use};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +89,8 @@ pub(crate) struct LaunchState {
     key: LaunchKey,
     /// Batches that have not reported.
     left: Cell<usize>,
+    /// Processors that wait for the end of the whole launch.
+    held: Vec<ProcessorId>,
     settle: RefCell<Settle>,
     versions: Rc<RefCell<Versions>>,
     over: RefCell<Option<Resolver<()>>>,
@@ -108,10 +110,13 @@ impl LaunchState {
             (self.settle.borrow_mut())(core, shard, result);
         }
         self.left.set(self.left.get() - 1);
-        if self.left.get() == 0
-            && let Some(over) = self.over.borrow_mut().take()
-        {
-            over.settle(core, Ok(()));
+        if self.left.get() == 0 {
+            for &p in &self.held {
+                core.send(p, Message::LaunchOver { launch: self.key });
+            }
+            if let Some(over) = self.over.borrow_mut().take() {
+                over.settle(core, Ok(()));
+            }
         }
         self.left.get() == 0
     }
@@ -143,6 +148,8 @@ struct Plan {
     orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>>,
     batches: BTreeMap<ProcessorId, Vec<ShardStart>>,
     uses: BTreeMap<ProcessorId, BTreeMap<(ColumnKeyLess, bool), maniple_regions::Rect>>,
+    /// Homes of simultaneous regions that shards of other processors use.
+    held: BTreeSet<ProcessorId>,
 }
 
 /// A column without its rectangle.
@@ -230,17 +237,31 @@ impl Launcher {
         let place = |s: usize, h: &Held| {
             if h.coherence == Coherence::Simultaneous { h.home } else { table.at[s].0 }
         };
+        // What this launch brings is no source within it: it comes only when the launch starts.
+        let mut brought: BTreeSet<(ColumnKey, ProcessorId)> = BTreeSet::new();
         for (s, h, key) in columns() {
             let at = place(s, h);
+            // Data that comes for a reader changes the instance that earlier readers here may still use.
+            let mut changes = h.privilege.writes();
             if h.privilege != Privilege::WriteDiscard {
+                let first = brought.insert((key, at));
                 versions.read(&key, at, |source, transfer| {
-                    plan.orders.entry((source, at)).or_default().push(transfer);
+                    changes = true;
+                    if first {
+                        plan.orders.entry((source, at)).or_default().push(transfer);
+                    }
                 });
             }
             plan.batches.entry(at).or_default();
+            if at != table.at[s].0 {
+                plan.held.insert(at);
+            }
             let uses = plan.uses.entry(at).or_default();
-            let hull = uses.entry(((key.tree, key.field), h.privilege.writes())).or_insert(key.rect);
+            let hull = uses.entry(((key.tree, key.field), changes)).or_insert(key.rect);
             *hull = hull_of(Some(*hull), key.rect);
+        }
+        for (key, at) in brought {
+            versions.hold(&key, at);
         }
         for (s, h, key) in columns() {
             if h.privilege.writes() {
@@ -262,13 +283,15 @@ impl Launcher {
                 }
             }
         }
-        match conflict(&mut claims) {
+        match conflict(&mut claims, Users::Shards) {
             None => Ok(()),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
                 between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
                 hint: match verdict {
                     Interference::Simultaneous => "name the very same region in both shards".into(),
+                    _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
+                    Interference::None => "fold into disjoint regions, or use a collective".into(),
                     _ => "use disjoint regions, or simultaneous coherence and barriers".into(),
                 },
             }),
@@ -295,32 +318,26 @@ impl Launcher {
     }
 
     fn find_homes(&self, table: &GangTable, held: &mut [Vec<Held>]) -> Result<(), Error> {
-        let mut namers: HashMap<(Region, FieldId), Vec<(ProcessorId, Privilege)>> = HashMap::new();
+        // One home for all fields of a region, whoever names which of them.
+        let mut namers: HashMap<Region, (FieldId, Vec<(ProcessorId, Privilege)>)> = HashMap::new();
         for (list, &(processor, _)) in held.iter().zip(&table.at) {
             for h in list.iter().filter(|h| h.coherence == Coherence::Simultaneous) {
-                // One home for all fields of a requirement: that of its first.
-                for field in h.fields.iter().take(1) {
-                    namers.entry((h.region, *field)).or_default().push((processor, h.privilege));
-                }
+                let Some(&first) = h.fields.first() else { continue };
+                namers.entry(h.region).or_insert((first, Vec::new())).1.push((processor, h.privilege));
             }
         }
-        let mapper = self.core.mapper();
-        let mut homes: HashMap<(Region, FieldId), ProcessorId> = HashMap::with_capacity(namers.len());
+        let (mapper, machine) = (self.core.mapper(), self.core.machine());
+        let mut homes: HashMap<Region, ProcessorId> = HashMap::with_capacity(namers.len());
         for list in held.iter_mut() {
             for h in list.iter_mut().filter(|h| h.coherence == Coherence::Simultaneous) {
-                let Some(&field) = h.fields.first() else {
-                    continue;
-                };
-                let key = (h.region, field);
-                h.home = match homes.get(&key) {
+                let Some((field, namers)) = namers.get(&h.region) else { continue };
+                h.home = match homes.get(&h.region) {
                     Some(&home) => home,
                     None => {
-                        let machine = self.core.machine();
-                        let namers = namers.get(&key).map_or(&[][..], Vec::as_slice);
-                        let input = PlaceSharedInput { region: h.region, field, namers, machine };
+                        let input = PlaceSharedInput { region: h.region, field: *field, namers, machine };
                         self.core.counters.mapper_calls.add(1);
                         let home = validate::shared(mapper.name(), &input, mapper.place_shared(&input))?;
-                        homes.insert(key, home);
+                        homes.insert(h.region, home);
                         home
                     }
                 };
@@ -331,26 +348,33 @@ impl Launcher {
 
     /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
     fn dispatch(&self, plan: Plan, task: ObjectId, gang: ObjectId, settle: Settle) -> Result<TaskFuture<()>, Error> {
-        let Plan { orders, batches, mut uses } = plan;
+        let Plan { orders, batches, mut uses, held } = plan;
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
+        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         let (over, done) = TaskFuture::pending();
         let state = LaunchState {
             key: launch,
             left: Cell::new(batches.len()),
+            held: held.iter().copied().filter(|&p| mine(p)).collect(),
             settle: RefCell::new(settle),
             versions: self.versions.clone(),
             over: RefCell::new(Some(over)),
         };
         self.core.register_launch(Rc::new(state));
         let mut expected: BTreeMap<ProcessorId, u32> = BTreeMap::new();
-        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((source, to), transfers) in orders {
             *expected.entry(to).or_default() += 1;
             if mine(source) {
                 self.core.send(
                     source,
-                    Message::SendColumns(Box::new(SendColumns { launch, within: self.within, to, transfers })),
+                    Message::SendColumns(Box::new(SendColumns {
+                        launch,
+                        known: self.core.known(),
+                        within: self.within,
+                        to,
+                        transfers,
+                    })),
                 );
             }
         }
@@ -369,6 +393,7 @@ impl Launcher {
                 gang,
                 shards,
                 columns: expected.get(&at).copied().unwrap_or(0),
+                hold: held.contains(&at),
                 reply,
                 uses: uses.collect(),
             };

@@ -11,8 +11,18 @@ pub(crate) struct Claim {
     pub at: Use,
 }
 
-/// The first two claims of different users that interfere, if any.
-pub(crate) fn conflict(claims: &mut [Claim]) -> Option<(&Claim, &Claim, Interference)> {
+/// Who claims: what each may do with its own data, and with that of others, differs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Users {
+    /// Points of an index launch use the same instances, one after the other where they must.
+    Points,
+    /// Shards have instances of their own, one for each region they name: a cell must not be in two of them, and two
+    /// reductions would each miss what the other folds in.
+    Shards,
+}
+
+/// The first two claims that interfere, if any.
+pub(crate) fn conflict(claims: &mut [Claim], users: Users) -> Option<(&Claim, &Claim, Interference)> {
     claims.sort_by_key(|c| (c.at.region.tree, c.at.field, c.at.region.rect.lo(0), c.user));
     let mut found = None;
     // Sweep along the first dimension; `open` holds the claims that may still overlap.
@@ -27,11 +37,14 @@ pub(crate) fn conflict(claims: &mut [Claim]) -> Option<(&Claim, &Claim, Interfer
         });
         for &j in &open {
             let other = &claims[j];
-            if other.user != claim.user {
+            if other.user != claim.user || users == Users::Shards {
                 let verdict = interference(&other.at, &claim.at);
                 let same = other.at.region == claim.at.region;
                 let bad = match verdict {
-                    Interference::None => false,
+                    Interference::None => {
+                        let writes = other.at.privilege.writes() && claim.at.privilege.writes();
+                        users == Users::Shards && writes && other.at.region.overlaps(&claim.at.region)
+                    }
                     Interference::Simultaneous => !same,
                     Interference::Serializes | Interference::Conflict => true,
                 };
@@ -77,7 +90,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(
     declared?;
     // Simultaneous uses of different regions are the program's own affair within a shard.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);
-    match conflict(&mut claims) {
+    match conflict(&mut claims, Users::Points) {
         None => Ok(()),
         // Points that only must not overlap in time are kept apart by the launch order.
         Some((_, _, Interference::Serializes)) => Ok(()),

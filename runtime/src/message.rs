@@ -10,6 +10,8 @@ pub(crate) type ProcessorId = u32;
 pub(crate) type ObjectId = u32;
 /// The `within` of what the top-level task asks.
 pub(crate) const TOP: LaunchKey = LaunchKey::MAX;
+/// No launch, and not the top-level task either.
+pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX - 1;
 /// A launch: the parent's number in the high half, the parent's count of launches in the low half.
 pub(crate) type LaunchKey = u64;
 
@@ -38,6 +40,8 @@ pub(crate) enum Message {
     Batch(Box<Batch>),
     /// The shards of a batch are over.
     BatchDone(Box<BatchDone>),
+    /// Every shard of a launch is over, on all processors.
+    LaunchOver { launch: LaunchKey },
     /// Send valid data to another processor for a launch.
     SendColumns(Box<SendColumns>),
     /// Valid data for a launch.
@@ -59,7 +63,7 @@ pub(crate) enum Message {
     Define(Arc<crate::object::Object>),
     /// The answer to `Attach`.
     #[serde(skip)]
-    Attached(Box<(ColumnKey, SharedInstance)>),
+    Attached(Box<(LaunchKey, ColumnKey, SharedInstance)>),
     /// A leaf task to run for another processor.
     #[serde(skip)]
     Leaf(Box<crate::core::Offloaded>),
@@ -98,6 +102,8 @@ pub(crate) struct Batch {
     pub shards: Vec<ShardStart>,
     /// `Columns` messages to wait for.
     pub columns: u32,
+    /// Shards of other processors use regions that are at home here: the batch is over when the whole launch is.
+    pub hold: bool,
     /// Who wants the results: one processor, or the first of every node.
     pub reply: Reply,
     /// What the batch uses: column, and whether it writes.
@@ -148,6 +154,8 @@ pub(crate) struct Transfer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SendColumns {
     pub launch: LaunchKey,
+    /// As in [`Batch`]: an order must not overtake a batch that waits for objects.
+    pub known: u32,
     pub within: LaunchKey,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,

@@ -176,7 +176,7 @@ impl Core {
         let store = match shared_home {
             None => Store::Owned(self.owned_instance(key, &field)?),
             Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, &field)?) },
-            Some(home) => Store::Shared { home, instance: self.attached(&key) },
+            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
         };
         Ok(Rc::new(Column {
             region,

@@ -21,8 +21,13 @@ use std::task::Poll;
 
 struct LocalRegion {
     region: Region,
+    columns: Vec<Used>,
+}
+
+/// A field of a region that a launch has named, and which of the shard's requirements it comes from.
+struct Used {
     held: usize,
-    columns: Vec<Rc<Column>>,
+    column: Rc<Column>,
 }
 
 pub(crate) struct ShardInner {
@@ -128,13 +133,13 @@ impl Shard {
         if let Some(index) = regions.iter().position(|r| r.region == region) {
             return Ok(Local { index: index as u32, region });
         }
-        let Some(held) = self.inner.held.iter().position(|h| h.region.contains(&region)) else {
+        if !self.inner.held.iter().any(|h| h.region.contains(&region)) {
             let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
             let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
             return Err(Error::misuse(format!("Shard::region in {}", self.place()), expected, region));
-        };
+        }
         let index = regions.len() as u32;
-        regions.push(LocalRegion { region, held, columns: Vec::new() });
+        regions.push(LocalRegion { region, columns: Vec::new() });
         Ok(Local { index, region })
     }
 
@@ -150,22 +155,21 @@ impl Shard {
         let Some(local) = regions.get(index as usize) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
-        let held = &self.inner.held[local.held];
+        let cached = local.columns.iter().find(|c| c.column.field.id == field.id);
+        let held = match cached {
+            Some(c) => &self.inner.held[c.held],
+            None => self.holding(local.region, field)?,
+        };
         if !held.privilege.covers(privilege) || !held.coherence.may_weaken_to(coherence) {
             let came = format!("{privilege} under {coherence} coherence");
             let expected = format!("at most {} under {} coherence on {}", held.privilege, held.coherence, held.region);
             return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
-        if let Some(column) = local.columns.iter().find(|c| c.field.id == field.id) {
+        if let Some(Used { column, .. }) = cached {
             if column.field != *field {
                 return Err(self.wrong_field(local.region, field));
             }
             return Ok(column.clone());
-        }
-        self.core().field(local.region.tree, field.id)?;
-        if !held.fields.contains(&field.id) {
-            let expected = format!("one of the fields the shard holds on {}: {:?}", held.region, held.fields);
-            return Err(Error::misuse(format!("a launch in {}", self.place()), expected, field.name));
         }
         if self.core().field(local.region.tree, field.id)? != *field {
             return Err(self.wrong_field(local.region, field));
@@ -173,7 +177,7 @@ impl Shard {
         let home = (held.coherence == Coherence::Simultaneous).then_some(held.home);
         let key = ColumnKey { tree: local.region.tree, field: field.id, rect: held.region.rect };
         let column = self.core().column(local.region, key, *field, self.inner.launch, home)?;
-        for other in regions.iter().flat_map(|r| &r.columns) {
+        for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 other.overlaps.borrow_mut().push(Rc::downgrade(&column));
                 column.overlaps.borrow_mut().push(Rc::downgrade(other));
@@ -182,8 +186,24 @@ impl Shard {
                 }
             }
         }
-        regions[index as usize].columns.push(column.clone());
+        let held = self.inner.held.iter().position(|h| std::ptr::eq(h, held)).unwrap_or_default();
+        regions[index as usize].columns.push(Used { held, column: column.clone() });
         Ok(column)
+    }
+
+    /// The requirement of the launch that gives a field of a region.
+    fn holding(&self, region: Region, field: &FieldInfo) -> Result<&Held, Error> {
+        let there = self.inner.held.iter().filter(|h| h.region.contains(&region));
+        let mut fields: Vec<maniple_regions::FieldId> = Vec::new();
+        for held in there {
+            if held.fields.contains(&field.id) {
+                return Ok(held);
+            }
+            fields.extend(&held.fields);
+        }
+        self.core().field(region.tree, field.id)?;
+        let expected = format!("one of the fields the shard holds on {region}: {fields:?}");
+        Err(Error::misuse(format!("a launch in {}", self.place()), expected, field.name))
     }
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {

@@ -56,10 +56,9 @@ impl Pieces {
         self.insert(rect, vec![holder]);
     }
 
-    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`, and notes that it
-    /// will be.
-    fn read(&mut self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
-        let mut one = |piece: Rect, holders: &mut Holders| {
+    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`.
+    fn read(&self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
+        let mut one = |piece: Rect, holders: &Holders| {
             if holders.contains(&into) {
                 return;
             }
@@ -67,19 +66,36 @@ impl Pieces {
             if let Some(from) = from {
                 copy(piece.intersect(&rect), from);
             }
-            if rect.contains_rect(&piece) {
-                holders.push(into);
-            }
         };
-        if let Some(holders) = self.map.get_mut(&rect) {
+        if let Some(holders) = self.map.get(&rect) {
             return one(rect, holders);
         }
         if self.outside(&rect) {
             return;
         }
         for piece in self.order.iter().filter(|p| p.overlaps(&rect)) {
-            if let Some(holders) = self.map.get_mut(piece) {
+            if let Some(holders) = self.map.get(piece) {
                 one(*piece, holders);
+            }
+        }
+    }
+
+    /// All of `rect` has become valid in the instance `into`.
+    fn hold(&mut self, rect: Rect, into: (Rect, ProcessorId)) {
+        let one = |holders: &mut Holders| {
+            if !holders.contains(&into) {
+                holders.push(into);
+            }
+        };
+        if let Some(holders) = self.map.get_mut(&rect) {
+            return one(holders);
+        }
+        if self.outside(&rect) {
+            return;
+        }
+        for piece in self.order.iter().filter(|p| rect.contains_rect(p)) {
+            if let Some(holders) = self.map.get_mut(piece) {
+                one(holders);
             }
         }
     }
@@ -106,14 +122,22 @@ impl Versions {
         self.columns.entry((key.tree, key.field)).or_default().write(key.rect, (from, at));
     }
 
-    /// The transfers that make `key` valid in its own instance on `at`; `emit(source, transfer)` gets each.
-    pub fn read(&mut self, key: &ColumnKey, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
-        let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) else {
+    /// The transfers that make `key` valid in its own instance on `at`; `emit(source, transfer)` gets each. Where they are
+    /// made, [`Self::hold`] says so.
+    pub fn read(&self, key: &ColumnKey, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
+        let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
             return;
         };
         pieces.read(key.rect, (key.rect, at), |rect, (from, source)| {
             emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into: key.rect });
         });
+    }
+
+    /// `key` is, or will be, valid in its own instance on `at`, beside where it was before.
+    pub fn hold(&mut self, key: &ColumnKey, at: ProcessorId) {
+        if let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) {
+            pieces.hold(key.rect, (key.rect, at));
+        }
     }
 
     /// Everything known to be valid within `key`.
@@ -154,6 +178,7 @@ mod tests {
                 if !write {
                     let mut moves = Vec::new();
                     versions.read(&key, at, |source, t| moves.push((source, t)));
+                    versions.hold(&key, at);
                     for (source, t) in moves {
                         for x in t.rect.lo(0)..t.rect.hi(0) {
                             let value = instances[&(t.from, source)].get(&x).copied();

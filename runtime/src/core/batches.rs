@@ -7,7 +7,8 @@ use super::Core;
 use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, ProcessorId, Reply, SendColumns, ShardStart, TOP, Valid,
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, ProcessorId, Reply, SendColumns, ShardStart,
+    Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
@@ -33,6 +34,7 @@ struct Operation {
 /// A started batch.
 struct Running {
     number: u64,
+    hold: bool,
     reply: Reply,
     left: usize,
     results: Vec<(u32, Result<Parcel, Error>)>,
@@ -47,6 +49,8 @@ pub(crate) struct Batches {
     columns: HashMap<LaunchKey, Vec<Columns>>,
     running: HashMap<LaunchKey, Running>,
     started: HashSet<LaunchKey>,
+    /// Operations whose own shards are over, but not those of other processors that use what is here.
+    held: HashMap<LaunchKey, u64>,
 }
 
 impl Batches {
@@ -66,8 +70,8 @@ impl Batches {
         self.next += 1;
         let (launch, within) = match &work {
             Work::Batch(b) => (b.launch, b.within),
-            // An order ends at once: nothing is asked within it.
-            Work::Send(s) => (TOP, s.within),
+            // Nothing is asked within an order.
+            Work::Send(s) => (NOBODY, s.within),
         };
         self.operations.push_back(Operation { number: self.next, launch, within, uses, work: Some(work) });
     }
@@ -182,6 +186,7 @@ impl Core {
             batches.started.insert(batch.launch);
             let running = Running {
                 number,
+                hold: batch.hold,
                 reply: batch.reply,
                 left: batch.shards.len(),
                 results: Vec::with_capacity(batch.shards.len()),
@@ -266,8 +271,10 @@ impl Core {
         let Some(running) = ({
             let mut batches = self.batches.borrow_mut();
             let running = batches.running.remove(&launch);
-            if let Some(r) = &running {
-                batches.end(r.number);
+            match &running {
+                Some(r) if r.hold => drop(batches.held.insert(launch, r.number)),
+                Some(r) => batches.end(r.number),
+                None => {}
             }
             running
         }) else {
@@ -292,6 +299,15 @@ impl Core {
                 }
                 self.send(here, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
+        }
+        self.start_operations();
+    }
+
+    pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
+        {
+            let mut batches = self.batches.borrow_mut();
+            let held = batches.held.remove(&launch);
+            held.into_iter().for_each(|number| batches.end(number));
         }
         self.start_operations();
     }

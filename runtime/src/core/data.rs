@@ -26,9 +26,9 @@ enum Early {
 pub(crate) struct Data {
     instances: HashMap<ColumnKey, Held>,
     /// Instances of other processors of the node.
-    attached: HashMap<ColumnKey, SharedInstance>,
+    attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
     /// Tasks that wait for an attachment, by column.
-    attaching: HashMap<ColumnKey, Vec<(TaskId, usize, Rc<Column>)>>,
+    attaching: HashMap<(LaunchKey, ColumnKey), Vec<(TaskId, usize, Rc<Column>)>>,
     /// Remote reads and writes under way.
     tokens: HashMap<u64, (TaskId, usize, Rc<Column>)>,
     next_token: u64,
@@ -86,8 +86,11 @@ impl Core {
     }
 
     /// The instance of another processor of the node, if it is attached.
-    pub fn attached(&self, key: &ColumnKey) -> Option<SharedInstance> {
-        self.data.borrow().attached.get(key).cloned()
+    ///
+    /// An attachment serves one launch: later ones may find another instance at the home.
+    pub fn attached(&self, launch: LaunchKey, key: &ColumnKey) -> Option<SharedInstance> {
+        let data = self.data.borrow();
+        data.attached.get(key).filter(|(of, _)| *of == launch).map(|(_, instance)| instance.clone())
     }
 
     /// Starts to fetch what a task needs of a column that is not here; false when it is here after all.
@@ -98,7 +101,7 @@ impl Core {
         let (home, key) = (*home, column.key);
         if self.same_node(home) {
             let mut data = self.data.borrow_mut();
-            let waiting = data.attaching.entry(key).or_default();
+            let waiting = data.attaching.entry((column.launch, key)).or_default();
             waiting.push((id, index, column.clone()));
             if waiting.len() == 1 {
                 drop(data);
@@ -169,7 +172,7 @@ impl Core {
         };
         let served = self.field(key.tree, key.field).and_then(|field| {
             let shared = self.shared_instance(key, &field)?;
-            self.serve_from(from, key, &shared, request).map_err(|e| self.region_error(&key, e))
+            self.serve_from(from, launch, key, &shared, request).map_err(|e| self.region_error(&key, e))
         });
         if let Err(e) = served {
             self.note_failure(&e);
@@ -179,12 +182,13 @@ impl Core {
     fn serve_from(
         self: &Rc<Self>,
         from: ProcessorId,
+        launch: LaunchKey,
         column: ColumnKey,
         shared: &SharedInstance,
         request: Early,
     ) -> Result<(), RegionError> {
         match request {
-            Early::Attach => self.send(from, Message::Attached(Box::new((column, shared.clone())))),
+            Early::Attach => self.send(from, Message::Attached(Box::new((launch, column, shared.clone())))),
             Early::Get { rect, token } => {
                 let bytes = shared.read_bytes(rect)?;
                 self.counters.moved_bytes.add(bytes.len() as u64);
@@ -211,11 +215,11 @@ impl Core {
         self.serve(from, ask.launch, ask.column, Early::Put { rect: ask.rect, bytes, token: ask.token });
     }
 
-    pub(super) fn take_attached(self: &Rc<Self>, key: ColumnKey, instance: SharedInstance) {
+    pub(super) fn take_attached(self: &Rc<Self>, launch: LaunchKey, key: ColumnKey, instance: SharedInstance) {
         let waiting = {
             let mut data = self.data.borrow_mut();
-            data.attached.insert(key, instance.clone());
-            data.attaching.remove(&key).unwrap_or_default()
+            data.attached.insert(key, (launch, instance.clone()));
+            data.attaching.remove(&(launch, key)).unwrap_or_default()
         };
         for (id, _, column) in waiting {
             if let Store::Shared { instance: slot, .. } = &mut *column.store.borrow_mut() {

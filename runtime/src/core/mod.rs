@@ -136,10 +136,11 @@ impl Core {
             Message::Poison { object, cell, generation, error } => self.poison_here(object, cell, generation, *error),
             Message::Batch(batch) => self.take_batch(*batch),
             Message::BatchDone(done) => self.take_batch_done(from, *done),
+            Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_send_order(*order),
             Message::Columns(columns) => self.take_columns(*columns),
             Message::Attach(ask) => self.take_attach(from, ask.0, ask.1),
-            Message::Attached(answer) => self.take_attached(answer.0, answer.1),
+            Message::Attached(answer) => self.take_attached(answer.0, answer.1, answer.2),
             Message::Get(ask) => self.take_get(from, *ask),
             Message::Got { token, bytes } => self.take_got(token, bytes),
             Message::Put(ask, bytes) => self.take_put(from, *ask, bytes),
@@ -230,6 +231,7 @@ fn needs_object(message: &Message) -> Option<ObjectId> {
         // A batch needs its task, its gang and every object its shards hold handles to; the launch number of objects
         // known when it was made stands for all of them.
         Message::Batch(batch) => Some(batch.known.saturating_sub(1)).filter(|_| batch.known > 0),
+        Message::SendColumns(order) => Some(order.known.saturating_sub(1)).filter(|_| order.known > 0),
         _ => None,
     }
 }

@@ -1,0 +1,700 @@
+//! Gangs one after another over different partitions of the same data, and shards that share regions.
+
+mod common;
+
+use common::{Scatter, mix, runtimes, watched, watched_for};
+use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
+use maniple_regions::{
+    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Sum, Write, WriteShared,
+};
+use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+const A: Field<i64> = Field::new(0, "a");
+const B: Field<i64> = Field::new(1, "b");
+const CELLS: i64 = 24;
+
+fn rect_of(region: Region, lo: i64, hi: i64) -> Region {
+    Region::new(region.tree, Rect::line(lo, hi))
+}
+
+/// Places shards and shared regions at random, as a pure function of what it is asked about.
+struct Anywhere(u64);
+
+impl Mapper for Anywhere {
+    fn name(&self) -> &str {
+        "anywhere"
+    }
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        let n = u64::from(input.machine.processors());
+        let name = input.gang.bytes().fold(self.0, |h, b| mix(h ^ u64::from(b)));
+        Placement::Explicit((0..input.shards).map(|s| (mix(name ^ u64::from(s)) % n) as u32).collect())
+    }
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        let n = u64::from(input.machine.processors());
+        (mix(self.0 ^ input.region.rect.lo(0) as u64 ^ input.namers.len() as u64) % n) as u32
+    }
+}
+
+fn everywhere(seeds: u64) -> Vec<(String, Runtime)> {
+    let mut all = runtimes(seeds);
+    for seed in 0..seeds {
+        let mapper = Arc::new(Anywhere(seed));
+        let processors = 1 + (seed % 5) as u32;
+        all.push((
+            format!("{processors} seeded processors, anywhere, seed {seed}"),
+            Runtime::seeded(processors, seed).mapper(mapper.clone()),
+        ));
+        let workers = 1 + (seed % 3) as u32;
+        all.push((format!("{workers} threads, anywhere, seed {seed}"), Runtime::threads(workers).mapper(mapper)));
+    }
+    all
+}
+
+// Data that follows from launch to launch.
+
+/// What one gang does. Sizes are those of consecutive blocks, one a shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Work {
+    /// Every shard updates its own block of a field.
+    Update(bool, Vec<usize>, i64),
+    /// Every shard reads its block of one field with so many cells around it and writes its block of the other.
+    Around(bool, Vec<usize>, i64),
+    /// All shards share a field; the first updates it, then the others read it into their blocks of the other field.
+    Share(bool, Vec<usize>, i64),
+    /// A parent updates a field itself, has a gang update it in blocks, and looks at all of it.
+    Parent(bool, Vec<usize>, i64),
+}
+
+fn field(b: bool) -> Field<i64> {
+    if b { B } else { A }
+}
+
+fn update(mut u: ReadWrite<i64>, k: Val<i64>) -> i64 {
+    for v in u.as_mut_slice() {
+        *v = v.wrapping_mul(5).wrapping_add(*k);
+    }
+    u.as_slice().iter().fold(1, |sum, v| joined(sum, *v))
+}
+
+fn joined(a: i64, b: i64) -> i64 {
+    a.wrapping_mul(31).wrapping_add(b)
+}
+
+fn around(u: Read<i64>, mut v: Write<i64>) {
+    let rect = u.rect();
+    let all = u.as_slice().iter().fold(0i64, |sum, x| joined(sum, *x));
+    for p in v.rect().points::<1>() {
+        assert!(rect.contains(p));
+        v.set(p, joined(all, p[0]));
+    }
+}
+
+fn share_write(mut u: WriteShared<i64>, k: Val<i64>) {
+    for p in u.rect().points::<1>() {
+        u.set(p, joined(*k, p[0]));
+    }
+}
+
+fn share_read(u: ReadShared<i64>, mut v: Write<i64>) {
+    for p in v.rect().points::<1>() {
+        v.set(p, joined(u.get(p), 9));
+    }
+}
+
+fn dump(u: Read<i64>) -> Vec<i64> {
+    u.as_slice().to_vec()
+}
+
+fn bounds(sizes: &[usize]) -> Vec<(i64, i64)> {
+    let mut at = 0;
+    let mut next = |size: i64| {
+        at += size;
+        (at - size, at)
+    };
+    sizes.iter().map(|&s| next(s as i64)).collect()
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Args {
+    work: Work,
+    tree: Region,
+    all: PhaseBarrier,
+}
+
+async fn worker(shard: Shard, args: Args) -> Result<i64, Error> {
+    let me = shard.index() as usize;
+    match args.work {
+        Work::Update(b, sizes, k) | Work::Parent(b, sizes, k) => {
+            let (lo, hi) = bounds(&sizes)[me];
+            let u = shard.region(rect_of(args.tree, lo, hi))?;
+            // Nobody waits for these: the launch is over when they are.
+            let first = shard.launch(update, (u.read_write(field(b)), k.into())).go()?;
+            let _ = shard.launch(update, (u.read_write(field(b)), (&first).into())).go()?;
+            first.await
+        }
+        Work::Around(b, sizes, reach) => {
+            let (lo, hi) = bounds(&sizes)[me];
+            let u = shard.region(rect_of(args.tree, (lo - reach).max(0), (hi + reach).min(CELLS)))?;
+            let v = shard.region(rect_of(args.tree, lo, hi))?;
+            let _ = shard.launch(around, (u.read(field(b)), v.write(field(!b)))).go()?;
+            Ok(0)
+        }
+        Work::Share(b, sizes, k) => {
+            let (lo, hi) = bounds(&sizes)[me];
+            let shared = shard.region(args.tree)?;
+            let v = shard.region(rect_of(args.tree, lo, hi))?;
+            let end = args.all.waiter(&shard)?;
+            if me == 0 {
+                let begin = args.all.arriver(&shard)?;
+                let _ = shard.launch(share_write, (shared.write_shared(field(b)), k.into())).arrive(&begin).go()?;
+            }
+            let _ = shard.launch(share_read, (shared.read_shared(field(b)), v.write(field(!b)))).wait(&end).go()?;
+            Ok(1)
+        }
+    }
+}
+
+type ParentArgs = (Args, Gang, ShardTask<Args, i64>);
+
+async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, Error> {
+    let Work::Parent(b, sizes, k) = args.work.clone() else { return Ok(0) };
+    let all = parent.map(args.tree, [field(b).id()], Privilege::ReadWrite).await?;
+    let first = parent.launch(update, (all.read_write(field(b)), k.into())).go()?.await?;
+    let blocks = bounds(&sizes);
+    let done = parent.launch_gang(&gang, &task, |s| {
+        let (lo, hi) = blocks[s as usize];
+        let held = rect_of(args.tree, lo, hi);
+        Start::new(args.clone()).holds(held, [field(b).id()], Privilege::ReadWrite, Coherence::Exclusive)
+    })?;
+    let all = parent.map(args.tree, [field(b).id()], Privilege::Read).await?;
+    let values = parent.launch(dump, (all.read(field(b)),)).go()?.await?;
+    let sums = done.all().await?;
+    Ok(values.into_iter().chain(sums).fold(first, joined))
+}
+
+async fn last(shard: Shard, tree: Region) -> Result<(Vec<i64>, Vec<i64>), Error> {
+    let u = shard.region(tree)?;
+    let a = shard.launch(dump, (u.read(A),)).go()?;
+    let b = shard.launch(dump, (u.read(B),)).go()?;
+    Ok((a.await?, b.await?))
+}
+
+/// The same on two vectors.
+fn model(works: &[Work]) -> (Vec<Vec<i64>>, (Vec<i64>, Vec<i64>)) {
+    let mut fields = [vec![0i64; CELLS as usize], vec![0i64; CELLS as usize]];
+    let mut results = Vec::new();
+    let twice = |block: &mut [i64], k: i64| {
+        let mut go = |k: i64| {
+            block.iter_mut().for_each(|v| *v = v.wrapping_mul(5).wrapping_add(k));
+            block.iter().fold(1, |sum, v| joined(sum, *v))
+        };
+        let first = go(k);
+        go(first);
+        first
+    };
+    for work in works {
+        let ranges = |sizes: &[usize]| bounds(sizes).into_iter().map(|(lo, hi)| lo as usize..hi as usize);
+        results.push(match work {
+            Work::Update(b, sizes, k) => ranges(sizes).map(|r| twice(&mut fields[usize::from(*b)][r], *k)).collect(),
+            Work::Around(b, sizes, reach) => {
+                let from = fields[usize::from(*b)].clone();
+                for r in ranges(sizes) {
+                    let lo = (r.start as i64 - reach).max(0) as usize;
+                    let hi = (r.end as i64 + reach).min(CELLS) as usize;
+                    let sum = from[lo..hi].iter().fold(0, |sum, x| joined(sum, *x));
+                    r.for_each(|i| fields[usize::from(!b)][i] = joined(sum, i as i64));
+                }
+                vec![0; sizes.len()]
+            }
+            Work::Share(b, sizes, k) => {
+                for i in 0..CELLS as usize {
+                    fields[usize::from(*b)][i] = joined(*k, i as i64);
+                    fields[usize::from(!b)][i] = joined(joined(*k, i as i64), 9);
+                }
+                vec![1; sizes.len()]
+            }
+            Work::Parent(b, sizes, k) => {
+                let u = &mut fields[usize::from(*b)];
+                u.iter_mut().for_each(|v| *v = v.wrapping_mul(5).wrapping_add(*k));
+                let first = u.iter().fold(1, |sum, v| joined(sum, *v));
+                let sums: Vec<i64> = ranges(sizes).map(|r| twice(&mut u[r], *k)).collect();
+                vec![u.iter().copied().chain(sums).fold(first, joined)]
+            }
+        });
+    }
+    let [a, b] = fields;
+    (results, (a, b))
+}
+
+fn sizes() -> impl Strategy<Value = Vec<usize>> {
+    let equal = prop::sample::select(vec![vec![24], vec![12, 12], vec![8, 8, 8], vec![6; 4], vec![4; 6]]);
+    let uneven = prop::sample::select(vec![vec![3, 6, 6, 6, 3], vec![1, 23], vec![20, 4], vec![7, 1, 9, 7]]);
+    prop_oneof![equal, uneven]
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    prop_oneof![
+        3 => (any::<bool>(), sizes(), -9i64..9).prop_map(|(b, s, k)| Work::Update(b, s, k)),
+        3 => (any::<bool>(), sizes(), 0i64..8).prop_map(|(b, s, k)| Work::Around(b, s, k)),
+        2 => (any::<bool>(), sizes(), -9i64..9).prop_map(|(b, s, k)| Work::Share(b, s, k)),
+        2 => (any::<bool>(), sizes(), -9i64..9).prop_map(|(b, s, k)| Work::Parent(b, s, k)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn data_follows_from_gang_to_gang(works in prop::collection::vec(work(), 1..9)) {
+        let expected = model(&works);
+        for (name, runtime) in everywhere(6) {
+            let works = works.clone();
+            let outcome = watched(&name, || runtime.run(move |top| run_all(top, works.clone())));
+            match outcome {
+                Ok((came, _)) => prop_assert_eq!(&came, &expected, "on {}", name),
+                Err(e) => prop_assert!(false, "on {name}: {e}"),
+            }
+        }
+    }
+}
+
+async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec<i64>>, (Vec<i64>, Vec<i64>)), Error> {
+    let tree = top.tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
+    let (task, parents, last) = (top.task("worker", worker), top.parent("parent", parent), top.task("last", last));
+    let mut waiting = Vec::new();
+    for (i, work) in works.into_iter().enumerate() {
+        let (Work::Update(b, sizes, k)
+        | Work::Around(b, sizes, k)
+        | Work::Share(b, sizes, k)
+        | Work::Parent(b, sizes, k)) = work.clone();
+        let gang = top.gang(&format!("gang {i}"), sizes.len() as u32)?;
+        let barrier = PhaseOptions::between([0], 0..gang.shards());
+        let args = Args { work, tree, all: top.phase_barrier("shared", &gang, barrier)? };
+        if matches!(args.work, Work::Parent(..)) {
+            let both = [A.id(), B.id()];
+            let value = top.single(&parents, || {
+                let args = (args.clone(), gang, task);
+                Start::new(args).holds(tree, both, Privilege::ReadWrite, Coherence::Exclusive)
+            });
+            waiting.push(Err(value.await?));
+            continue;
+        }
+        let blocks = bounds(&sizes);
+        let done = top.launch(&gang, &task, |s| {
+            let (lo, hi) = blocks[s as usize];
+            let (mine, start) = (rect_of(tree, lo, hi), Start::new(args.clone()));
+            let (f, g) = (field(b).id(), field(!b).id());
+            match args.work {
+                Work::Around(..) => {
+                    let wide = rect_of(tree, (lo - k).max(0), (hi + k).min(CELLS));
+                    start.holds(wide, [f], Privilege::Read, Coherence::Exclusive).holds(
+                        mine,
+                        [g],
+                        Privilege::WriteDiscard,
+                        Coherence::Exclusive,
+                    )
+                }
+                Work::Share(..) => {
+                    let privilege = if s == 0 { Privilege::ReadWrite } else { Privilege::Read };
+                    start.holds(tree, [f], privilege, Coherence::Simultaneous).holds(
+                        mine,
+                        [g],
+                        Privilege::WriteDiscard,
+                        Coherence::Exclusive,
+                    )
+                }
+                _ => start.holds(mine, [f], Privilege::ReadWrite, Coherence::Exclusive),
+            }
+        })?;
+        waiting.push(Ok(done));
+    }
+    let one = top.gang("one", 1)?;
+    let end = top.launch(&one, &last, |_| {
+        Start::new(tree).holds(tree, [A.id(), B.id()], Privilege::Read, Coherence::Exclusive)
+    })?;
+    let fields = end.all().await?.swap_remove(0);
+    let mut results = Vec::new();
+    for entry in waiting {
+        results.push(match entry {
+            Ok(done) => done.all().await?,
+            Err(value) => vec![value],
+        });
+    }
+    Ok((results, fields))
+}
+
+#[test]
+fn one_region_may_be_held_twice_with_different_fields_and_privileges() {
+    fn add(a: Read<i64>, mut b: ReadWrite<i64>) -> i64 {
+        b.as_mut_slice()[0] += a.as_slice()[0] + 3;
+        b.as_slice()[0]
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
+        let u = shard.region(tree)?;
+        assert!(shard.launch(update, (u.read_write(A), 1.into())).go().is_err(), "A is held for reading only");
+        shard.launch(add, (u.read(A), u.read_write(B))).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = runtime.run(|top| async move {
+            let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+            let done = top.launch(&gang, &task, |_| {
+                Start::new(tree).holds(tree, [A.id()], Privilege::Read, Coherence::Exclusive).holds(
+                    tree,
+                    [B.id()],
+                    Privilege::ReadWrite,
+                    Coherence::Exclusive,
+                )
+            })?;
+            done.all().await
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![3]), "{name}");
+    }
+}
+
+// Shards that share.
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Ring {
+    ghosts: Region,
+    right: Pairs,
+    rounds: i64,
+}
+
+/// Every shard puts a value for its right neighbour into a region they share, and digests what its left one put there.
+async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
+    fn put(mut ghost: WriteShared<i64>, value: Val<i64>) {
+        ghost.fill(*value);
+    }
+    fn take(ghost: ReadShared<i64>, sum: Val<i64>) -> i64 {
+        let (a, b) = (ghost.get([ghost.rect().lo(0)]), ghost.get([ghost.rect().hi(0) - 1]));
+        assert_eq!(a, b, "half a value");
+        joined(*sum, a)
+    }
+    let (n, me) = (i64::from(shard.shards()), i64::from(shard.index()));
+    let next = (me + 1) % n;
+    let from = ((me + n - 1) % n) as u32;
+    let theirs = shard.region(rect_of(ring.ghosts, 2 * next, 2 * next + 2))?;
+    let mine = shard.region(rect_of(ring.ghosts, 2 * me, 2 * me + 2))?;
+    let (out, inn) = (ring.right.producer(&shard)?, ring.right.consumer(&shard, from)?);
+    let mut sum = shard.launch(|v: Val<i64>| *v, (me.into(),)).go()?;
+    for round in 0..ring.rounds {
+        let value = joined(me, round);
+        let launch = shard.launch(put, (theirs.write_shared(A), value.into()));
+        let _ = launch.wait(&out.empty).arrive(&out.ready).go()?;
+        let launch = shard.launch(take, (mine.read_shared(A), (&sum).into()));
+        sum = launch.wait(&inn.ready).arrive(&inn.empty).go()?;
+        if round % 7 == me % 7 {
+            sum.clone().await?;
+        }
+    }
+    sum.await
+}
+
+fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
+    let outcome = runtime.run(move |top| async move {
+        let n = i64::from(shards);
+        let ghosts = top.tree("ghosts", Rect::line(0, 2 * n), &[A.info()])?;
+        let gang = top.gang("all", shards)?;
+        let right = top.pairs("right", &gang, move |s| (s + 1) % shards)?;
+        let task = top.task("passes on", passes_on);
+        let mut sums = Vec::new();
+        for _ in 0..launches {
+            let done = top.launch(&gang, &task, |s| {
+                let (me, next) = (i64::from(s), (i64::from(s) + 1) % n);
+                let start = Start::new(Ring { ghosts, right, rounds });
+                let [mine, theirs] = [me, next].map(|s| rect_of(ghosts, 2 * s, 2 * s + 2));
+                if n == 1 {
+                    return start.holds(mine, [A.id()], Privilege::ReadWrite, Coherence::Simultaneous);
+                }
+                start.holds(mine, [A.id()], Privilege::Read, Coherence::Simultaneous).holds(
+                    theirs,
+                    [A.id()],
+                    Privilege::WriteDiscard,
+                    Coherence::Simultaneous,
+                )
+            })?;
+            sums.push(done.all().await?);
+        }
+        Ok(sums)
+    });
+    let (sums, _) = outcome.unwrap_or_else(|e| panic!("{shards} shards: {e}"));
+    let n = i64::from(shards);
+    let expected: Vec<i64> =
+        (0..n).map(|me| (0..rounds).fold(me, |sum, r| joined(sum, joined((me + n - 1) % n, r)))).collect();
+    for came in sums {
+        assert_eq!(came, expected);
+    }
+}
+
+#[test]
+fn neighbours_share_regions_over_many_generations() {
+    for (name, runtime) in everywhere(20) {
+        watched(&name, || {
+            for shards in [1, 2, 3, 7] {
+                ring(&runtime, shards, 30, 3);
+            }
+        });
+    }
+    for workers in 1..=3 {
+        watched("long ring", || ring(&Runtime::threads(workers), 4, 5000, 2));
+    }
+}
+
+#[test]
+fn four_thousand_and_ninety_six_shards_on_two_workers() {
+    watched_for("4096 shards", Duration::from_secs(60), || ring(&Runtime::threads(2), 4096, 5, 2));
+}
+
+/// A gang that goes on after some of its shards have ended, and one that needs what it writes.
+#[test]
+fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
+    fn put(mut u: WriteShared<i64>, k: Val<i64>) {
+        std::thread::sleep(Duration::from_millis(2));
+        u.fill(*k);
+    }
+    async fn slow(shard: Shard, (tree, k): (Region, i64)) -> Result<(), Error> {
+        // The first shard, where the shared region is at home, ends at once; the last writes late.
+        if shard.index() + 1 < shard.shards() {
+            return Ok(());
+        }
+        for _ in 0..5 {
+            shard.yield_now().await;
+        }
+        let u = shard.region(tree)?;
+        let _ = shard.launch(put, (u.write_shared(A), k.into())).go()?;
+        Ok(())
+    }
+    async fn bump(shard: Shard, tree: Region) -> Result<i64, Error> {
+        let u = shard.region(tree)?;
+        shard.launch(update, (u.read_write(A), 3.into())).go()?.await
+    }
+    let sum = |v: i64| joined(joined(1, 5 * v + 3), 5 * v + 3);
+    for (name, runtime) in everywhere(30) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("pair", Rect::line(0, 2), &[A.info()])?;
+                let (all, one) = (top.gang("all", 4)?, top.gang("one", 1)?);
+                let (slow, bump) = (top.task("slow", slow), top.task("bump", bump));
+                let mut waiting = Vec::new();
+                for k in [7, 11, 13] {
+                    let _ = top.launch(&all, &slow, |s| {
+                        let privilege = if s == 0 { Privilege::Read } else { Privilege::ReadWrite };
+                        Start::new((tree, k)).holds(tree, [A.id()], privilege, Coherence::Simultaneous)
+                    })?;
+                    let start = |_| Start::new(tree).holds(tree, [A.id()], Privilege::ReadWrite, Coherence::Exclusive);
+                    waiting.push(top.launch(&one, &bump, start)?);
+                }
+                let mut sums = Vec::new();
+                for done in waiting {
+                    sums.extend(done.all().await?);
+                }
+                Ok(sums)
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![sum(7), sum(11), sum(13)]), "{name}");
+    }
+}
+
+/// Two gangs read the same region on one processor; between them, elsewhere, it is written.
+#[test]
+fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
+    async fn reader(shard: Shard, (tree, rounds): (Region, u32)) -> Result<Vec<i64>, Error> {
+        let u = shard.region(tree)?;
+        let mut seen = Vec::new();
+        for _ in 0..rounds {
+            seen.push(shard.launch(dump, (u.read(A),)).go()?.await?[0]);
+            shard.yield_now().await;
+        }
+        seen.dedup();
+        Ok(seen)
+    }
+    async fn writer(shard: Shard, (tree, k): (Region, i64)) -> Result<(), Error> {
+        let u = shard.region(tree)?;
+        let _ = shard.launch(|mut u: Write<i64>, k: Val<i64>| u.fill(*k), (u.write(A), k.into())).go()?;
+        Ok(())
+    }
+    struct Apart;
+    impl Mapper for Apart {
+        fn name(&self) -> &str {
+            "apart"
+        }
+        fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+            let at = u32::from(input.gang == "writers") % input.machine.processors();
+            Placement::Explicit(vec![at; input.shards as usize])
+        }
+    }
+    let seeded = (0..60).map(|s| (format!("seed {s}"), Runtime::seeded(2, s)));
+    let threads = (0..20).map(|i| (format!("threads {i}"), Runtime::threads(2)));
+    for (name, runtime) in seeded.chain(threads) {
+        let runtime = runtime.mapper(Arc::new(Apart));
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("cell", Rect::line(0, 1), &[A.info()])?;
+                let (readers, writers) = (top.gang("readers", 1)?, top.gang("writers", 1)?);
+                let (reader, writer) = (top.task("reader", reader), top.task("writer", writer));
+                let mut waiting = Vec::new();
+                for k in 1..4 {
+                    let held = |p| move |_| Start::new((tree, k)).holds(tree, [A.id()], p, Coherence::Exclusive);
+                    let _ = top.launch(&writers, &writer, held(Privilege::WriteDiscard))?;
+                    for _ in 0..2 {
+                        let start =
+                            |_| Start::new((tree, 20)).holds(tree, [A.id()], Privilege::Read, Coherence::Exclusive);
+                        waiting.push(top.launch(&readers, &reader, start)?);
+                    }
+                }
+                let mut seen = Vec::new();
+                for done in waiting {
+                    seen.extend(done.all().await?);
+                }
+                Ok(seen)
+            })
+        });
+        let expected: Vec<Vec<i64>> = [1, 1, 2, 2, 3, 3].map(|k| vec![k]).into();
+        assert_eq!(outcome.map(|r| r.0), Ok(expected), "{name}");
+    }
+}
+
+// Refusals.
+
+fn refused(message: &[&str], start: impl Fn(Region, u32) -> Start<()> + Send + Sync + Copy + 'static) {
+    async fn never(_: Shard, _: ()) -> Result<(), Error> {
+        panic!("was launched")
+    }
+    for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
+        let outcome = watched("refused", || {
+            runtime.run(move |top| async move {
+                let tree = top.tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("all", 4)?, top.task("never", never));
+                top.launch(&gang, &task, |s| start(tree, s)).map(|_| ())
+            })
+        });
+        let Err(e) = outcome else { panic!("expected a refusal with {message:?}") };
+        assert!(matches!(e, Error::Interference { .. }), "{e:?}");
+        for words in message {
+            assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+        }
+    }
+}
+
+#[test]
+fn interfering_shards_are_refused_by_name() {
+    let held = |start: Start<()>, r: Region, p, c| start.holds(r, [A.id()], p, c);
+    let (exclusive, simultaneous) = (Coherence::Exclusive, Coherence::Simultaneous);
+    let (rw, read) = (Privilege::ReadWrite, Privilege::Read);
+    // Blocks of 10 at 8·s: neighbours overlap by two cells.
+    refused(&["shard 0", "shard 1", "[0, 10)", "[8, 18)"], move |t, s| {
+        held(Start::new(()), rect_of(t, 8 * i64::from(s), (8 * i64::from(s) + 10).min(30)), rw, exclusive)
+    });
+    refused(&["shard 2", "shard 3"], move |t, s| match s {
+        2 => held(Start::new(()), rect_of(t, 20, 30), rw, exclusive),
+        3 => held(Start::new(()), rect_of(t, 29, 30), read, exclusive),
+        _ => held(Start::new(()), rect_of(t, 0, 9), read, exclusive),
+    });
+    // Simultaneous regions are shared only when they are the very same.
+    refused(&["shard 0", "shard 1", "very same"], move |t, s| match s {
+        0 => held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous),
+        1 => held(Start::new(()), rect_of(t, 3, 9), rw, simultaneous),
+        _ => Start::new(()),
+    });
+    refused(&["shard 1", "shard 3"], move |t, s| match s {
+        1 => held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous),
+        3 => held(Start::new(()), rect_of(t, 0, 9), rw, exclusive),
+        _ => Start::new(()),
+    });
+    // Equal reductions owe each other nothing, but each would need an instance of its own.
+    let sum = Privilege::Reduce(maniple_regions::ReductionId::of::<Sum, i64>());
+    refused(&["shard 0", "shard 2"], move |t, s| match s {
+        0 | 2 => held(Start::new(()), rect_of(t, 0, 9), sum, exclusive),
+        _ => Start::new(()),
+    });
+    // A shard that holds a cell twice would not know which of its two instances is right.
+    refused(&["shard 2", "[0, 9)", "[5, 12)"], move |t, s| match s {
+        2 => held(held(Start::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),
+        _ => Start::new(()),
+    });
+}
+
+#[test]
+fn what_does_not_interfere_is_not_refused() {
+    async fn fine(_: Shard, _: ()) -> Result<(), Error> {
+        Ok(())
+    }
+    let outcome = Runtime::threads(2).run(|top| async move {
+        let tree = top.tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
+        let (gang, task) = (top.gang("all", 3)?, top.task("fine", fine));
+        let (exclusive, simultaneous) = (Coherence::Exclusive, Coherence::Simultaneous);
+        let done = top.launch(&gang, &task, |s| {
+            let own = if s == 0 { A.id() } else { B.id() };
+            let start = Start::new(()).holds(rect_of(tree, 0, 9), [A.id()], Privilege::Read, exclusive);
+            let start = start.holds(rect_of(tree, 5, 12), [A.id()], Privilege::Read, exclusive);
+            let (from, to) = (12 + 3 * i64::from(s), 15 + 3 * i64::from(s));
+            let start = start.holds(rect_of(tree, from, to), [own], Privilege::ReadWrite, exclusive);
+            start.holds(rect_of(tree, 25, 30), [A.id()], Privilege::ReadWrite, simultaneous)
+        })?;
+        done.all().await
+    });
+    assert_eq!(outcome.map(|r| r.0), Ok(vec![(), (), ()]));
+}
+
+#[test]
+fn interfering_points_of_an_index_launch_are_refused() {
+    fn add(mut u: Reduce<i64, Sum>) {
+        u.fold_slice(&vec![1; u.len()]);
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
+        let windows = Partition::restriction(tree, 3, &[8], Rect::line(-1, 9)).map_err(Error::user)?;
+        let parts: Vec<_> = windows.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
+        let e = shard.index_launch(3, update, |i| (parts[i].read_write(A), 1.into())).expect_err("windows overlap");
+        assert!(matches!(e, Error::Interference { .. }), "{e:?}");
+        for words in ["point 0", "point 1", "of shard 0"] {
+            assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+        }
+        // Neither reads nor equal reductions interfere.
+        assert_eq!(shard.index_launch(3, dump, |i| (parts[i].read(A),))?.all().await?[0], [0; 9]);
+        shard.index_launch(3, add, |i| (parts[i].reduce(A),))?.all().await?;
+        let whole = shard.region(tree)?;
+        let values = shard.launch(dump, (whole.read(A),)).go()?.await?;
+        assert_eq!(values, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
+        Ok(1)
+    }
+    for (name, runtime) in runtimes(4) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                let start = |_| Start::new(tree).holds(tree, [A.id()], Privilege::ReadWrite, Coherence::Exclusive);
+                top.launch(&gang, &task, start)?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![1]), "{name}");
+    }
+}
+
+fn status(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with(key)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_thousand_clean_starts_and_stops() {
+    let once = |i: u64| {
+        let runtime = match i % 3 {
+            0 => Runtime::seeded(1 + (i % 4) as u32, i),
+            _ => Runtime::threads(1 + (i % 3) as u32),
+        };
+        ring(&runtime.mapper(Arc::new(Scatter::default())), 3, 2, 1);
+    };
+    watched_for("a thousand runs", Duration::from_secs(60), || {
+        (0..200).for_each(once);
+        let before = status("VmRSS");
+        (200..1200).for_each(once);
+        let grown = status("VmRSS").saturating_sub(before);
+        assert!(grown < 20_000, "a thousand runs left {grown} kB behind");
+    });
+}
