@@ -1,6 +1,7 @@
 use crate::message::{ColumnKey, ProcessorId, Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Instances that hold valid values: the instance's rectangle and its processor.
 type Holders = Vec<(Rect, ProcessorId)>;
@@ -11,25 +12,25 @@ pub(crate) struct Versions {
     columns: HashMap<(TreeId, FieldId), Pieces>,
 }
 
-/// Disjoint rectangles that were written, each with its holders.
+/// Disjoint rectangles that were written, each with its holders. Ordered by their first points, so that scans are the same
+/// everywhere and look only where an overlap can be.
 #[derive(Default)]
 struct Pieces {
-    map: HashMap<Rect, Holders>,
-    /// Order of first writing, so that scans are the same everywhere.
-    order: Vec<Rect>,
-    bounds: Option<Rect>,
+    map: BTreeMap<Rect, Holders>,
+    /// The longest piece in the first dimension.
+    longest: i64,
 }
 
 impl Pieces {
-    fn outside(&self, rect: &Rect) -> bool {
-        self.bounds.is_none_or(|b| !b.overlaps(rect))
+    /// Where pieces that overlap `rect` are.
+    fn range(&self, rect: Rect) -> Range<Rect> {
+        let first = starting_at(rect, rect.lo(0).saturating_sub(self.longest));
+        first..starting_at(rect, rect.hi(0)).max(first)
     }
 
     fn insert(&mut self, rect: Rect, holders: Holders) {
-        if self.map.insert(rect, holders).is_none() {
-            self.order.push(rect);
-        }
-        self.bounds = Some(self.bounds.map_or(rect, |b| hull(&b, &rect)));
+        self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
+        self.map.insert(rect, holders);
     }
 
     fn write(&mut self, rect: Rect, holder: (Rect, ProcessorId)) {
@@ -41,16 +42,11 @@ impl Pieces {
             holders.push(holder);
             return;
         }
-        if !self.outside(&rect) {
-            let cut: Vec<Rect> = self.order.iter().filter(|r| r.overlaps(&rect)).copied().collect();
-            if !cut.is_empty() {
-                self.order.retain(|r| !r.overlaps(&rect));
-            }
-            for old in cut {
-                let holders = self.map.remove(&old).unwrap_or_default();
-                for rest in old.subtract(&rect) {
-                    self.insert(rest, holders.clone());
-                }
+        let cut: Vec<Rect> = self.map.range(self.range(rect)).map(|(r, _)| *r).filter(|r| r.overlaps(&rect)).collect();
+        for old in cut {
+            let holders = self.map.remove(&old).unwrap_or_default();
+            for rest in old.subtract(&rect) {
+                self.insert(rest, holders.clone());
             }
         }
         self.insert(rect, vec![holder]);
@@ -58,46 +54,34 @@ impl Pieces {
 
     /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`.
     fn read(&self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
-        let mut one = |piece: Rect, holders: &Holders| {
+        for (piece, holders) in self.map.range(self.range(rect)).filter(|(r, _)| r.overlaps(&rect)) {
             if holders.contains(&into) {
-                return;
+                continue;
             }
-            let from = holders.iter().find(|h| h.1 == into.1).or(holders.first()).copied();
-            if let Some(from) = from {
-                copy(piece.intersect(&rect), from);
-            }
-        };
-        if let Some(holders) = self.map.get(&rect) {
-            return one(rect, holders);
-        }
-        if self.outside(&rect) {
-            return;
-        }
-        for piece in self.order.iter().filter(|p| p.overlaps(&rect)) {
-            if let Some(holders) = self.map.get(piece) {
-                one(*piece, holders);
+            if let Some(from) = holders.iter().find(|h| h.1 == into.1).or(holders.first()) {
+                copy(piece.intersect(&rect), *from);
             }
         }
     }
 
     /// All of `rect` has become valid in the instance `into`.
     fn hold(&mut self, rect: Rect, into: (Rect, ProcessorId)) {
-        let one = |holders: &mut Holders| {
+        let range = self.range(rect);
+        for (_, holders) in self.map.range_mut(range).filter(|(p, _)| rect.contains_rect(p)) {
             if !holders.contains(&into) {
                 holders.push(into);
             }
-        };
-        if let Some(holders) = self.map.get_mut(&rect) {
-            return one(holders);
         }
-        if self.outside(&rect) {
-            return;
-        }
-        for piece in self.order.iter().filter(|p| rect.contains_rect(p)) {
-            if let Some(holders) = self.map.get_mut(piece) {
-                one(holders);
-            }
-        }
+    }
+}
+
+/// The least rectangle, in the order of rectangles of `like`'s dimension, that starts at `x` in the first.
+fn starting_at(like: Rect, x: i64) -> Rect {
+    const LEAST: i64 = i64::MIN;
+    match like.dim() {
+        1 => Rect::new([x], [x]),
+        2 => Rect::new([x, LEAST], [x, LEAST]),
+        _ => Rect::new([x, LEAST, LEAST], [x, LEAST, LEAST]),
     }
 }
 
@@ -145,10 +129,10 @@ impl Versions {
         let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
             return Vec::new();
         };
-        let inside = pieces.order.iter().filter(|p| p.overlaps(&key.rect));
+        let inside = pieces.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
         inside
-            .filter_map(|p| {
-                let (from, at) = *pieces.map.get(p)?.first()?;
+            .filter_map(|(p, holders)| {
+                let (from, at) = *holders.first()?;
                 Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
             })
             .collect()

@@ -44,7 +44,7 @@ pub struct Output {
     pub sums: Vec<f64>,
     /// The vector after each iteration (with history) or after the last.
     pub vectors: Vec<Vec<f64>>,
-    /// Microseconds of each iteration but the first, as shard 0 sees them.
+    /// Microseconds of each iteration, as shard 0 sees them: from one total to the next, the first from the start.
     pub iteration_us: Vec<f64>,
     /// Microseconds from shard 0's local sum to the total, in each iteration.
     pub collective_us: Vec<f64>,
@@ -220,7 +220,8 @@ struct ShardArgs {
 struct ShardResult {
     vectors: Vec<Vec<f64>>,
     sums: Vec<f64>,
-    /// When the local sum and the total were there, in each iteration.
+    /// When the shard began, and when the local sum and the total were there in each iteration.
+    began: u64,
     stamps: Vec<(u64, u64)>,
 }
 
@@ -228,7 +229,7 @@ struct ShardResult {
 async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let watched = shard.index() == 0;
-    let mut result = ShardResult::default();
+    let mut result = ShardResult { began: now(), ..ShardResult::default() };
     let (mut stamps, mut vectors) = (Vec::new(), Vec::new());
     let mut ahead: VecDeque<TaskFuture<f64>> = VecDeque::new();
     shard.launch(load, (exchange.u.write(U), args.start.into())).go()?.detach();
@@ -358,8 +359,12 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     Ok(result)
 }
 
+/// The sums, the vectors, when it began, and when each local sum and total were there.
+type AggregationResult = (Vec<f64>, Vec<Vec<f64>>, u64, Vec<(u64, u64)>);
+
 /// The aggregation version's parent: combines the sums of all shards and starts them again with the total.
-async fn aggregate(parent: Parent, a: Aggregation) -> Result<(Vec<f64>, Vec<Vec<f64>>, Vec<(u64, u64)>), Error> {
+async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, Error> {
+    let began = now();
     let blocks = Partition::blocks(a.line, &a.sizes).map_err(region_error)?;
     let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
@@ -403,7 +408,7 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<(Vec<f64>, Vec<Vec<
             }
         }
     }
-    Ok((sums, vectors, stamps))
+    Ok((sums, vectors, began, stamps))
 }
 
 fn region_error(e: RegionError) -> Error {
@@ -447,13 +452,13 @@ fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Output, Error>
     let vectors =
         (0..first.vectors.len()).map(|i| results.iter().flat_map(|r| r.vectors[i].iter().copied()).collect()).collect();
     debug_assert_eq!(results.len(), sizes.len());
-    Ok(output(&first.sums, vectors, &first.stamps, stats))
+    Ok(output(&first.sums, vectors, first.began, &first.stamps, stats))
 }
 
 /// Runs the aggregation version.
 fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
     let input = input.clone();
-    let ((sums, vectors, stamps), stats) = runtime.run(move |top| {
+    let ((sums, vectors, began, stamps), stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
             let shards = input.sizes.len() as u32;
@@ -475,16 +480,17 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
             .await
         }
     })?;
-    Ok(output(&sums, vectors, &stamps, stats))
+    Ok(output(&sums, vectors, began, &stamps, stats))
 }
 
 /// Times from stamps: an iteration lasts from one total to the next, its collective from the local sum to the total.
-fn output(sums: &[f64], vectors: Vec<Vec<f64>>, stamps: &[(u64, u64)], stats: Stats) -> Output {
+fn output(sums: &[f64], vectors: Vec<Vec<f64>>, began: u64, stamps: &[(u64, u64)], stats: Stats) -> Output {
+    let starts = std::iter::once(began).chain(stamps.iter().map(|s| s.1));
     let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;
     Output {
         sums: sums.to_vec(),
         vectors,
-        iteration_us: stamps.windows(2).map(|w| us(w[0].1, w[1].1)).collect(),
+        iteration_us: starts.zip(stamps).map(|(from, &(_, to))| us(from, to)).collect(),
         collective_us: stamps.iter().map(|&(from, to)| us(from, to)).collect(),
         stats,
     }
