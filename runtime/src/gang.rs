@@ -278,7 +278,10 @@ impl Launcher {
             for h in list {
                 for &field in &h.fields {
                     self.core.field(h.region.tree, field)?;
-                    let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
+                    // Instances of different shards are not folded together, so that even equal reductions interfere here.
+                    let folds = matches!(h.privilege, Privilege::Reduce(_));
+                    let privilege = if folds { Privilege::ReadWrite } else { h.privilege };
+                    let at = Use { region: h.region, field, privilege, coherence: h.coherence };
                     claims.push(Claim { user: shard, at });
                 }
             }

@@ -133,14 +133,14 @@ async fn worker(shard: Shard, args: Args) -> Result<i64, Error> {
             let u = shard.region(rect_of(args.tree, lo, hi))?;
             // Nobody waits for these: the launch is over when they are.
             let first = shard.launch(update, (u.read_write(field(b)), k.into())).go()?;
-            let _ = shard.launch(update, (u.read_write(field(b)), (&first).into())).go()?;
+            shard.launch(update, (u.read_write(field(b)), (&first).into())).go()?.detach();
             first.await
         }
         Work::Around(b, sizes, reach) => {
             let (lo, hi) = bounds(&sizes)[me];
             let u = shard.region(rect_of(args.tree, (lo - reach).max(0), (hi + reach).min(CELLS)))?;
             let v = shard.region(rect_of(args.tree, lo, hi))?;
-            let _ = shard.launch(around, (u.read(field(b)), v.write(field(!b)))).go()?;
+            shard.launch(around, (u.read(field(b)), v.write(field(!b)))).go()?.detach();
             Ok(0)
         }
         Work::Share(b, sizes, k) => {
@@ -150,9 +150,9 @@ async fn worker(shard: Shard, args: Args) -> Result<i64, Error> {
             let end = args.all.waiter(&shard)?;
             if me == 0 {
                 let begin = args.all.arriver(&shard)?;
-                let _ = shard.launch(share_write, (shared.write_shared(field(b)), k.into())).arrive(&begin).go()?;
+                shard.launch(share_write, (shared.write_shared(field(b)), k.into())).arrive(&begin).go()?.detach();
             }
-            let _ = shard.launch(share_read, (shared.read_shared(field(b)), v.write(field(!b)))).wait(&end).go()?;
+            shard.launch(share_read, (shared.read_shared(field(b)), v.write(field(!b)))).wait(&end).go()?.detach();
             Ok(1)
         }
     }
@@ -466,7 +466,7 @@ fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
             shard.yield_now().await;
         }
         let u = shard.region(tree)?;
-        let _ = shard.launch(put, (u.write_shared(A), k.into())).go()?;
+        shard.launch(put, (u.write_shared(A), k.into())).go()?.detach();
         Ok(())
     }
     async fn bump(shard: Shard, tree: Region) -> Result<i64, Error> {
@@ -515,7 +515,7 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
     }
     async fn writer(shard: Shard, (tree, k): (Region, i64)) -> Result<(), Error> {
         let u = shard.region(tree)?;
-        let _ = shard.launch(|mut u: Write<i64>, k: Val<i64>| u.fill(*k), (u.write(A), k.into())).go()?;
+        shard.launch(|mut u: Write<i64>, k: Val<i64>| u.fill(*k), (u.write(A), k.into())).go()?.detach();
         Ok(())
     }
     struct Apart;

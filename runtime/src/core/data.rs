@@ -22,15 +22,18 @@ enum Early {
     Put { rect: Rect, bytes: Buffer, token: u64 },
 }
 
+/// A task that waits for a column: which of its uses, and the column.
+type Asker = (TaskId, usize, Rc<Column>);
+
 #[derive(Default)]
 pub(crate) struct Data {
     instances: HashMap<ColumnKey, Held>,
     /// Instances of other processors of the node.
     attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
     /// Tasks that wait for an attachment, by column.
-    attaching: HashMap<(LaunchKey, ColumnKey), Vec<(TaskId, usize, Rc<Column>)>>,
+    attaching: HashMap<(LaunchKey, ColumnKey), Vec<Asker>>,
     /// Remote reads and writes under way.
-    tokens: HashMap<u64, (TaskId, usize, Rc<Column>)>,
+    tokens: HashMap<u64, Asker>,
     next_token: u64,
     early: Vec<(ProcessorId, LaunchKey, ColumnKey, Early)>,
 }
