@@ -183,8 +183,11 @@ async fn last(shard: Shard, tree: Region) -> Result<(Vec<i64>, Vec<i64>), Error>
     Ok((a.await?, b.await?))
 }
 
+/// The results of each work, and the two fields at the end.
+type Modelled = (Vec<Vec<i64>>, (Vec<i64>, Vec<i64>));
+
 /// The same on two vectors.
-fn model(works: &[Work]) -> (Vec<Vec<i64>>, (Vec<i64>, Vec<i64>)) {
+fn model(works: &[Work]) -> Modelled {
     let mut fields = [vec![0i64; CELLS as usize], vec![0i64; CELLS as usize]];
     let mut results = Vec::new();
     let twice = |block: &mut [i64], k: i64| {
@@ -211,10 +214,8 @@ fn model(works: &[Work]) -> (Vec<Vec<i64>>, (Vec<i64>, Vec<i64>)) {
                 vec![0; sizes.len()]
             }
             Work::Share(b, sizes, k) => {
-                for i in 0..CELLS as usize {
-                    fields[usize::from(*b)][i] = joined(*k, i as i64);
-                    fields[usize::from(!b)][i] = joined(joined(*k, i as i64), 9);
-                }
+                fields[usize::from(*b)] = (0..CELLS).map(|i| joined(*k, i)).collect();
+                fields[usize::from(!b)] = (0..CELLS).map(|i| joined(joined(*k, i), 9)).collect();
                 vec![1; sizes.len()]
             }
             Work::Parent(b, sizes, k) => {
@@ -385,7 +386,7 @@ async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
     for round in 0..ring.rounds {
         let value = joined(me, round);
         let launch = shard.launch(put, (theirs.write_shared(A), value.into()));
-        let _ = launch.wait(&out.empty).arrive(&out.ready).go()?;
+        launch.wait(&out.empty).arrive(&out.ready).go()?.detach();
         let launch = shard.launch(take, (mine.read_shared(A), (&sum).into()));
         sum = launch.wait(&inn.ready).arrive(&inn.empty).go()?;
         if round % 7 == me % 7 {
