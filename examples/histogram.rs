@@ -31,7 +31,7 @@ async fn look(shard: Shard, total: Region) -> Result<Vec<u64>, Error> {
 type Args = (Gang, ShardTask<Region, ()>, ShardTask<Region, Vec<u64>>, Region, Region);
 
 async fn aggregate(parent: Parent, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
-    let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize).map_err(Error::user)?.iter().collect();
+    let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize)?.iter().collect();
     let start = |r: Region, privilege| Start::new(r).holds(r, [C.id()], privilege, Coherence::Exclusive);
     parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard))?.all().await?;
     // Mapping brings the shards' rows to the parent, whose own leaf task then combines them.
@@ -47,7 +47,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let rows = top.tree("rows", Rect::line(0, i64::from(shards) * BINS as i64), &[C.info()])?;
         let total = top.tree("total", Rect::line(0, BINS as i64), &[C.info()])?;
         let args: Args = (gang, top.task("fill", fill), top.task("look", look), rows, total);
-        let held = |s: Start<_>, r| s.holds(r, [C.id()], Privilege::ReadWrite, Coherence::Exclusive);
+        let held = |s: Start<_>, r| s.writes(r, [C]);
         top.single(&top.parent("aggregate", aggregate), || held(held(Start::new(args), rows), total)).await
     })?;
     common::verify("histogram on every shard", seen, vec![vec![30 * u64::from(shards); BINS]; shards as usize])?;

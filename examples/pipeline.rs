@@ -23,7 +23,7 @@ fn scale(x: Read<u64>, mut y: Write<u64>, factor: Val<u64>) {
 
 async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
     let whole = shard.region(block)?;
-    let pieces = Partition::equal(block, PIECES).map_err(Error::user)?;
+    let pieces = Partition::equal(block, PIECES)?;
     let pieces: Vec<Local> = pieces.iter().map(|piece| shard.region(piece)).collect::<Result<_, _>>()?;
     let first = |p: usize| (pieces[p].region().rect.lo(0) - block.rect.lo(0)) as u64;
     // One launch for all pieces: they do not overlap, so they may run in any order.
@@ -41,11 +41,11 @@ async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, CELLS * i64::from(shards)), &[X.info(), Y.info()])?;
-        let blocks: Vec<Region> = Partition::equal(line, shards as usize).map_err(Error::user)?.iter().collect();
+        let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let held = |s: u32| {
             let block = blocks[s as usize];
-            Start::new(block).holds(block, [X.id(), Y.id()], Privilege::ReadWrite, Coherence::Exclusive)
+            Start::new(block).writes(block, [X, Y])
         };
         top.launch(&gang, &top.task("pipeline", shard), held)?.all().await
     })?;

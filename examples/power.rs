@@ -40,12 +40,12 @@ async fn iterate(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Resu
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (values, _) = Runtime::threads(workers).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
-        let blocks: Vec<Region> = Partition::equal(line, shards as usize).map_err(Error::user)?.iter().collect();
+        let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
         let held = |s: u32| {
             let block = blocks[s as usize];
-            Start::new((block, total)).holds(block, [X.id()], Privilege::ReadWrite, Coherence::Exclusive)
+            Start::new((block, total)).writes(block, [X])
         };
         top.launch(&gang, &top.task("power iteration", iterate), held)?.all().await
     })?;

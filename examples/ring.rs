@@ -35,11 +35,11 @@ async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Pairs)) -> Result<u64,
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (values, _) = Runtime::threads(workers).run(move |top| async move {
         let slots = top.tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
-        let slots: Vec<Region> = Partition::equal(slots, shards as usize).map_err(Error::user)?.iter().collect();
+        let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
         let gang = top.gang("ring", shards)?;
         let pairs = top.pairs("slots", &gang, |s| (s + 1) % shards)?;
         let task = top.task("pass", pass);
-        let shared = |start: Start<_>, slot| start.holds(slot, [V.id()], Privilege::ReadWrite, Coherence::Simultaneous);
+        let shared = |start: Start<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
         let done = top.launch(&gang, &task, |s| {
             let (left, right) = (slots[((s + shards - 1) % shards) as usize], slots[s as usize]);
             shared(shared(Start::new(([left, right], pairs)), left), right)

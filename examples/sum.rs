@@ -28,13 +28,13 @@ async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (sums, stats) = Runtime::threads(workers).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
-        let blocks: Vec<Region> = Partition::equal(line, shards as usize).map_err(Error::user)?.iter().collect();
+        let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
         let task = top.task("sum", shard);
         let done = top.launch(&gang, &task, |s| {
             let block = blocks[s as usize];
-            Start::new((block, total)).holds(block, [X.id()], Privilege::ReadWrite, Coherence::Exclusive)
+            Start::new((block, total)).writes(block, [X])
         })?;
         done.all().await
     })?;

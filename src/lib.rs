@@ -34,12 +34,12 @@
 //! let (sums, stats) = Runtime::threads(2).run(|top| async move {
 //!     let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
 //!     let gang = top.gang("all", 4)?;
-//!     let blocks = Partition::equal(line, 4).map_err(Error::user)?;
+//!     let blocks = Partition::equal(line, 4)?;
 //!     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
 //!     let task = top.task("shard", shard);
 //!     let block = |s: u32| blocks.sub(s as usize).expect("one block a shard");
 //!     let done = top.launch(&gang, &task, |s| {
-//!         Start::new((block(s), total)).holds(block(s), [U.id()], Privilege::ReadWrite, Coherence::Exclusive)
+//!         Start::new((block(s), total)).writes(block(s), [U])
 //!     })?;
 //!     done.all().await
 //! })?;
@@ -48,7 +48,11 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! # Where things are
+//! # Where to go on
+//!
+//! Programs of one screen each are in `examples/`: pairs of ready and empty barriers (`ring`), index launches and task
+//! graphs (`pipeline`), phase barriers with reductions (`barrier`), a parent that launches gangs (`histogram`), a mapper of
+//! one's own (`mapper`). [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes.
 //!
 //! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
 //! [`collectives`]: schedules as data, and the engine that runs them.
@@ -65,11 +69,11 @@ pub mod prelude {
     pub use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
     pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, Priority};
     pub use maniple_regions::{
-        Coherence, Field, FieldSpace, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce,
-        Region, Write, WriteShared,
+        Coherence, Field, FieldId, Max, Min, Partition, Privilege, Product, Read, ReadShared, ReadWrite,
+        ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
     };
     pub use maniple_runtime::{
-        Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask,
-        Start, Stats, TaskFuture, Top, Val, Value,
+        Consumer, Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Producer, Runtime,
+        Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
     };
 }

@@ -41,6 +41,12 @@ impl fmt::Display for FieldId {
     }
 }
 
+impl<T> From<Field<T>> for FieldId {
+    fn from(field: Field<T>) -> Self {
+        field.id
+    }
+}
+
 /// A typed token for a field; usually a constant.
 ///
 /// ```

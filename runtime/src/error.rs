@@ -142,6 +142,13 @@ impl Error {
     }
 }
 
+/// What the program asked of `regions` itself, a partition say, so that `?` does in a task.
+impl From<RegionError> for Error {
+    fn from(source: RegionError) -> Self {
+        Error::user(source)
+    }
+}
+
 /// The text of a caught panic.
 pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     match payload.downcast::<String>() {

@@ -10,7 +10,7 @@ use crate::parcel::{Parcel, Portable};
 use crate::versions::{Versions, hull_of};
 use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, validate};
-use maniple_regions::{Coherence, FieldId, Interference, Privilege, Region, Use};
+use maniple_regions::{Coherence, FieldId, Interference, Privilege, Rect, Region, Use};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -70,15 +70,36 @@ impl<A> Start<A> {
     ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
     /// coherence share one instance of it.
-    pub fn holds(
+    pub fn holds<F: Into<FieldId>>(
         mut self,
         region: Region,
-        fields: impl IntoIterator<Item = FieldId>,
+        fields: impl IntoIterator<Item = F>,
         privilege: Privilege,
         coherence: Coherence,
     ) -> Self {
-        self.held.push(Held { region, fields: fields.into_iter().collect(), privilege, coherence, home: 0 });
+        let fields = fields.into_iter().map(Into::into).collect();
+        self.held.push(Held { region, fields, privilege, coherence, home: 0 });
         self
+    }
+
+    /// [`Self::holds`] to read, with exclusive coherence: nobody writes meanwhile.
+    pub fn reads<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
+        self.holds(region, fields, Privilege::Read, Coherence::Exclusive)
+    }
+
+    /// [`Self::holds`] to read and write, with exclusive coherence: nobody else uses the region meanwhile.
+    pub fn writes<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
+        self.holds(region, fields, Privilege::ReadWrite, Coherence::Exclusive)
+    }
+
+    /// [`Self::holds`] with simultaneous coherence: other shards use the same instance, and barriers order the uses.
+    pub fn shares<F: Into<FieldId>>(
+        self,
+        region: Region,
+        fields: impl IntoIterator<Item = F>,
+        privilege: Privilege,
+    ) -> Self {
+        self.holds(region, fields, privilege, Coherence::Simultaneous)
     }
 }
 
@@ -147,7 +168,7 @@ pub(crate) struct Launcher {
 struct Plan {
     orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>>,
     batches: BTreeMap<ProcessorId, Vec<ShardStart>>,
-    uses: BTreeMap<ProcessorId, BTreeMap<(ColumnKeyLess, bool), maniple_regions::Rect>>,
+    uses: BTreeMap<ProcessorId, BTreeMap<(ColumnKeyLess, bool), Rect>>,
     /// Homes of simultaneous regions that shards of other processors use.
     held: BTreeSet<ProcessorId>,
 }
@@ -203,7 +224,7 @@ impl Launcher {
             }
         });
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
-        let mut plan = self.plan(&table, &mut held)?;
+        let mut plan = self.plan(&table, &mut held, |h| h.region.rect)?;
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
@@ -216,8 +237,14 @@ impl Launcher {
         Ok(FutureMap::new(futures))
     }
 
-    /// Checks the requirements of all shards together, and finds homes and transfers. A pure function of its inputs.
-    fn plan(&self, table: &Arc<GangTable>, held: &mut [Vec<Held>]) -> Result<Plan, Error> {
+    /// Checks the requirements of all shards together, and finds homes and transfers; `instance` says which instance a
+    /// requirement uses. A pure function of its inputs.
+    fn plan(
+        &self,
+        table: &Arc<GangTable>,
+        held: &mut [Vec<Held>],
+        instance: impl Fn(&Held) -> Rect,
+    ) -> Result<Plan, Error> {
         self.check(held)?;
         if let Some(own) = &self.held {
             self.check_covered(own, held)?;
@@ -238,14 +265,14 @@ impl Launcher {
             if h.coherence == Coherence::Simultaneous { h.home } else { table.at[s].0 }
         };
         // What this launch brings is no source within it: it comes only when the launch starts.
-        let mut brought: BTreeSet<(ColumnKey, ProcessorId)> = BTreeSet::new();
+        let mut brought: BTreeSet<(ColumnKey, Rect, ProcessorId)> = BTreeSet::new();
         for (s, h, key) in columns() {
-            let at = place(s, h);
+            let (at, into) = (place(s, h), instance(h));
             // Data that comes for a reader changes the instance that earlier readers here may still use.
             let mut changes = h.privilege.writes();
             if h.privilege != Privilege::WriteDiscard {
-                let first = brought.insert((key, at));
-                versions.read(&key, at, |source, transfer| {
+                let first = brought.insert((key, into, at));
+                versions.read(&key, into, at, |source, transfer| {
                     changes = true;
                     if first {
                         plan.orders.entry((source, at)).or_default().push(transfer);
@@ -260,12 +287,12 @@ impl Launcher {
             let hull = uses.entry(((key.tree, key.field), changes)).or_insert(key.rect);
             *hull = hull_of(Some(*hull), key.rect);
         }
-        for (key, at) in brought {
-            versions.hold(&key, at);
+        for (key, into, at) in brought {
+            versions.hold(&key, into, at);
         }
         for (s, h, key) in columns() {
             if h.privilege.writes() {
-                versions.write(&key, key.rect, place(s, h));
+                versions.write(&key, instance(h), place(s, h));
             }
         }
         Ok(plan)
@@ -306,8 +333,7 @@ impl Launcher {
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
                 o.region.contains(&h.region)
-                    && o.privilege.covers(h.privilege)
-                    && o.coherence.may_weaken_to(h.coherence)
+                    && o.allows(h.privilege, h.coherence)
                     && h.fields.iter().all(|f| o.fields.contains(f))
             });
             if !covered {
@@ -407,19 +433,15 @@ impl Launcher {
         Ok(done)
     }
 
-    /// Brings a region's valid data to this processor, after the launches that write it.
-    pub async fn map(&self, region: Region, fields: &[FieldId], privilege: Privilege) -> Result<(), Error> {
-        if !self.held.iter().flatten().any(|h| h.region == region) {
-            return Err(Error::misuse(
-                format!("mapping a region in {}", self.place()),
-                "a region the parent was started with",
-                region,
-            ));
-        }
+    /// Brings a region's valid data to this processor, after the launches that write it: each field into the instance
+    /// over the rectangle beside it.
+    pub async fn map(&self, region: Region, fields: &[(FieldId, Rect)], privilege: Privilege) -> Result<(), Error> {
         let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
-        let fields = fields.to_vec();
-        let mut held = vec![vec![Held { region, fields, privilege, coherence: Coherence::Exclusive, home: 0 }]];
-        let plan = self.plan(&Arc::new(table), &mut held)?;
+        let coherence = Coherence::Exclusive;
+        let hold = |&(field, _): &(FieldId, Rect)| Held { region, fields: vec![field], privilege, coherence, home: 0 };
+        let mut held = vec![fields.iter().map(hold).collect()];
+        let instance = |h: &Held| fields.iter().find(|f| h.fields.contains(&f.0)).map_or(region.rect, |f| f.1);
+        let plan = self.plan(&Arc::new(table), &mut held, instance)?;
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
     }
 

@@ -83,6 +83,13 @@ pub(crate) struct Held {
     pub home: ProcessorId,
 }
 
+impl Held {
+    /// Whether a subtask may be given this much.
+    pub fn allows(&self, privilege: Privilege, coherence: Coherence) -> bool {
+        self.privilege.covers(privilege) && self.coherence.may_weaken_to(coherence)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ShardStart {
     pub shard: u32,

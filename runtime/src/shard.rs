@@ -12,7 +12,7 @@ use crate::replay::{Replay, ReplayCx};
 use crate::versions::Versions;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
-use maniple_regions::{Coherence, FieldInfo, Privilege, Region};
+use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -155,22 +155,16 @@ impl Shard {
         let Some(local) = regions.get(index as usize) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
-        let cached = local.columns.iter().find(|c| c.column.field.id == field.id);
-        let held = match cached {
-            Some(c) => &self.inner.held[c.held],
-            None => self.holding(local.region, field)?,
-        };
-        if !held.privilege.covers(privilege) || !held.coherence.may_weaken_to(coherence) {
-            let came = format!("{privilege} under {coherence} coherence");
-            let expected = format!("at most {} under {} coherence on {}", held.privilege, held.coherence, held.region);
-            return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
-        }
+        let enough = |c: &&Used| self.inner.held[c.held].allows(privilege, coherence);
+        let cached = local.columns.iter().filter(|c| c.column.field.id == field.id).find(enough);
         if let Some(Used { column, .. }) = cached {
             if column.field != *field {
                 return Err(self.wrong_field(local.region, field));
             }
             return Ok(column.clone());
         }
+        let requirement = self.requirement(local.region, field.id, privilege, coherence)?;
+        let held = &self.inner.held[requirement];
         if self.core().field(local.region.tree, field.id)? != *field {
             return Err(self.wrong_field(local.region, field));
         }
@@ -186,24 +180,31 @@ impl Shard {
                 }
             }
         }
-        let held = self.inner.held.iter().position(|h| std::ptr::eq(h, held)).unwrap_or_default();
-        regions[index as usize].columns.push(Used { held, column: column.clone() });
+        regions[index as usize].columns.push(Used { held: requirement, column: column.clone() });
         Ok(column)
     }
 
-    /// The requirement of the launch that gives a field of a region.
-    fn holding(&self, region: Region, field: &FieldInfo) -> Result<&Held, Error> {
-        let there = self.inner.held.iter().filter(|h| h.region.contains(&region));
-        let mut fields: Vec<maniple_regions::FieldId> = Vec::new();
-        for held in there {
-            if held.fields.contains(&field.id) {
-                return Ok(held);
-            }
-            fields.extend(&held.fields);
+    /// Position of the requirement of the launch that allows this use of a field of a region.
+    pub(crate) fn requirement(
+        &self,
+        region: Region,
+        field: FieldId,
+        privilege: Privilege,
+        coherence: Coherence,
+    ) -> Result<usize, Error> {
+        let held = &self.inner.held;
+        let gives = |h: &Held| h.region.contains(&region) && h.fields.contains(&field);
+        if let Some(found) = held.iter().position(|h| gives(h) && h.allows(privilege, coherence)) {
+            return Ok(found);
         }
-        self.core().field(region.tree, field.id)?;
-        let expected = format!("one of the fields the shard holds on {region}: {fields:?}");
-        Err(Error::misuse(format!("a launch in {}", self.place()), expected, field.name))
+        let what = format!("a launch in {}", self.place());
+        if let Some(h) = held.iter().find(|h| gives(h)) {
+            let expected = format!("at most {} under {} coherence on {}", h.privilege, h.coherence, h.region);
+            return Err(Error::misuse(what, expected, format!("{privilege} under {coherence} coherence")));
+        }
+        let known = self.core().field(region.tree, field)?;
+        let fields: Vec<_> = held.iter().filter(|h| h.region.contains(&region)).flat_map(|h| &h.fields).collect();
+        Err(Error::misuse(what, format!("one of the fields the shard holds on {region}: {fields:?}"), known.name))
     }
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {

@@ -11,7 +11,7 @@ use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{ExchangeInput, PlaceShardsInput, validate};
-use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
+use maniple_regions::{Coherence, FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -267,19 +267,24 @@ impl Parent {
         self.launcher.launch(gang, task, start)
     }
 
-    /// Brings the valid data of a region's fields to this parent, after the launches that write it, and gives the parent
-    /// the use of it until it launches a gang that interferes (Legion calls this an inline mapping). Waits.
+    /// Brings the valid data of fields of a region, or of a part of one, to this parent, after the launches that write it,
+    /// and gives the parent the use of it until it launches a gang that interferes (Legion calls this an inline mapping).
+    /// Waits.
     ///
     /// # Errors
-    /// A region the parent does not hold.
-    pub async fn map(
+    /// A region or a privilege the parent does not hold.
+    pub async fn map<F: Into<FieldId>>(
         &self,
         region: Region,
-        fields: impl IntoIterator<Item = FieldId>,
+        fields: impl IntoIterator<Item = F>,
         privilege: Privilege,
     ) -> Result<Local, Error> {
         let local = self.shard.region(region)?;
-        let fields: Vec<_> = fields.into_iter().collect();
+        let instance = |field: FieldId| {
+            let held = self.shard.requirement(region, field, privilege, Coherence::Exclusive)?;
+            Ok((field, self.shard.held()[held].region.rect))
+        };
+        let fields: Vec<_> = fields.into_iter().map(|f| instance(f.into())).collect::<Result<_, Error>>()?;
         self.launcher.map(region, &fields, privilege).await?;
         Ok(local)
     }

@@ -106,21 +106,21 @@ impl Versions {
         self.columns.entry((key.tree, key.field)).or_default().write(key.rect, (from, at));
     }
 
-    /// The transfers that make `key` valid in its own instance on `at`; `emit(source, transfer)` gets each. Where they are
-    /// made, [`Self::hold`] says so.
-    pub fn read(&self, key: &ColumnKey, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
+    /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
+    /// they are made, [`Self::hold`] says so.
+    pub fn read(&self, key: &ColumnKey, into: Rect, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
         let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
             return;
         };
-        pieces.read(key.rect, (key.rect, at), |rect, (from, source)| {
-            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into: key.rect });
+        pieces.read(key.rect, (into, at), |rect, (from, source)| {
+            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into });
         });
     }
 
-    /// `key` is, or will be, valid in its own instance on `at`, beside where it was before.
-    pub fn hold(&mut self, key: &ColumnKey, at: ProcessorId) {
+    /// `key` is, or will be, valid in the instance over `into` on `at`, beside where it was before.
+    pub fn hold(&mut self, key: &ColumnKey, into: Rect, at: ProcessorId) {
         if let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) {
-            pieces.hold(key.rect, (key.rect, at));
+            pieces.hold(key.rect, (into, at));
         }
     }
 
@@ -161,8 +161,8 @@ mod tests {
                 let key = key(lo, lo + len);
                 if !write {
                     let mut moves = Vec::new();
-                    versions.read(&key, at, |source, t| moves.push((source, t)));
-                    versions.hold(&key, at);
+                    versions.read(&key, key.rect, at, |source, t| moves.push((source, t)));
+                    versions.hold(&key, key.rect, at);
                     for (source, t) in moves {
                         for x in t.rect.lo(0)..t.rect.hi(0) {
                             let value = instances[&(t.from, source)].get(&x).copied();

@@ -80,6 +80,12 @@ fn update(mut u: ReadWrite<i64>, k: Val<i64>) -> i64 {
     u.as_slice().iter().fold(1, |sum, v| joined(sum, *v))
 }
 
+/// Bounds of a part of the cells.
+fn part(k: i64) -> (i64, i64) {
+    let lo = k.rem_euclid(7) * 3;
+    (lo, CELLS - k.rem_euclid(CELLS - lo))
+}
+
 fn joined(a: i64, b: i64) -> i64 {
     a.wrapping_mul(31).wrapping_add(b)
 }
@@ -168,12 +174,16 @@ async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, E
     let done = parent.launch_gang(&gang, &task, |s| {
         let (lo, hi) = blocks[s as usize];
         let held = rect_of(args.tree, lo, hi);
-        Start::new(args.clone()).holds(held, [field(b).id()], Privilege::ReadWrite, Coherence::Exclusive)
+        Start::new(args.clone()).writes(held, [field(b)])
     })?;
-    let all = parent.map(args.tree, [field(b).id()], Privilege::Read).await?;
+    // A part, with whatever edges k gives, and then all of it.
+    let (lo, hi) = part(k);
+    let some = parent.map(rect_of(args.tree, lo, hi), [field(b)], Privilege::ReadWrite).await?;
+    let second = parent.launch(update, (some.read_write(field(b)), first.into())).go()?.await?;
+    let all = parent.map(args.tree, [field(b)], Privilege::Read).await?;
     let values = parent.launch(dump, (all.read(field(b)),)).go()?.await?;
     let sums = done.all().await?;
-    Ok(values.into_iter().chain(sums).fold(first, joined))
+    Ok(values.into_iter().chain(sums).fold(second, joined))
 }
 
 async fn last(shard: Shard, tree: Region) -> Result<(Vec<i64>, Vec<i64>), Error> {
@@ -223,7 +233,11 @@ fn model(works: &[Work]) -> Modelled {
                 u.iter_mut().for_each(|v| *v = v.wrapping_mul(5).wrapping_add(*k));
                 let first = u.iter().fold(1, |sum, v| joined(sum, *v));
                 let sums: Vec<i64> = ranges(sizes).map(|r| twice(&mut u[r], *k)).collect();
-                vec![u.iter().copied().chain(sums).fold(first, joined)]
+                let (lo, hi) = part(*k);
+                let some = &mut u[lo as usize..hi as usize];
+                some.iter_mut().for_each(|v| *v = v.wrapping_mul(5).wrapping_add(first));
+                let second = some.iter().fold(1, |sum, v| joined(sum, *v));
+                vec![u.iter().copied().chain(sums).fold(second, joined)]
             }
         });
     }
@@ -292,31 +306,19 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
             match args.work {
                 Work::Around(..) => {
                     let wide = rect_of(tree, (lo - k).max(0), (hi + k).min(CELLS));
-                    start.holds(wide, [f], Privilege::Read, Coherence::Exclusive).holds(
-                        mine,
-                        [g],
-                        Privilege::WriteDiscard,
-                        Coherence::Exclusive,
-                    )
+                    start.reads(wide, [f]).holds(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
                 }
                 Work::Share(..) => {
                     let privilege = if s == 0 { Privilege::ReadWrite } else { Privilege::Read };
-                    start.holds(tree, [f], privilege, Coherence::Simultaneous).holds(
-                        mine,
-                        [g],
-                        Privilege::WriteDiscard,
-                        Coherence::Exclusive,
-                    )
+                    start.shares(tree, [f], privilege).holds(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
                 }
-                _ => start.holds(mine, [f], Privilege::ReadWrite, Coherence::Exclusive),
+                _ => start.writes(mine, [f]),
             }
         })?;
         waiting.push(Ok(done));
     }
     let one = top.gang("one", 1)?;
-    let end = top.launch(&one, &last, |_| {
-        Start::new(tree).holds(tree, [A.id(), B.id()], Privilege::Read, Coherence::Exclusive)
-    })?;
+    let end = top.launch(&one, &last, |_| Start::new(tree).reads(tree, [A, B]))?;
     let fields = end.all().await?.swap_remove(0);
     let mut results = Vec::new();
     for entry in waiting {
@@ -326,6 +328,28 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
         });
     }
     Ok((results, fields))
+}
+
+#[test]
+fn a_launch_uses_the_requirement_that_is_enough_for_it() {
+    fn first(a: Read<i64>) -> i64 {
+        a.as_slice()[0]
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
+        let u = shard.region(rect_of(tree, 1, 2))?;
+        shard.launch(first, (u.read(A),)).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = runtime.run(|top| async move {
+            let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+            let done = top.launch(&gang, &task, |_| {
+                Start::new(tree).shares(tree, [A], Privilege::Read).reads(rect_of(tree, 0, 2), [A])
+            })?;
+            done.all().await
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![0]), "{name}");
+    }
 }
 
 #[test]
@@ -344,12 +368,7 @@ fn one_region_may_be_held_twice_with_different_fields_and_privileges() {
             let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
             let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
             let done = top.launch(&gang, &task, |_| {
-                Start::new(tree).holds(tree, [A.id()], Privilege::Read, Coherence::Exclusive).holds(
-                    tree,
-                    [B.id()],
-                    Privilege::ReadWrite,
-                    Coherence::Exclusive,
-                )
+                Start::new(tree).reads(tree, [A]).holds(tree, [B.id()], Privilege::ReadWrite, Coherence::Exclusive)
             })?;
             done.all().await
         });
@@ -410,9 +429,9 @@ fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
                 let start = Start::new(Ring { ghosts, right, rounds });
                 let [mine, theirs] = [me, next].map(|s| rect_of(ghosts, 2 * s, 2 * s + 2));
                 if n == 1 {
-                    return start.holds(mine, [A.id()], Privilege::ReadWrite, Coherence::Simultaneous);
+                    return start.shares(mine, [A], Privilege::ReadWrite);
                 }
-                start.holds(mine, [A.id()], Privilege::Read, Coherence::Simultaneous).holds(
+                start.shares(mine, [A], Privilege::Read).holds(
                     theirs,
                     [A.id()],
                     Privilege::WriteDiscard,
@@ -485,9 +504,9 @@ fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
                 for k in [7, 11, 13] {
                     let _ = top.launch(&all, &slow, |s| {
                         let privilege = if s == 0 { Privilege::Read } else { Privilege::ReadWrite };
-                        Start::new((tree, k)).holds(tree, [A.id()], privilege, Coherence::Simultaneous)
+                        Start::new((tree, k)).shares(tree, [A], privilege)
                     })?;
-                    let start = |_| Start::new(tree).holds(tree, [A.id()], Privilege::ReadWrite, Coherence::Exclusive);
+                    let start = |_| Start::new(tree).writes(tree, [A]);
                     waiting.push(top.launch(&one, &bump, start)?);
                 }
                 let mut sums = Vec::new();
@@ -543,8 +562,7 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
                     let held = |p| move |_| Start::new((tree, k)).holds(tree, [A.id()], p, Coherence::Exclusive);
                     let _ = top.launch(&writers, &writer, held(Privilege::WriteDiscard))?;
                     for _ in 0..2 {
-                        let start =
-                            |_| Start::new((tree, 20)).holds(tree, [A.id()], Privilege::Read, Coherence::Exclusive);
+                        let start = |_| Start::new((tree, 20)).reads(tree, [A]);
                         waiting.push(top.launch(&readers, &reader, start)?);
                     }
                 }
@@ -648,7 +666,7 @@ fn interfering_points_of_an_index_launch_are_refused() {
         u.fold_slice(&vec![1; u.len()]);
     }
     async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
-        let windows = Partition::restriction(tree, 3, &[8], Rect::line(-1, 9)).map_err(Error::user)?;
+        let windows = Partition::restriction(tree, 3, &[8], Rect::line(-1, 9))?;
         let parts: Vec<_> = windows.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
         let e = shard.index_launch(3, update, |i| (parts[i].read_write(A), 1.into())).expect_err("windows overlap");
         assert!(matches!(e, Error::Interference { .. }), "{e:?}");
@@ -668,7 +686,7 @@ fn interfering_points_of_an_index_launch_are_refused() {
             runtime.run(|top| async move {
                 let tree = top.tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
                 let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
-                let start = |_| Start::new(tree).holds(tree, [A.id()], Privilege::ReadWrite, Coherence::Exclusive);
+                let start = |_| Start::new(tree).writes(tree, [A]);
                 top.launch(&gang, &task, start)?.all().await
             })
         });

@@ -130,18 +130,16 @@ impl Layout {
 
     /// Adds what shard `s` needs for the exchange and its block.
     fn holds<A>(&self, start: Start<A>, s: u32, block: Region) -> Start<A> {
-        let simultaneous =
-            |start: Start<A>, region, privilege| start.holds(region, [G.id()], privilege, Coherence::Simultaneous);
-        let start = start.holds(block, [U.id(), D.id()], Privilege::ReadWrite, Coherence::Exclusive);
+        let start = start.writes(block, [U, D]);
         if self.shards == 1 {
             // The only shard is its own neighbour.
-            let start = simultaneous(start, self.left_ghosts(0), Privilege::ReadWrite);
-            return simultaneous(start, self.right_ghosts(0), Privilege::ReadWrite);
+            let start = start.shares(self.left_ghosts(0), [G], Privilege::ReadWrite);
+            return start.shares(self.right_ghosts(0), [G], Privilege::ReadWrite);
         }
-        let start = simultaneous(start, self.left_ghosts(s), Privilege::Read);
-        let start = simultaneous(start, self.right_ghosts(s), Privilege::Read);
-        let start = simultaneous(start, self.right_ghosts(self.left(s)), Privilege::WriteDiscard);
-        simultaneous(start, self.left_ghosts(self.right(s)), Privilege::WriteDiscard)
+        let start = start.shares(self.left_ghosts(s), [G], Privilege::Read);
+        let start = start.shares(self.right_ghosts(s), [G], Privilege::Read);
+        let start = start.shares(self.right_ghosts(self.left(s)), [G], Privilege::WriteDiscard);
+        start.shares(self.left_ghosts(self.right(s)), [G], Privilege::WriteDiscard)
     }
 }
 
@@ -365,7 +363,7 @@ type AggregationResult = (Vec<f64>, Vec<Vec<f64>>, u64, Vec<(u64, u64)>);
 /// The aggregation version's parent: combines the sums of all shards and starts them again with the total.
 async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, Error> {
     let began = now();
-    let blocks = Partition::blocks(a.line, &a.sizes).map_err(region_error)?;
+    let blocks = Partition::blocks(a.line, &a.sizes)?;
     let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
     for iteration in 1..=a.iterations + 1 {
@@ -374,7 +372,7 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
         let locate = |s: u32| -> Result<(Region, Region), Error> {
             let at = i64::from(s);
             let sum = Region { tree: a.sums.tree, rect: Rect::line(at, at + 1) };
-            Ok((blocks.sub(s as usize).map_err(region_error)?, sum))
+            Ok((blocks.sub(s as usize)?, sum))
         };
         let places: Vec<(Region, Region)> = (0..a.gang.shards()).map(locate).collect::<Result<_, _>>()?;
         let results = parent
@@ -385,8 +383,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
                 let (layout, total) = (a.layout, a.total);
                 let args = StepArgs { layout, block, sum, total, start, scale: !first, store, step: !last };
                 let start = layout.holds(Start::new(args), s, block);
-                let start = start.holds(sum, [S.id()], Privilege::WriteDiscard, Coherence::Exclusive);
-                start.holds(total, [S.id()], Privilege::Read, Coherence::Exclusive)
+                let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
+                start.reads(total, [S])
             })?
             .all()
             .await?;
@@ -411,10 +409,6 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
     Ok((sums, vectors, began, stamps))
 }
 
-fn region_error(e: RegionError) -> Error {
-    Error::user(e)
-}
-
 /// Where shards end and blocks begin; the exchange's regions and barriers.
 fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Error> {
     let shards = gang.shards();
@@ -435,9 +429,9 @@ fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Output, Error>
             let (layout, line) = layout(&top, &gang, input.start.len())?;
             let total = Allreduce::new(&top, &gang, "sum of squares", Operator::sum())?;
             let task = top.task("stencil", iterate);
-            let blocks = Partition::blocks(line, &input.sizes).map_err(region_error)?;
+            let blocks = Partition::blocks(line, &input.sizes)?;
             let blocks: Vec<Region> =
-                (0..input.sizes.len()).map(|s| blocks.sub(s)).collect::<Result<_, _>>().map_err(region_error)?;
+                (0..input.sizes.len()).map(|s| blocks.sub(s)).collect::<Result<_, RegionError>>()?;
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
