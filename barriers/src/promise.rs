@@ -1,10 +1,12 @@
 use crate::BarrierError;
+use smallvec::SmallVec;
 
 /// A single-assignment value with waiters `W` and errors `E`.
 #[derive(Debug)]
 pub struct Promise<T, W, E> {
     state: PromiseState<T, E>,
-    waiters: Vec<W>,
+    /// Hardly ever more than one.
+    waiters: SmallVec<[W; 1]>,
 }
 
 /// Where a [`Promise`] stands.
@@ -20,7 +22,7 @@ pub enum PromiseState<T, E> {
 
 impl<T, W, E> Default for Promise<T, W, E> {
     fn default() -> Self {
-        Self { state: PromiseState::Pending, waiters: Vec::new() }
+        Self { state: PromiseState::Pending, waiters: SmallVec::new() }
     }
 }
 
@@ -54,7 +56,7 @@ impl<T, W, E> Promise<T, W, E> {
     ///
     /// # Errors
     /// [`BarrierError::AssignedTwice`]; the first outcome stays.
-    pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Vec<W>, BarrierError> {
+    pub fn settle(&mut self, outcome: Result<T, E>) -> Result<SmallVec<[W; 1]>, BarrierError> {
         if self.is_settled() {
             return Err(BarrierError::AssignedTwice);
         }
@@ -74,7 +76,7 @@ mod tests {
     fn assigned_once_and_waiters_told_once() {
         let mut p = Promise::<i32, char, String>::default();
         assert!(p.wait('a') && p.wait('b'));
-        assert_eq!(p.settle(Ok(4)), Ok(vec!['a', 'b']));
+        assert_eq!(p.settle(Ok(4)), Ok(SmallVec::from_vec(vec!['a', 'b'])));
         assert_eq!(p.settle(Err("late".into())), Err(BarrierError::AssignedTwice));
         assert_eq!(p.state(), &PromiseState::Ready(4));
         assert!(!p.wait('c'));

@@ -1,7 +1,7 @@
-use crate::engine::{Call, Engine, Layout};
-use crate::{Algorithm, Operator, Schedule};
+use crate::engine::{Call, Engine, subtasks};
+use crate::{Algorithm, Operator};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Replay, ReplaySpec};
+use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Shard, TaskFuture, Top, Value};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -70,29 +70,30 @@ impl<T> std::fmt::Debug for Allreduce<T> {
 struct Spec<T> {
     name: String,
     operator: Operator<T>,
-    algorithm: Algorithm,
-    layout: Layout,
+    options: Options,
+    /// Most updates, or reads if they are more, of any rank.
+    cells: u32,
 }
 
 impl<T: Element> ReplaySpec for Spec<T> {
     fn name(&self) -> &str {
         &self.name
     }
-    fn chains(&self) -> u32 {
-        self.layout.slots
+    fn slots(&self) -> u32 {
+        self.options.slots
     }
-    fn ready_cells(&self) -> u32 {
-        self.layout.slots * self.layout.reads
-    }
-    fn empty_cells(&self) -> u32 {
-        self.layout.slots * self.layout.updates
+    fn cells(&self) -> u32 {
+        self.cells
     }
     fn cell_bytes(&self) -> usize {
-        self.layout.elements * size_of::<T>()
+        self.options.elements * size_of::<T>()
     }
-    fn materialise(&self, shards: &[u32], participants: u32) -> Box<dyn Replay> {
-        let schedules = shards.iter().map(|&s| self.algorithm.schedule(s, participants)).collect();
-        Box::new(Engine::new(&self.name, self.operator.clone(), self.layout, schedules))
+    fn subtasks(&self, shard: u32, participants: u32) -> Vec<Subtask> {
+        subtasks(&self.options.algorithm.schedule(shard, participants))
+    }
+    fn materialise(&self, shards: u32) -> Box<dyn Chained> {
+        let Options { elements, slots, .. } = self.options;
+        Box::new(Engine::new(&self.name, self.operator.clone(), elements, slots, shards))
     }
 }
 
@@ -110,16 +111,16 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// No slots, or an illegal decision of the mapper.
     pub fn with(top: &Top, gang: &Gang, name: &str, operator: Operator<T>, options: Options) -> Result<Self, Error> {
-        let Options { elements, slots, algorithm } = options;
-        if slots == 0 {
+        if options.slots == 0 {
             let what = format!("allreduce `{name}`");
             return Err(Error::Misuse { what, expected: "at least one slot".into(), came: "0".into() });
         }
-        let most = |count: fn(&Schedule) -> usize| {
-            (0..gang.shards()).map(|s| count(&algorithm.schedule(s, gang.shards()))).max().unwrap_or(0) as u32
+        let cells = |s| {
+            let schedule = options.algorithm.schedule(s, gang.shards());
+            schedule.updates().max(schedule.reads()) as u32
         };
-        let layout = Layout { elements, slots, updates: most(Schedule::updates), reads: most(Schedule::reads) };
-        let spec = Spec { name: name.into(), operator, algorithm, layout };
+        let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
+        let spec = Spec { name: name.into(), operator, options, cells };
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 

@@ -110,8 +110,8 @@ impl<T: 'static> Resolver<T> {
 }
 
 fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Error>) {
-    let waiters = cell.promise.borrow_mut().settle(outcome);
-    for waiting in waiters.into_iter().flatten() {
+    let Ok(waiters) = cell.promise.borrow_mut().settle(outcome) else { return };
+    for waiting in waiters {
         match cell.promise.borrow().state() {
             PromiseState::Poisoned(e) => {
                 cell.seen.set(true);

@@ -51,6 +51,15 @@ impl Payload {
         Payload::Inline(inline)
     }
 
+    /// Replaces what is carried by a copy of `bytes`, in place where they fit.
+    #[inline]
+    pub(crate) fn set(&mut self, bytes: &[u8]) {
+        match self {
+            Payload::Inline(inline) if bytes.len() <= Self::INLINE => inline.set(bytes),
+            _ => *self = Payload::copy_of(bytes),
+        }
+    }
+
     /// The bytes carried.
     #[inline]
     pub fn bytes(&self) -> &[u8] {

@@ -5,7 +5,6 @@ use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{ColumnKey, Held, LaunchKey, ObjectId, Valid};
 use crate::object::{GangTable, Object};
-use crate::payload::Payload;
 use crate::phase::PhaseAddress;
 use crate::region::{Column, Local};
 use crate::replay::{Replay, ReplayCx};
@@ -287,7 +286,7 @@ impl Shard {
     /// Arrives at a barrier now. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         match barrier.next_arrival().0 {
-            ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation, Payload::None),
+            ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),
             ArrivalAt::Phase { object, arriver, generation, value } => {
                 self.core().arrive_phase(object, arriver, generation, value);
             }
@@ -347,7 +346,9 @@ impl Shard {
         match local.as_ref().map(|l| (l, &*l.object)) {
             Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
-                self.core().with_replay(local, position, f).map_or_else(|| wrong(spec.spec.name().into()), Ok)
+                self.core()
+                    .with_replay(local, |r, cx| f(r, position, cx))
+                    .map_or_else(|| wrong(spec.spec.name().into()), Ok)
             }
             Some((_, o)) => wrong(o.describe()),
             None => wrong(format!("object {object}")),

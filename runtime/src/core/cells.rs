@@ -1,4 +1,4 @@
-//! Cells of ready/empty pairs, of user pairs and of replayed chains alike, and arrivals at them.
+//! Cells of the program's own ready/empty pairs, and arrivals at them.
 
 use super::objects::Local;
 use super::{Core, Waiting};
@@ -15,10 +15,6 @@ use std::rc::Rc;
 pub(crate) struct Bank {
     ready: Vec<PairCell<Waiting>>,
     empty: Vec<PairCell<Waiting>>,
-    /// What the last ready arrival of each cell carried.
-    carried: Vec<Payload>,
-    /// What the last empty arrival gave back, where buffers are lent.
-    returned: Vec<Payload>,
     /// Waiters of cells that have one already: launches that run ahead wait for later generations.
     later: HashMap<u32, Vec<(u64, Waiting)>>,
     /// Cells whose generations from the given one on will never complete.
@@ -26,14 +22,11 @@ pub(crate) struct Bank {
 }
 
 impl Bank {
-    /// `ready` and `empty` cells; `lends` when arrivals carry payloads.
-    pub fn new(ready: usize, empty: usize, lends: bool) -> Self {
+    pub fn new(ready: usize, empty: usize) -> Self {
         Self {
             ready: (0..ready).map(|_| PairCell::default()).collect(),
             // A region starts empty: generation 0 of its empty barrier has arrived.
             empty: (0..empty).map(|_| PairCell::starting_at(1)).collect(),
-            carried: if lends { (0..ready).map(|_| Payload::None).collect() } else { Vec::new() },
-            returned: if lends { (0..empty).map(|_| Payload::None).collect() } else { Vec::new() },
             later: HashMap::new(),
             poison: HashMap::new(),
         }
@@ -43,21 +36,7 @@ impl Bank {
         if cell & EMPTY == 0 { self.ready.get_mut(cell as usize) } else { self.empty.get_mut((cell & !EMPTY) as usize) }
     }
 
-    fn payload(&mut self, cell: u32) -> Option<&mut Payload> {
-        if cell & EMPTY == 0 {
-            self.carried.get_mut(cell as usize)
-        } else {
-            self.returned.get_mut((cell & !EMPTY) as usize)
-        }
-    }
-
-    #[inline]
-    fn arrive(&mut self, cell: u32, generation: u64, payload: Payload) -> Result<Option<Waiting>, BarrierError> {
-        if !matches!(payload, Payload::None)
-            && let Some(place) = self.payload(cell)
-        {
-            *place = payload;
-        }
+    fn arrive(&mut self, cell: u32, generation: u64) -> Result<Option<Waiting>, BarrierError> {
         match self.cell(cell) {
             Some(c) => c.arrive(generation),
             None => Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 }),
@@ -113,27 +92,6 @@ impl Bank {
         due
     }
 
-    /// Stores what an arrival at a cell carries.
-    #[inline]
-    fn store(&mut self, cell: u32, bytes: &[u8]) {
-        match self.payload(cell) {
-            Some(Payload::Inline(inline)) => inline.set(bytes),
-            Some(place) => *place = Payload::copy_of(bytes),
-            None => {}
-        }
-    }
-
-    /// Looks at what the last arrival at a ready cell carried.
-    #[inline]
-    pub fn carried(&self, cell: u32) -> &Payload {
-        self.carried.get(cell as usize).unwrap_or(&Payload::None)
-    }
-
-    /// Takes what the last arrival at a cell carried.
-    pub fn take(&mut self, cell: u32) -> Payload {
-        self.payload(cell).map(std::mem::take).unwrap_or_default()
-    }
-
     /// Every cell somebody waits on: its number, the generation, generations complete, and who.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, u64, &Waiting)> {
         let cells = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
@@ -161,16 +119,7 @@ pub(crate) enum Waited {
 
 impl Core {
     /// Arrives at half of a pair, wherever its cell lives.
-    pub fn arrive(self: &Rc<Self>, at: CellAddress, generation: u64, payload: Payload) {
-        match self.local(at.object) {
-            Some(local) => self.arrive_near(&local, at, generation, payload),
-            None => self.send(at.processor, Message::Arrive { object: at.object, cell: at.cell, generation, payload }),
-        }
-    }
-
-    /// The same for an object that is at hand.
-    #[inline]
-    pub fn arrive_near(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, payload: Payload) {
+    pub fn arrive(self: &Rc<Self>, at: CellAddress, generation: u64) {
         self.counters.arrivals.add(1);
         #[cfg(feature = "plant")]
         {
@@ -179,39 +128,26 @@ impl Core {
                 return;
             }
             if self.config.strikes(Bug::DoubledArrival) {
-                self.route(local, at, generation, payload.clone());
+                self.route(at, generation);
             }
         }
-        self.route(local, at, generation, payload);
+        self.route(at, generation);
     }
 
-    #[inline]
-    fn route(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, payload: Payload) {
+    fn route(self: &Rc<Self>, at: CellAddress, generation: u64) {
         let CellAddress { processor, object, cell } = at;
-        if processor == self.id {
-            self.arrive_here(local, cell, generation, payload);
-        } else {
-            self.send(processor, Message::Arrive { object, cell, generation, payload });
+        match self.local(object) {
+            Some(local) if processor == self.id => self.arrive_here(&local, cell, generation),
+            _ => self.send(processor, Message::Arrive { object, cell, generation, payload: Payload::None }),
         }
-    }
-
-    /// An arrival that carries a few bytes; at a cell of this processor they are written where they will be read.
-    #[inline]
-    pub fn arrive_with_bytes(self: &Rc<Self>, local: &Local, at: CellAddress, generation: u64, bytes: &[u8]) {
-        if cfg!(feature = "plant") || at.processor != self.id {
-            return self.arrive_near(local, at, generation, Payload::copy_of(bytes));
-        }
-        self.counters.arrivals.add(1);
-        local.bank.borrow_mut().store(at.cell, bytes);
-        self.arrive_here(local, at.cell, generation, Payload::None);
     }
 
     /// Takes in an arrival at a cell of this processor.
     #[inline]
-    pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64, payload: Payload) {
+    pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64) {
         let (result, later) = {
             let mut bank = local.bank.borrow_mut();
-            let result = bank.arrive(cell, generation, payload);
+            let result = bank.arrive(cell, generation);
             (result, if bank.later.is_empty() { None } else { bank.next_waiter(cell) })
         };
         if let Some(waiting) = later {
@@ -285,20 +221,19 @@ impl Core {
             return self.poison_phase(object, generation, error);
         }
         let Some(local) = self.local(object) else { return };
+        if let Some(chains) = &local.chains {
+            return chains.poison(self, cell, generation, error);
+        }
         let due = local.bank.borrow_mut().poison(cell, generation, &error);
         for waiting in due {
             self.notify_poison(waiting, || error.clone());
         }
     }
 
-    /// Tells a waiter that what it waits for will never be there. Shards look for the reason themselves.
+    /// Tells a waiter that what it waits for will never be there. Shards and chains look for the reason themselves.
     pub fn notify_poison(self: &Rc<Self>, waiting: Waiting, error: impl FnOnce() -> Error) {
         match waiting {
             Waiting::Task(id) => self.poison_leaf(id, error()),
-            Waiting::Chain { object, chain, .. } => {
-                self.poisoned_chains.borrow_mut().insert((object, chain), error());
-                self.notify(waiting);
-            }
             other => self.notify(other),
         }
     }

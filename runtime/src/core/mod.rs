@@ -4,6 +4,7 @@
 mod barriers;
 mod batches;
 mod cells;
+mod chains;
 mod data;
 mod exec;
 mod leaves;
@@ -12,6 +13,7 @@ mod queue;
 mod report;
 
 pub(crate) use cells::{Bank, Waited};
+pub(crate) use chains::{Chains, Links};
 pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
@@ -60,8 +62,6 @@ pub(crate) struct Core {
     launches_early: RefCell<Vec<(ProcessorId, crate::message::BatchDone)>>,
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
-    /// Chains whose wait has been poisoned, until they run.
-    poisoned_chains: RefCell<HashMap<(ObjectId, u32), Error>>,
     failure: RefCell<Option<Error>>,
 }
 
@@ -82,7 +82,6 @@ impl Core {
             launches_early: RefCell::default(),
             next_parent: Cell::new(1),
             counters_of_ends: RefCell::default(),
-            poisoned_chains: RefCell::default(),
             failure: RefCell::default(),
             config,
         })
@@ -113,10 +112,19 @@ impl Core {
     /// Takes in one message from another processor.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
-            Message::Arrive { object, cell, generation, payload } => match self.local(object) {
-                Some(local) => self.arrive_here(&local, cell, generation, payload),
-                None => self.stash(from, Message::Arrive { object, cell, generation, payload }),
-            },
+            Message::Arrive { object, cell, generation, payload } => {
+                let objects = self.objects.borrow();
+                match objects.get(object) {
+                    Some(Local { chains: Some(chains), .. }) => chains.arrive(self, cell, generation, payload),
+                    _ => {
+                        drop(objects);
+                        match self.local(object) {
+                            Some(local) => self.arrive_here(&local, cell, generation),
+                            None => self.stash(from, Message::Arrive { object, cell, generation, payload }),
+                        }
+                    }
+                }
+            }
             message => self.deliver_rare(from, message),
         }
     }
@@ -199,12 +207,6 @@ impl Core {
     #[inline]
     pub fn more_urgent(&self, than: Priority) -> bool {
         self.queue.borrow().highest().is_some_and(|l| l > than.0)
-    }
-
-    /// The error that ends a chain's wait, if its wait was poisoned.
-    pub fn chain_poison(&self, object: ObjectId, chain: u32) -> Option<Error> {
-        let mut poisoned = self.poisoned_chains.borrow_mut();
-        if poisoned.is_empty() { None } else { poisoned.remove(&(object, chain)) }
     }
 
     /// Remembers the first error that nobody may be awaiting.

@@ -1,11 +1,10 @@
 //! What the top-level task has made, as far as this processor knows, and the messages that came too early.
 
 use super::barriers::PhaseLocal;
-use super::{Bank, Core};
+use super::{Bank, Chains, Core};
 use crate::Error;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, Object};
-use crate::replay::Chains;
 use maniple_regions::{FieldInfo, TreeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -34,6 +33,11 @@ impl Objects {
         self.phases.get_mut(&object)
     }
 
+    #[inline]
+    pub fn get(&self, object: ObjectId) -> Option<&Local> {
+        self.list.get(object as usize).map(|l| &**l)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&Rc<Local>, Option<&PhaseLocal>)> {
         self.list.iter().map(|l| (l, self.phases.get(&l.id)))
     }
@@ -48,12 +52,6 @@ impl Local {
                 Some((from, to)) => format!("`{}` {half} of pair shard {from} -> shard {to}", p.name),
                 None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
             },
-            Object::Replay(r) => {
-                let per = if cell & EMPTY == 0 { r.spec.ready_cells() } else { r.spec.empty_cells() }.max(1);
-                let local = (cell & !EMPTY) / per;
-                let shard = r.gang.members[processor as usize].get(local as usize).copied().unwrap_or(u32::MAX);
-                format!("`{}` {half} {} of shard {shard}", r.spec.name(), (cell & !EMPTY) % per)
-            }
             o => o.describe(),
         }
     }
@@ -88,14 +86,10 @@ impl Core {
         let (mut bank, mut chains, mut phase) = (Bank::default(), None, None);
         match &*object {
             Object::Pairs(p) => {
-                bank = Bank::new(p.ready_count[self.id as usize] as usize, members(&p.gang), false);
+                bank = Bank::new(p.ready_count[self.id as usize] as usize, members(&p.gang));
             }
             Object::Phase(spec) => phase = Some(PhaseLocal::new(spec, self.id)),
-            Object::Replay(r) => {
-                let (ready, empty) = (r.spec.ready_cells() as usize, r.spec.empty_cells() as usize);
-                bank = Bank::new(ready * members(&r.gang), empty * members(&r.gang), true);
-                chains = Some(Chains::new(r, self.id));
-            }
+            Object::Replay(r) => chains = Some(Chains::new(r, self.known(), self.id)),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
         let early = {

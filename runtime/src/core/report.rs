@@ -34,6 +34,13 @@ impl Core {
                     named.push(*t);
                 }
             }
+            for (chain, cell, generation) in local.chains.iter().flat_map(|c| c.waiting().into_iter()) {
+                let (who, name) = (self.chain_name(local.id, chain), local.chains.as_ref().map(|c| c.cell_name(cell)));
+                lines.push(format!(
+                    "{who} waits for generation {generation} of {}; generations complete: {generation}",
+                    name.unwrap_or_default()
+                ));
+            }
             if let (Object::Phase(spec), Some(local)) = (&*local.object, phase) {
                 let (over, missing) = local.progress();
                 let shards: Vec<_> = missing
@@ -73,11 +80,8 @@ impl Core {
 
     fn chain_name(&self, object: u32, chain: u32) -> String {
         let local = self.local(object);
-        let Some((local, chains)) = local.as_ref().and_then(|l| Some((l, l.chains.as_ref()?))) else {
-            return "a call".into();
-        };
-        let (shard, doing) = chains.describe(chain);
-        format!("shard {shard}, {} ({doing})", local.object.describe())
+        let chains = local.as_ref().and_then(|l| l.chains.as_ref());
+        chains.map_or_else(|| "a call".into(), |c| c.describe(chain))
     }
 
     /// The generation counter of one end of a barrier, kept across launches.

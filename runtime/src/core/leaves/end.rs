@@ -58,7 +58,7 @@ impl Core {
         };
         for arrival in arrivals {
             match arrival {
-                ArrivalAt::Cell(at, generation) => self.arrive(at, generation, Payload::None),
+                ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
                 ArrivalAt::Phase { object, arriver, generation, value } => {
                     self.arrive_phase(object, arriver, generation, value);
                 }

@@ -14,7 +14,6 @@ use crate::error::panic_message;
 use crate::future::{Failures, Sink};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
-use crate::payload::Payload;
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};

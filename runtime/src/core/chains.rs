@@ -1,0 +1,577 @@
+//! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
+
+use super::objects::Local;
+use super::{Core, queue};
+use crate::error::panic_message;
+use crate::message::{Message, ObjectId, ProcessorId};
+use crate::object::{EMPTY, GangTable, ReplayObject};
+use crate::payload::Payload;
+use crate::replay::{Chained, Replay, ReplayCx, Subtask};
+use crate::{Error, Place};
+use maniple_barriers::BarrierError;
+use maniple_mapper::{Access, ExchangeOutput, MemoryKind};
+use maniple_regions::Buffer;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Values larger than this share two buffers in turn, because a buffer for every update would cost more memory than the
+/// wait for the update before the last one costs time.
+const BUFFER_EACH_UPDATE: usize = 4096;
+
+/// A subtask with everything worked out that is the same in every call and slot.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    task: Task,
+    /// The cell of this chain that it waits for.
+    waits: u16,
+    /// The wait is for this many generations after the call's own.
+    ahead: u8,
+    peer: u32,
+    /// The peer's processor, and the cell there that it arrives at, in slot 0.
+    to: ProcessorId,
+    cell: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Update,
+    Read { how: u8 },
+}
+
+/// One slot of one shard.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    /// Calls of this slot that are over: the generation of the present one.
+    generation: u64,
+    /// Its subtasks in the plan, and the next of them.
+    first: u32,
+    end: u32,
+    next: u32,
+    /// Where its own cells begin, and how far those of its slot lie behind those of slot 0.
+    cells: u32,
+    offset: u32,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Running,
+    Failed,
+}
+
+/// Which half of a cell a chain waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Ready,
+    Empty,
+}
+
+/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k.
+///
+/// One cache line. The waiter can only be the chain itself, and only for the next generation.
+#[repr(align(64))]
+struct Cell {
+    ready: u64,
+    empty: u64,
+    value: Payload,
+    chain: u32,
+    awaited: Option<Half>,
+}
+
+const _: () = assert!(size_of::<Cell>() == 64);
+
+impl Cell {
+    #[inline]
+    fn completed(&mut self, half: Half) -> &mut u64 {
+        match half {
+            Half::Ready => &mut self.ready,
+            Half::Empty => &mut self.empty,
+        }
+    }
+
+    /// Counts the arrival for `generation`; true if the chain waits for it.
+    #[inline]
+    fn arrive(&mut self, half: Half, generation: u64) -> Result<bool, BarrierError> {
+        let completed = self.completed(half);
+        if generation != *completed {
+            return Err(BarrierError::OutOfOrder { arriver: 0, expected: *completed, came: generation });
+        }
+        *completed += 1;
+        let wakes = self.awaited == Some(half);
+        if wakes {
+            self.awaited = None;
+        }
+        Ok(wakes)
+    }
+}
+
+/// What changes from call to call.
+pub(crate) struct Links {
+    chains: Vec<Chain>,
+    cells: Vec<Cell>,
+    /// The buffer that the reader of each update gave back, where values are lent.
+    returned: Vec<Payload>,
+    /// Cells whose generations from the given one on will never complete.
+    poison: HashMap<u32, (u64, Error)>,
+}
+
+#[cfg(feature = "plant")]
+impl Links {
+    pub fn forget(&mut self, chain: u32) {
+        let c = &mut self.chains[chain as usize];
+        (c.next, c.state) = (c.first, State::Idle);
+    }
+}
+
+/// The chains of one object on one processor.
+pub(crate) struct Chains {
+    state: RefCell<Box<dyn Chained>>,
+    links: RefCell<Links>,
+    plan: Vec<Planned>,
+    pub mapping: ExchangeOutput,
+    id: ObjectId,
+    name: String,
+    gang: Arc<GangTable>,
+    processor: ProcessorId,
+    slots: u32,
+    cells: u32,
+    bytes: usize,
+}
+
+impl Chains {
+    pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
+        let ReplayObject { spec, gang, mapping } = object;
+        let (slots, cells, bytes) = (spec.slots().max(1), spec.cells(), spec.cell_bytes());
+        let shards = &gang.members[processor as usize];
+        let (mut plan, mut chains) = (Vec::new(), Vec::new());
+        for (position, &shard) in (0u32..).zip(shards) {
+            let first = plan.len() as u32;
+            let subtasks = spec.subtasks(shard, gang.shards());
+            let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
+            // Small values have a cell for each update, free when the same update of the slot's previous call has been
+            // read. Large ones share two buffers: the one before the last of this call, or of the previous one.
+            let depth = if bytes > BUFFER_EACH_UPDATE { updates.min(2) } else { updates };
+            let (mut update, mut read) = (0, 0);
+            for subtask in subtasks {
+                let (task, waits, ahead, peer, at) = match subtask {
+                    Subtask::Update { peer, at } => {
+                        let u = update;
+                        update += 1;
+                        let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
+                        (Task::Update, waits, ahead, peer, at)
+                    }
+                    Subtask::Read { peer, at, how } => {
+                        read += 1;
+                        (Task::Read { how }, read - 1, 0, peer, at)
+                    }
+                };
+                let (to, peer_position) = gang.at[peer as usize];
+                let cell = peer_position * slots * cells + u32::from(at);
+                plan.push(Planned { task, waits, ahead, peer, to, cell });
+            }
+            let end = plan.len() as u32;
+            for slot in 0..slots {
+                let (cells, offset) = ((position * slots + slot) * cells, slot * cells);
+                chains.push(Chain { generation: 0, first, end, next: first, cells, offset, state: State::Idle });
+            }
+        }
+        // A region starts empty: generation 0 of its empty barrier has arrived.
+        let cell = |chain| Cell { ready: 0, empty: 1, value: Payload::None, chain, awaited: None };
+        let all: Vec<Cell> = (0..chains.len() as u32).flat_map(|c| (0..cells).map(move |_| cell(c))).collect();
+        let returned = if bytes > Payload::INLINE { all.iter().map(|_| Payload::None).collect() } else { Vec::new() };
+        Self {
+            state: RefCell::new(spec.materialise(shards.len() as u32)),
+            links: RefCell::new(Links { chains, cells: all, returned, poison: HashMap::new() }),
+            plan,
+            mapping: *mapping,
+            id,
+            name: spec.name().into(),
+            gang: gang.clone(),
+            processor,
+            slots,
+            cells,
+            bytes,
+        }
+    }
+
+    fn shard_of(&self, chain: u32) -> u32 {
+        let position = chain / self.slots;
+        self.gang.members[self.processor as usize].get(position as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    pub fn place(&self, chain: u32) -> Place {
+        Place { task: self.name.clone(), shard: Some(self.shard_of(chain)) }
+    }
+
+    #[cold]
+    fn wrong_size(&self, chain: u32, peer: u32, came: usize) -> Error {
+        let what = format!("{}: the value of shard {peer}", self.place(chain));
+        Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
+    }
+
+    /// What a cell is called in reports.
+    pub fn cell_name(&self, cell: u32) -> String {
+        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
+        let (cell, per_chain) = (cell & !EMPTY, self.cells.max(1));
+        let (chain, number) = (cell / per_chain, cell % per_chain);
+        format!("`{}` {half} {number} of slot {} of shard {}", self.name, chain % self.slots, self.shard_of(chain))
+    }
+
+    /// What a chain is doing, for reports.
+    pub fn describe(&self, chain: u32) -> String {
+        let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
+        let links = self.links.try_borrow();
+        let doing = match links.as_ref().ok().and_then(|l| l.chains.get(chain as usize)) {
+            Some(Chain { generation, .. }) if input => format!("call {generation}, waiting for its input"),
+            Some(c) if c.state == State::Running => {
+                let (step, steps) = (c.next - c.first, c.end - c.first);
+                format!("call {} of slot {}, before step {step} of {steps}", c.generation, chain % self.slots)
+            }
+            Some(c) if c.state == State::Failed => "failed".into(),
+            _ => "idle".into(),
+        };
+        format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.name)
+    }
+
+    /// Every cell a chain waits on: the chain, its cell, the generation awaited.
+    pub fn waiting(&self) -> Vec<(u32, u32, u64)> {
+        let links = self.links.borrow();
+        let waits = |(i, c): (u32, &Cell)| match c.awaited? {
+            Half::Ready => Some((c.chain, i, c.ready)),
+            Half::Empty => Some((c.chain, i | EMPTY, c.empty)),
+        };
+        (0u32..).zip(&links.cells).filter_map(waits).collect()
+    }
+
+    /// Takes in an arrival from another processor.
+    #[inline]
+    pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload) {
+        self.take_arrival(core, &mut self.links.borrow_mut(), cell, generation, payload);
+    }
+
+    #[inline]
+    fn take_arrival(&self, core: &Rc<Core>, links: &mut Links, cell: u32, generation: u64, payload: Payload) {
+        let (half, at) = if cell & EMPTY == 0 { (Half::Ready, cell) } else { (Half::Empty, cell & !EMPTY) };
+        let Some(c) = links.cells.get_mut(at as usize) else {
+            return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
+        };
+        match c.arrive(half, generation) {
+            Ok(wakes) => {
+                if wakes {
+                    self.queue(core, c.chain);
+                }
+                if !matches!(payload, Payload::None) {
+                    match half {
+                        Half::Ready => c.value = payload,
+                        Half::Empty => links.returned[at as usize] = payload,
+                    }
+                }
+            }
+            Err(source) => self.refuse(core, cell, generation, source),
+        }
+    }
+
+    /// An arrival at a ready cell of this processor, whose value is written where it will be read.
+    #[inline]
+    fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, cell: u32, generation: u64, bytes: &[u8]) {
+        match to.arrive(Half::Ready, generation) {
+            Ok(wakes) => {
+                to.value.set(bytes);
+                if wakes {
+                    self.queue(core, to.chain);
+                }
+            }
+            Err(source) => self.refuse(core, cell, generation, source),
+        }
+    }
+
+    #[inline]
+    fn queue(&self, core: &Core, chain: u32) {
+        core.queue.borrow_mut().push(self.mapping.priority, queue::Item::Chain { object: self.id, chain });
+    }
+
+    #[cold]
+    fn refuse(&self, core: &Rc<Core>, cell: u32, generation: u64, source: BarrierError) {
+        let from = match &source {
+            BarrierError::OutOfOrder { expected, .. } => *expected,
+            _ => generation,
+        };
+        let error = Error::Barrier { barrier: self.cell_name(cell), source };
+        core.note_failure(&error);
+        core.send(core.id, Message::Poison { object: self.id, cell, generation: from, error: Box::new(error) });
+    }
+
+    /// Generations of a cell from `generation` on will never complete.
+    pub fn poison(&self, core: &Rc<Core>, cell: u32, generation: u64, error: Error) {
+        let mut links = self.links.borrow_mut();
+        let Links { cells, poison, .. } = &mut *links;
+        let half = if cell & EMPTY == 0 { Half::Ready } else { Half::Empty };
+        let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
+        let entry = poison.entry(cell).or_insert((generation, error));
+        entry.0 = generation.min(entry.0);
+        if c.awaited == Some(half) && *c.completed(half) >= entry.0 {
+            // It looks for the reason itself.
+            c.awaited = None;
+            self.queue(core, c.chain);
+        }
+    }
+}
+
+/// The call that a chain is in the middle of.
+struct Now {
+    chain: u32,
+    generation: u64,
+    cells: u32,
+    offset: u32,
+}
+
+impl Now {
+    /// The cell that a subtask waits for, and which generation.
+    #[inline]
+    fn waits_at(&self, step: &Planned) -> usize {
+        (self.cells + u32::from(step.waits)) as usize
+    }
+
+    #[inline]
+    fn awaits(&self, step: &Planned) -> u64 {
+        self.generation + u64::from(step.ahead)
+    }
+}
+
+impl ReplayCx<'_> {
+    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+    #[inline]
+    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        let run = AssertUnwindSafe(|| self.run_subtasks(object, chain));
+        let error = match catch_unwind(run) {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => *e,
+            Err(panic) => Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) },
+        };
+        self.fail(object, chain, error);
+    }
+
+    #[inline]
+    fn run_subtasks<R: Replay>(&mut self, object: &mut R, chain: u32) -> Result<(), Box<Error>> {
+        let (core, chains) = (self.core, self.chains);
+        loop {
+            let c = &mut self.links.chains[chain as usize];
+            if c.state != State::Running {
+                if c.state == State::Failed || !object.begin(chain)? {
+                    return Ok(());
+                }
+                c.state = State::Running;
+            }
+            let now = Now { chain, generation: c.generation, cells: c.cells, offset: c.offset };
+            for i in c.next..c.end {
+                let step = &chains.plan[i as usize];
+                let cell = &self.links.cells[now.waits_at(step)];
+                let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
+                if completed <= now.awaits(step) && self.must_wait(step, &now)? {
+                    return Ok(());
+                }
+                if core.more_urgent(chains.mapping.priority) {
+                    self.start(chain);
+                    return Ok(());
+                }
+                core.counters.chain_subtasks.add(1);
+                match step.task {
+                    Task::Update => self.update(object.value(chain), step, &now),
+                    Task::Read { how } => self.read(object, how, step, &now)?,
+                }
+                self.links.chains[chain as usize].next = i + 1;
+            }
+            let c = &mut self.links.chains[chain as usize];
+            (c.next, c.state) = (c.first, State::Idle);
+            c.generation += 1;
+            object.end(chain, self);
+        }
+    }
+
+    /// Registers a chain's wait, unless it will never be over.
+    #[inline]
+    fn must_wait(&mut self, step: &Planned, now: &Now) -> Result<bool, Box<Error>> {
+        let half = if step.task == Task::Update { Half::Empty } else { Half::Ready };
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
+            if self.core.config.strikes(skipped) {
+                return Ok(false);
+            }
+        }
+        let at = now.waits_at(step);
+        if !self.links.poison.is_empty() {
+            let number = if half == Half::Empty { at as u32 | EMPTY } else { at as u32 };
+            if let Some((_, error)) = self.links.poison.get(&number).filter(|(from, _)| now.awaits(step) >= *from) {
+                return Err(Box::new(error.clone()));
+            }
+        }
+        self.links.cells[at].awaited = Some(half);
+        Ok(true)
+    }
+
+    /// The update subtask: stores the running value in the exchange region and lends it to the peer.
+    #[inline]
+    fn update(&mut self, value: &[u8], step: &Planned, now: &Now) {
+        let (core, chains) = (self.core, self.chains);
+        let cell = step.cell + now.offset;
+        if step.to == core.id && value.len() <= Payload::INLINE && cfg!(not(feature = "plant")) {
+            core.counters.arrivals.add(1);
+            return chains.arrive_here(core, &mut self.links.cells[cell as usize], cell, now.generation, value);
+        }
+        if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
+            core.counters.staged_bytes.add(value.len() as u64);
+        }
+        let payload = if value.len() > Payload::INLINE {
+            let mut buffer = match std::mem::take(&mut self.links.returned[now.waits_at(step)]) {
+                Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
+                // The first use of the cell, or the buffer's contents went to another node.
+                _ => Buffer::zeroed(value.len()),
+            };
+            buffer.as_bytes_mut().copy_from_slice(value);
+            Payload::Buffer(buffer)
+        } else {
+            Payload::copy_of(value)
+        };
+        self.arrive(step, cell, now.generation, payload);
+    }
+
+    /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
+    #[inline]
+    fn read<R: Replay>(&mut self, object: &mut R, how: u8, step: &Planned, now: &Now) -> Result<(), Box<Error>> {
+        let (core, chains) = (self.core, self.chains);
+        let value = &mut self.links.cells[now.waits_at(step)].value;
+        let bytes = value.bytes();
+        if bytes.len() != chains.bytes {
+            return Err(Box::new(chains.wrong_size(now.chain, step.peer, bytes.len())));
+        }
+        let large = bytes.len() > Payload::INLINE;
+        if chains.mapping.access == Access::Copy && step.to != core.id {
+            core.counters.region_copies.add(1);
+            core.counters.region_copy_bytes.add(bytes.len() as u64);
+            if large {
+                object.combine(now.chain, how, Buffer::from_bytes(bytes).as_bytes());
+            } else {
+                // A small value is in the cell of this processor already: that is its copy.
+                object.combine(now.chain, how, bytes);
+            }
+        } else {
+            object.combine(now.chain, how, bytes);
+        }
+        let cell = step.cell + now.offset;
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
+            core.counters.arrivals.add(1);
+            let to = &mut self.links.cells[cell as usize];
+            match to.arrive(Half::Empty, now.generation + 1) {
+                Ok(true) => chains.queue(core, to.chain),
+                Ok(false) => {}
+                Err(source) => chains.refuse(core, cell | EMPTY, now.generation + 1, source),
+            }
+            return Ok(());
+        }
+        let back = if large && core.same_node(step.to) { std::mem::take(value) } else { Payload::None };
+        self.arrive(step, cell | EMPTY, now.generation + 1, back);
+        Ok(())
+    }
+
+    /// Arrives at a cell of the peer.
+    #[inline]
+    fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        self.core.counters.arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let config = &self.core.config;
+            if config.strikes(Bug::LostArrival) {
+                return;
+            }
+            if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
+                let gang = &self.chains.gang;
+                let (to, position) = gang.at[((step.peer + 1) % gang.shards()) as usize];
+                let per_shard = self.chains.slots * self.chains.cells;
+                let step = Planned { to, ..*step };
+                return self.deliver(&step, position * per_shard + cell % per_shard, generation, payload);
+            }
+            if config.strikes(Bug::DoubledArrival) {
+                self.deliver(step, cell, generation, payload.clone());
+            }
+        }
+        self.deliver(step, cell, generation, payload);
+    }
+
+    #[inline]
+    fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        if step.to == self.core.id {
+            self.chains.take_arrival(self.core, self.links, cell, generation, payload);
+        } else {
+            self.core.send(step.to, Message::Arrive { object: self.local.id, cell, generation, payload });
+        }
+    }
+
+    /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones.
+    pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        let place = self.chains.place(chain);
+        let c = &mut self.links.chains[chain as usize];
+        if c.state == State::Failed {
+            return;
+        }
+        c.state = State::Failed;
+        let Chain { generation, first, next, end, cells, offset, .. } = *c;
+        for cell in &mut self.links.cells[cells as usize..(cells + self.chains.cells) as usize] {
+            cell.awaited = None;
+        }
+        let error = error.poisons(place);
+        object.fail(chain, error.clone(), self);
+        for i in first..end {
+            // What this call has not done yet is owed in its generation, the rest in the next.
+            let step = self.chains.plan[i as usize];
+            let owed = generation + u64::from(i < next);
+            let (cell, owed) = match step.task {
+                Task::Update => (step.cell + offset, owed),
+                Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+            };
+            let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };
+            self.core.poison(at, owed, &error);
+        }
+    }
+}
+
+impl Core {
+    /// Gives `f` the state of a replayed object, if it is of type `R`.
+    pub(crate) fn with_replay<R: Replay, T>(
+        self: &Rc<Self>,
+        local: &Local,
+        f: impl FnOnce(&mut R, &mut ReplayCx<'_>) -> T,
+    ) -> Option<T> {
+        let chains = local.chains.as_ref()?;
+        let mut state = chains.state.borrow_mut();
+        let any: &mut dyn Any = &mut **state;
+        let state = any.downcast_mut::<R>()?;
+        Some(f(state, &mut ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() }))
+    }
+
+    /// Fails every chain of a shard that is over.
+    pub(crate) fn fail_chains(self: &Rc<Self>, local: &Local, position: u32, error: &Error) {
+        let Some(chains) = &local.chains else { return };
+        let mut state = chains.state.borrow_mut();
+        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
+        for chain in position * chains.slots..(position + 1) * chains.slots {
+            state.fail(chain, error.clone(), &mut cx);
+        }
+    }
+
+    /// Runs what is ready of a chain.
+    #[inline]
+    pub(super) fn run_chain(self: &Rc<Self>, object: ObjectId, chain: u32) {
+        let Some(local) = self.local(object) else { return };
+        let Some(chains) = &local.chains else { return };
+        let mut cx = ReplayCx { core: self, local: &local, chains, links: &mut chains.links.borrow_mut() };
+        chains.state.borrow_mut().run(chain, &mut cx);
+    }
+}
