@@ -1,0 +1,896 @@
+//! Executed allreduces against a fold in rank order, and in the schedule's own brackets where the operator does not
+//! associate.
+
+mod common;
+
+use common::{
+    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_runtime, brackets, bytes, mappers, matrices,
+    mix, rounding, subtasks, tree, watched,
+};
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
+use maniple_regions::Element;
+use maniple_runtime::{Error, Payload, Place, Runtime, Shard, Start};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+
+/// One kind of each operator at every number of shards, `call` and `call_vec` in turn, on a runtime drawn from both.
+fn every_size<T: Element>(kinds: &[Kind<T>]) {
+    for shards in (1..=40).chain([64, 100, 300]) {
+        for (number, kind) in (0u64..).zip(kinds) {
+            let number = number + 7 * u64::from(shards);
+            let (at, runtime) = any_runtime(number);
+            let elements = if number.is_multiple_of(2) { 1 } else { 1 + number as usize % 6 };
+            let plan = Arc::new(Plan { seed: number, ..Plan::new(kind, shards, elements, 2) });
+            if elements == 1 {
+                plan.check::<One>(&runtime, &at);
+            } else {
+                plan.check::<Many>(&runtime, &at);
+            }
+        }
+    }
+}
+
+macro_rules! integer_kinds {
+    ($t:ty) => {
+        [
+            Kind {
+                operator: Operator::<$t>::sum(),
+                combine: |a, b| a.wrapping_add(*b),
+                make: |x| x as $t,
+                associative: true,
+            },
+            Kind {
+                operator: Operator::product(),
+                combine: |a, b| a.wrapping_mul(*b),
+                make: |x| x as $t | 1,
+                associative: true,
+            },
+            Kind { operator: Operator::min(), combine: |a, b| *a.min(b), make: |x| x as $t, associative: true },
+            Kind { operator: Operator::max(), combine: |a, b| *a.max(b), make: |x| x as $t, associative: true },
+            Kind {
+                operator: Operator::user("last and first", |a: &$t, b: &$t| b.wrapping_mul(3) ^ a.wrapping_mul(5)),
+                combine: |a, b| b.wrapping_mul(3) ^ a.wrapping_mul(5),
+                make: |x| x as $t,
+                associative: false,
+            },
+        ]
+    };
+}
+
+macro_rules! float_kinds {
+    ($t:ty) => {{
+        /// Both zeros, small numbers and now and then a NaN of either sign with a payload.
+        fn special(x: u64) -> $t {
+            match x % 64 {
+                0 => <$t>::from_bits(<$t>::INFINITY.to_bits() | (x >> 40) as u16 as <$t as Bits>::B | 1),
+                1 => -<$t>::NAN,
+                n if n < 16 => 0.0,
+                n if n < 32 => -0.0,
+                _ => x as i8 as $t,
+            }
+        }
+        fn any(x: u64) -> $t {
+            any_f64(x) as $t
+        }
+        fn pick(a: $t, b: $t, first: bool) -> $t {
+            if a.is_nan() || b.is_nan() {
+                <$t>::NAN.abs()
+            } else if first {
+                a
+            } else {
+                b
+            }
+        }
+        [
+            // Whole numbers below 2^16, whose sums are exact in whatever order.
+            Kind {
+                operator: Operator::<$t>::sum(),
+                combine: |a, b| a + b,
+                make: |x| x as i16 as $t,
+                associative: true,
+            },
+            // Powers of two, whose products are.
+            Kind {
+                operator: Operator::product(),
+                combine: |a, b| a * b,
+                make: |x| [0.5, 1.0, 2.0, -1.0, -0.5, -2.0][x as usize % 6],
+                associative: true,
+            },
+            Kind { operator: Operator::sum(), combine: |a, b| a + b, make: any, associative: false },
+            Kind { operator: Operator::product(), combine: |a, b| a * b, make: any, associative: false },
+            Kind {
+                operator: Operator::min(),
+                combine: |a, b| pick(*a, *b, a.total_cmp(b).is_le()),
+                make: special,
+                associative: true,
+            },
+            Kind {
+                operator: Operator::max(),
+                combine: |a, b| pick(*a, *b, a.total_cmp(b).is_ge()),
+                make: special,
+                associative: true,
+            },
+            Kind { operator: Operator::min(), combine: |a, b| a.min(*b), make: any, associative: true },
+            Kind {
+                operator: Operator::user("half", |a: &$t, b: &$t| a * 0.5 + b),
+                combine: |a, b| a * 0.5 + b,
+                make: any,
+                associative: false,
+            },
+        ]
+    }};
+}
+
+/// The bits of a float.
+trait Bits {
+    type B;
+}
+impl Bits for f32 {
+    type B = u32;
+}
+impl Bits for f64 {
+    type B = u64;
+}
+
+#[test]
+fn i32_at_every_size() {
+    every_size::<i32>(&integer_kinds!(i32));
+}
+
+#[test]
+fn i64_at_every_size() {
+    every_size::<i64>(&integer_kinds!(i64));
+}
+
+#[test]
+fn u64_at_every_size() {
+    every_size::<u64>(&integer_kinds!(u64));
+}
+
+#[test]
+fn f32_at_every_size() {
+    every_size::<f32>(&float_kinds!(f32));
+}
+
+#[test]
+fn f64_at_every_size() {
+    every_size::<f64>(&float_kinds!(f64));
+}
+
+/// Composition, matrix products and a hash of the bracketing see any two operands that change places.
+#[test]
+fn structs_and_operators_that_do_not_commute_at_every_size() {
+    every_size(&[affine()]);
+    every_size(&[matrices()]);
+    every_size(&[brackets()]);
+}
+
+/// Lengths on both sides of what an arrival holds and of what gets a buffer for each round, and none at all.
+#[test]
+fn vectors_of_any_length() {
+    fn lengths<T: Element>(kind: &Kind<T>, most: usize) {
+        let inline = Payload::INLINE / size_of::<T>();
+        let page = 4096 / size_of::<T>();
+        let lengths = [0, 1, 2, 5, 7, inline, inline + 1, page - 1, page, page + 1, 512, 513, most];
+        for (i, elements) in (0u64..).zip(lengths) {
+            for shards in [1, 2, 3, 4, 6, 7] {
+                for number in [2 * (i + u64::from(shards)), 2 * i + 1 + 2 * u64::from(shards)] {
+                    let (at, runtime) = any_runtime(number);
+                    let plan = Plan { seed: number, slots: 1 + shards % 2, ..Plan::new(kind, shards, elements, 3) };
+                    Arc::new(Plan { ahead: 3, ..plan }).check::<Many>(&runtime, &at);
+                }
+            }
+        }
+    }
+    lengths(&rounding(), 2000);
+    lengths(&affine(), 1000);
+    let kinds = integer_kinds!(i32);
+    lengths(&kinds[4], 3000);
+}
+
+/// Vectors far larger than anything that could be kept on a stack or in a message.
+#[test]
+fn long_vectors() {
+    for shards in [2, 3, 5] {
+        for (at, runtime) in [("threads", Runtime::threads(2)), ("seeded", Runtime::seeded(2, 3))] {
+            let plan = Plan { slots: 1, ahead: 2, ..Plan::new(&rounding(), shards, 100_000, 2) };
+            Arc::new(plan).check::<Many>(&runtime, at);
+        }
+    }
+}
+
+/// 16 MiB from each shard, twice through one slot; every element is looked at where it arrives.
+#[test]
+fn vectors_of_16_mib() {
+    const LENGTH: usize = 16 << 17;
+    async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<(usize, usize), Error> {
+        let p = u64::from(shard.shards());
+        let base = f64::from(shard.index() * 1000);
+        let input: Vec<f64> = (0..LENGTH).map(|i| base + (i % 1009) as f64).collect();
+        let first = total.call_vec(&shard, input)?;
+        let second = total.call_vec(&shard, &first)?;
+        // Whole numbers below 2^53: exact.
+        let sum = |i: usize| p * (i % 1009) as u64 + 500 * p * (p - 1);
+        let right = |v: &[f64], times: u64| (0..LENGTH).filter(|&i| v[i] == (times * sum(i)) as f64).count();
+        Ok((right(&first.await?, 1), right(&second.await?, p)))
+    }
+    for (shards, runtime) in [(2, Runtime::threads(2)), (3, Runtime::threads(2)), (2, Runtime::seeded(2, 1))] {
+        let (right, _) = watched("16 MiB", || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let options = Options { elements: LENGTH, slots: 1, ..Options::default() };
+                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+            })
+        })
+        .unwrap();
+        assert_eq!(right, vec![(LENGTH, LENGTH); shards as usize]);
+    }
+}
+
+/// Independent and chained calls, more than slots, submitted before the first result is awaited.
+#[test]
+fn calls_in_flight() {
+    let mut number = 0;
+    for slots in [1, 2, 3, 8] {
+        for shards in [1, 2, 3, 4, 5, 6, 8, 13] {
+            for ahead in [1, 2, 5, 21] {
+                number += 1;
+                let (at, runtime) = any_runtime(number);
+                let hows = (0..21).map(|c| HOWS[mix(number << 8 ^ c) as usize % 4]).collect();
+                let plan =
+                    Plan { slots, ahead, hows, uneven: true, seed: number, ..Plan::new(&affine(), shards, 1, 0) };
+                Arc::new(plan).check::<One>(&runtime, &at);
+            }
+        }
+    }
+}
+
+/// A chain of calls each of which takes the future of the one before as it is.
+#[test]
+fn a_long_chain() {
+    for slots in [1, 2, 3] {
+        for shards in [1, 2, 3, 7] {
+            let (at, runtime) = any_runtime(u64::from(slots * 10 + shards));
+            let hows = vec![How::Chained; 100];
+            let plan = Plan { slots, hows, ahead: 100, ..Plan::new(&brackets(), shards, 2, 0) };
+            Arc::new(plan).check::<Many>(&runtime, &at);
+        }
+    }
+}
+
+/// Runs a plan on 1 to 4 workers and under several seeds. The comparison with the expected bits makes all runs equal.
+fn any_driver<T: Element>(plan: Plan<T>) {
+    let plan = Arc::new(plan);
+    let run = |runtime: Runtime, at: String| match plan.elements {
+        1 => plan.check::<One>(&runtime, &at),
+        _ => plan.check::<Many>(&runtime, &at),
+    };
+    let mapper = |n: u64| mappers()[(mix(plan.seed ^ n) % 3) as usize].clone();
+    for workers in 1..=4 {
+        run(Runtime::threads(workers).mapper(mapper(u64::from(workers))), format!("{workers} threads"));
+    }
+    for n in 0..4 {
+        let (processors, seed) = (1 + (mix(plan.seed ^ n) % 5) as u32, plan.seed ^ n);
+        let at = format!("{processors} seeded processors, seed {seed}");
+        run(Runtime::seeded(processors, seed).mapper(mapper(n)), at);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// The same bits on any driver, with any number of workers, for any program of calls.
+    #[test]
+    fn the_same_bits_everywhere(
+        shards in prop_oneof![4 => 1u32..=9, 1 => 10u32..=40],
+        slots in 1u32..=5,
+        elements in prop_oneof![3 => Just(1), 4 => 0usize..=9, 1 => Just(513usize)],
+        operator in 0..5,
+        hows in prop::collection::vec(prop::sample::select(HOWS.to_vec()), 1..12),
+        ahead in 1usize..12,
+        uneven: bool,
+        seed: u64,
+    ) {
+        fn plan<T>(kind: Kind<T>, p: Plan<u64>) -> Plan<T> {
+            let Plan { shards, elements, slots, hows, ahead, uneven, seed, .. } = p;
+            Plan { kind, shards, elements, slots, hows, ahead, uneven, seed }
+        }
+        let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed };
+        match operator {
+            0 => any_driver(rest),
+            1 => any_driver(plan(rounding(), rest)),
+            2 => any_driver(plan(affine(), rest)),
+            3 => any_driver(plan(matrices(), rest)),
+            _ => {
+                let [.., half] = float_kinds!(f32);
+                any_driver(plan(half, rest));
+            }
+        }
+    }
+}
+
+/// 2·P·log₂ P subtasks a call for a power of two, with any number of workers; what the schedule states for others.
+#[test]
+fn subtasks_are_counted_exactly() {
+    // Written out for some, so that the formula is not its own witness.
+    let known =
+        [(1, 0), (2, 4), (3, 8), (4, 16), (5, 20), (6, 24), (7, 28), (8, 48), (64, 768), (100, 912), (512, 9216)];
+    for (shards, expected) in known {
+        assert_eq!(subtasks(shards), expected, "{shards} shards");
+    }
+    for shards in (1..=33).chain([64, 100, 128, 256, 300, 512]) {
+        let runtimes = [Runtime::threads(1), Runtime::threads(2), Runtime::seeded(1, 7), Runtime::seeded(3, 7)];
+        for (at, runtime) in runtimes.into_iter().enumerate() {
+            for mapper in ["default", "collective"] {
+                let runtime = runtime.clone().mapper(maniple_mapper::stock(mapper).unwrap());
+                let plan = Plan { ahead: 3, ..Plan::new(&brackets(), shards, 1, 3) };
+                // The second call's result goes to a leaf task.
+                let stats = Arc::new(plan).check::<One>(&runtime, &format!("runtime {at}, {mapper}"));
+                assert_eq!(stats.chain_subtasks, 3 * subtasks(shards), "{shards} shards, runtime {at}, {mapper}");
+                assert_eq!(stats.leaf_tasks, u64::from(shards));
+            }
+        }
+    }
+}
+
+/// The mapper places a collective once, whatever the number of calls.
+#[test]
+fn the_mapper_is_not_asked_about_calls() {
+    let asked = |calls| {
+        let plan = Plan::new(&affine(), 5, 1, calls);
+        Arc::new(plan).check::<One>(&Runtime::seeded(3, 1), "mapper calls").mapper_calls
+    };
+    // One of three calls gives its result to a leaf task, about which each shard asks.
+    assert_eq!(asked(1) + 5, asked(3));
+    assert_eq!(asked(3) + 5 * 10, asked(23));
+}
+
+/// Sender and receiver of every message of a call, as the documentation of recursive doubling describes them.
+fn messages(shards: u32) -> Vec<(u32, u32)> {
+    let rounds = shards.ilog2();
+    let surplus = shards - (1 << rounds);
+    let of_block = |b: u32| if b < surplus { 2 * b } else { b + surplus };
+    let mut all: Vec<(u32, u32)> = (0..surplus).flat_map(|i| [(2 * i, 2 * i + 1), (2 * i + 1, 2 * i)]).collect();
+    for round in 0..rounds {
+        let distance = 1 << round;
+        for block in 0..1 << rounds {
+            let partner = if block / distance % 2 == 0 { block + distance } else { block - distance };
+            all.push((of_block(partner), of_block(block)));
+        }
+    }
+    all
+}
+
+/// The paper's flags show in the counters: a round that comes from another processor is copied once where copies are
+/// asked for, nothing is copied where they are not; unregistered memory is staged.
+#[test]
+fn copies_are_counted_exactly() {
+    for shards in [1, 2, 3, 4, 5, 6, 8, 13, 16] {
+        for processors in [1, 2, 3, shards] {
+            for placement in [Placement::Blocked, Placement::Cyclic] {
+                let at = |s: u32| match placement {
+                    Placement::Blocked => s * processors / shards,
+                    _ => s % processors,
+                };
+                let crossing = messages(shards).iter().filter(|(from, to)| at(*from) != at(*to)).count() as u64;
+                if processors == shards && shards.is_power_of_two() {
+                    // Every shard on its own: one read a round crosses.
+                    assert_eq!(crossing, u64::from(shards * shards.ilog2()));
+                }
+                for (memory, access) in [
+                    (MemoryKind::Ordinary, Access::Copy),
+                    (MemoryKind::Ordinary, Access::InPlace),
+                    (MemoryKind::Registered, Access::Copy),
+                    (MemoryKind::Registered, Access::InPlace),
+                ] {
+                    for (elements, runtime) in [
+                        (1, Runtime::threads(processors)),
+                        (9, Runtime::threads(processors)),
+                        (1, Runtime::seeded(processors, 5)),
+                        (9, Runtime::seeded(processors, 5)),
+                    ] {
+                        let exchange = ExchangeOutput { memory, access, priority: Priority::NORMAL };
+                        let runtime = runtime.mapper(Arc::new(Chosen { placement: placement.clone(), exchange }));
+                        let what = format!("{processors} processors, {placement:?}, {memory:?}, {access:?}");
+                        let plan = Arc::new(Plan::new(&rounding(), shards, elements, 4));
+                        let stats = plan.check::<Many>(&runtime, &what);
+                        let copies = if access == Access::Copy { 4 * crossing } else { 0 };
+                        let staged = if memory == MemoryKind::Ordinary { 4 * crossing } else { 0 };
+                        let bytes = 8 * elements as u64;
+                        assert_eq!(stats.region_copies, copies, "{shards} shards, {what}");
+                        assert_eq!(stats.region_copy_bytes, copies * bytes, "{shards} shards, {what}");
+                        assert_eq!(stats.staged_bytes, staged * bytes, "{shards} shards, {what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// In which order one processor ran leaf tasks (`l`) and combinations (`c`): each of the shards launches five leaf tasks
+/// and then makes its call.
+fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
+    let exchange = ExchangeOutput { priority, ..ExchangeOutput::default() };
+    let runtime = runtime.mapper(Arc::new(Chosen { placement: Placement::Blocked, exchange }));
+    let log = Arc::new(Mutex::new(String::new()));
+    let outer = log.clone();
+    let (sums, _) = watched("priorities", || {
+        runtime.run(move |top| {
+            let log = log.clone();
+            async move {
+                let gang = top.gang("all", shards)?;
+                let of_operator = log.clone();
+                let add = move |a: &u64, b: &u64| {
+                    of_operator.lock().unwrap().push('c');
+                    a + b
+                };
+                let total = Allreduce::new(&top, &gang, "total", Operator::user("logged sum", add))?;
+                let task = top.task("shard", move |shard: Shard, (): ()| {
+                    let log = log.clone();
+                    async move {
+                        let leaves: Vec<_> = (0..5)
+                            .map(|_| {
+                                let log = log.clone();
+                                shard.launch(move || log.lock().unwrap().push('l'), ()).go()
+                            })
+                            .collect::<Result<_, _>>()?;
+                        let sum = total.call(&shard, u64::from(shard.index()))?.await?;
+                        for leaf in leaves {
+                            leaf.await?;
+                        }
+                        Ok(sum)
+                    }
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            }
+        })
+    })
+    .unwrap();
+    assert_eq!(sums, vec![u64::from(shards * (shards - 1) / 2); shards as usize]);
+    let order = outer.lock().unwrap().clone();
+    assert_eq!(order.matches('l').count() as u32, 5 * shards);
+    order
+}
+
+/// Raised, a collective's subtasks run before leaf tasks that were launched earlier; at normal priority they queue behind
+/// them; below it, they run when nothing else does.
+#[test]
+fn raised_subtasks_overtake_leaf_tasks() {
+    for shards in [2u32, 4, 8] {
+        let combinations = "c".repeat((shards * shards.ilog2()) as usize);
+        let leaves = "l".repeat(5 * shards as usize);
+        let (first, last) = (format!("{combinations}{leaves}"), format!("{leaves}{combinations}"));
+        assert_eq!(order(Runtime::threads(1), shards, Priority::RAISED), first, "raised");
+        // First in, first out: a combination needs two chains, and the second is queued behind ten leaf tasks.
+        let normal = order(Runtime::threads(1), shards, Priority::NORMAL);
+        assert!(normal.starts_with(&leaves[..10]), "normal: {normal}");
+        assert!(shards > 2 || normal == last, "normal: {normal}");
+        assert_eq!(order(Runtime::threads(1), shards, Priority(0)), last, "lowest");
+        for seed in 0..20 {
+            assert_eq!(order(Runtime::seeded(1, seed), shards, Priority::RAISED), first, "raised, seed {seed}");
+            assert_eq!(order(Runtime::seeded(1, seed), shards, Priority(0)), last, "lowest, seed {seed}");
+        }
+        // Among equals the seeded driver draws.
+        let drawn: Vec<_> = (0..20).map(|seed| order(Runtime::seeded(1, seed), shards, Priority::NORMAL)).collect();
+        assert!(drawn.iter().any(|o| !o.starts_with('c')), "{drawn:?}");
+        assert!(drawn.iter().any(|o| *o != last), "{drawn:?}");
+    }
+}
+
+/// What goes wrong in a program of calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// The operator panics at the bad shard's contribution.
+    Operator,
+    /// The bad shard's input is the future of a leaf task that panics.
+    Input,
+    /// The bad shard's contribution is of another length.
+    Length(usize),
+    /// The bad shard panics before it makes the call.
+    Panics,
+    /// The bad shard returns an error before it makes the call.
+    GivesUp,
+}
+
+/// Calls of vectors of three numbers, one of which goes wrong.
+#[derive(Debug, Clone, Copy)]
+struct Faulty {
+    fault: Fault,
+    shards: u32,
+    slots: u32,
+    calls: usize,
+    /// Which shard and which call.
+    bad: (u32, usize),
+    /// Every call is made before the first is awaited.
+    ahead: bool,
+}
+
+const ELEMENTS: usize = 3;
+const BOMB: u64 = u64::MAX;
+
+/// What a shard saw of each call.
+type Seen = Vec<Result<Vec<u64>, Error>>;
+
+impl Faulty {
+    fn own(call: usize, shard: u32) -> Vec<u64> {
+        (0..ELEMENTS as u64).map(|e| mix(mix((call as u64) << 32 | u64::from(shard)) ^ e) >> 1).collect()
+    }
+
+    /// What a call would give if nothing were wrong.
+    fn expected(&self, call: usize) -> Vec<u64> {
+        let all: Vec<_> = (0..self.shards).map(|s| Self::own(call, s)).collect();
+        brackets().reduce(&all)
+    }
+
+    async fn calls(self, shard: Shard, total: Allreduce<u64>) -> Result<Seen, Error> {
+        fn bomb() -> Vec<u64> {
+            panic!("leaf bomb")
+        }
+        let mut pending = Vec::new();
+        let mut seen = Vec::new();
+        for call in 0..self.calls {
+            let mut own = Self::own(call, shard.index());
+            let mut input = None;
+            if self.bad == (shard.index(), call) {
+                match self.fault {
+                    Fault::Operator => own[1] = BOMB,
+                    Fault::Input => input = Some(shard.launch(bomb, ()).named("bomb").go()?),
+                    Fault::Length(other) => own = vec![1; other],
+                    Fault::Panics => panic!("shard bomb"),
+                    Fault::GivesUp => return Err(Error::user("shard gives up")),
+                }
+            }
+            let future = match input {
+                Some(input) => total.call_vec(&shard, &input)?,
+                None => total.call_vec(&shard, own)?,
+            };
+            if self.ahead {
+                pending.push(future);
+            } else {
+                seen.push(future.await);
+            }
+        }
+        for future in pending {
+            seen.push(future.await);
+        }
+        Ok(seen)
+    }
+
+    fn run(self, runtime: &Runtime) -> Result<Vec<Result<Seen, Error>>, Error> {
+        let run = runtime.run(move |top| async move {
+            let gang = top.gang("all", self.shards)?;
+            let node = brackets().combine;
+            let operator = Operator::user("brackets", move |a: &u64, b: &u64| {
+                if *a == BOMB || *b == BOMB {
+                    panic!("operator bomb");
+                }
+                node(a, b)
+            });
+            let options = Options { elements: ELEMENTS, slots: self.slots, ..Options::default() };
+            let total = Allreduce::with(&top, &gang, "total", operator, options)?;
+            let task = top.task("shard", move |shard, (): ()| self.calls(shard, total));
+            let done = top.launch(&gang, &task, |_| Start::new(()))?;
+            let mut all = Vec::new();
+            for shard in done.iter() {
+                all.push(shard.clone().await);
+            }
+            Ok(all)
+        });
+        run.map(|(all, _)| all)
+    }
+
+    /// Whether an error leads to what was done.
+    fn is_cause(&self, origin: &Error) -> bool {
+        let panicked = |of: &str, text: &str| match origin {
+            Error::Panicked { place: Place { task, shard }, message } => {
+                task == of && message == text && (of == "total" || *shard == Some(self.bad.0))
+            }
+            _ => false,
+        };
+        match self.fault {
+            Fault::Operator => panicked("total", "operator bomb"),
+            Fault::Input => panicked("bomb", "leaf bomb"),
+            Fault::Panics => panicked("shard", "shard bomb"),
+            Fault::GivesUp => *origin == Error::user("shard gives up"),
+            Fault::Length(other) => {
+                let text = format!("input of `total` in shard {}: expected 3 elements, got {other}", self.bad.0);
+                origin.to_string() == text
+            }
+        }
+    }
+
+    /// Every call at every shard has the right result or an error that names its cause, and the error wherever it must.
+    fn check(self, runtime: &Runtime, at: &str) {
+        let at = format!("{self:?} on {at}");
+        let all = watched(&at, || self.run(runtime)).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let expected: Vec<_> = (0..self.calls).map(|c| self.expected(c)).collect();
+        let dies = matches!(self.fault, Fault::Panics | Fault::GivesUp);
+        for (shard, seen) in (0u32..).zip(&all) {
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(e) => {
+                    assert!(dies && shard == self.bad.0 && self.is_cause(e.origin()), "{at}: shard {shard}: {e:?}");
+                    continue;
+                }
+            };
+            assert_eq!(seen.len(), self.calls, "{at}: shard {shard}");
+            let mut failed = vec![false; self.slots as usize];
+            for (call, outcome) in seen.iter().enumerate() {
+                let slot = call % self.slots as usize;
+                let same_slot = slot == self.bad.1 % self.slots as usize;
+                let (must, may) = match dies {
+                    // What the shard had in flight when it died may or may not be over.
+                    true => (call >= self.bad.1, self.ahead),
+                    // A failed call closes its slot; others go on.
+                    false => (call >= self.bad.1 && same_slot, false),
+                };
+                match outcome {
+                    Ok(values) => {
+                        assert!(!must && !failed[slot], "{at}: shard {shard}, call {call} has a result");
+                        assert_eq!(*values, expected[call], "{at}: shard {shard}, call {call}");
+                    }
+                    Err(e) => {
+                        assert!(must || may, "{at}: shard {shard}, call {call}: {e}");
+                        assert!(self.is_cause(e.origin()), "{at}: shard {shard}, call {call}: {e:?}");
+                        let text = e.to_string();
+                        assert!(text.contains(&format!("`total` of shard {shard}")), "{at}: {text}");
+                        failed[slot] = true;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn fails(fault: Fault) {
+    let mut number = 0;
+    for (shards, bad) in [(1, 0), (2, 0), (2, 1), (3, 1), (4, 2), (5, 4), (6, 0), (8, 7)] {
+        if shards == 1 && fault == Fault::Operator {
+            continue;
+        }
+        for slots in 1..=3 {
+            for call in [0, 1, 3] {
+                for ahead in [false, true] {
+                    for _ in 0..2 {
+                        number += 1;
+                        let (at, runtime) = any_runtime(number);
+                        Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead }.check(&runtime, &at);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_the_operator_reaches_every_shard() {
+    fails(Fault::Operator);
+}
+
+#[test]
+fn a_failed_input_reaches_every_shard() {
+    fails(Fault::Input);
+}
+
+/// The error names the allreduce, the shard and both lengths, everywhere.
+#[test]
+fn a_wrong_length_reaches_every_shard() {
+    for other in [0, 1, 2, 4, 1000] {
+        fails(Fault::Length(other));
+    }
+}
+
+#[test]
+fn a_shard_that_panics_between_calls_reaches_every_shard() {
+    fails(Fault::Panics);
+}
+
+#[test]
+fn a_shard_that_gives_up_between_calls_reaches_every_shard() {
+    fails(Fault::GivesUp);
+}
+
+/// A single element where three belong, and none where one belongs.
+#[test]
+fn the_wrong_form_of_a_call_is_an_error() {
+    async fn shard(shard: Shard, (one, three): (Allreduce<f64>, Allreduce<f64>)) -> Result<(), Error> {
+        let names = |e: Error, text: &str| assert_eq!(e.origin().to_string(), text);
+        let of = shard.index();
+        let first = three.call(&shard, 1.0)?.await;
+        if shard.shards() == 1 {
+            names(first.unwrap_err(), "input of `three` in shard 0: expected 3 elements, got 1");
+        } else {
+            let text = first.unwrap_err().origin().to_string();
+            assert!(text.starts_with("input of `three` in shard ") && text.ends_with("got 1"), "{text}");
+        }
+        // A failure of one object is none of another; a vector of one element is an element.
+        assert_eq!(one.call_vec(&shard, vec![f64::from(of)])?.await?.len(), 1);
+        let none = one.call_vec(&shard, vec![])?.await.unwrap_err();
+        assert!(none.to_string().contains("expected 1 elements, got 0"), "{none}");
+        Ok(())
+    }
+    for number in 0..12 {
+        let (at, runtime) = any_runtime(number);
+        for shards in [1, 2, 3, 5] {
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", shards)?;
+                    let options = Options { elements: 3, ..Options::default() };
+                    let one = Allreduce::new(&top, &gang, "one", Operator::sum())?;
+                    let three = Allreduce::with(&top, &gang, "three", Operator::sum(), options)?;
+                    let task = top.task("shard", shard);
+                    top.launch(&gang, &task, |_| Start::new((one, three)))?.all().await
+                })
+            });
+            outcome.unwrap_or_else(|e| panic!("{at}, {shards} shards: {e}"));
+        }
+    }
+}
+
+/// A shard that ends well without making its calls may make them in a later launch; if there is none, the run ends with
+/// a report that names the collective and everybody who waits.
+#[test]
+fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
+    async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<u64, Error> {
+        let first = total.call(&shard, 1)?.await?;
+        if shard.index() == 1 {
+            return Ok(first);
+        }
+        total.call(&shard, 2)?.await
+    }
+    for number in 0..12 {
+        let (at, runtime) = any_runtime(number);
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 4)?;
+                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+            })
+        });
+        let error = outcome.expect_err("shard 1 makes one call only");
+        let Error::Deadlock { report } = error.origin() else { panic!("{at}: {error:?}") };
+        for waiter in [0, 2, 3] {
+            let waits = report.lines().any(|l| l.contains("`total`") && l.contains(&format!("shard {waiter}")));
+            assert!(waits, "{at}: shard {waiter} is not in\n{report}");
+        }
+    }
+}
+
+/// Calls are counted through all launches of a gang.
+#[test]
+fn an_allreduce_outlives_a_launch() {
+    async fn shard(shard: Shard, (total, from): (Allreduce<u64>, u64)) -> Result<Vec<u64>, Error> {
+        let own = |call| mix((from + call) << 16 | u64::from(shard.index()));
+        let calls: Vec<_> = (0..3).map(|c| total.call(&shard, own(c))).collect::<Result<_, _>>()?;
+        let mut sums = Vec::new();
+        for call in calls {
+            sums.push(call.await?);
+        }
+        Ok(sums)
+    }
+    for number in 0..20 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number as u32 % 7;
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let total = Allreduce::new(&top, &gang, "total", brackets().operator)?;
+                let task = top.task("shard", shard);
+                let mut all = Vec::new();
+                for launch in 0..4 {
+                    all.push(top.launch(&gang, &task, |_| Start::new((total, 3 * launch)))?.all().await?);
+                }
+                Ok(all)
+            })
+        });
+        let (all, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+        let expected = |call: u64| {
+            let own: Vec<_> = (0..u64::from(shards)).map(|s| mix(call << 16 | s)).collect();
+            tree(&own, brackets().combine)
+        };
+        for (launch, by_shard) in (0..).zip(all) {
+            let right: Vec<_> = (0..3).map(|c| expected(3 * launch + c)).collect();
+            assert_eq!(by_shard, vec![right; shards as usize], "{at}: launch {launch}");
+        }
+    }
+}
+
+/// Two allreduces of a gang, of different types, do not disturb each other; nobody need look at a result.
+#[test]
+fn objects_are_independent() {
+    type Both = (Allreduce<u64>, Allreduce<f64>);
+    async fn shard(shard: Shard, (first, second): Both) -> Result<(u64, Vec<f64>), Error> {
+        let own = u64::from(shard.index());
+        for call in 0..5 {
+            let unseen = first.call(&shard, call)?;
+            unseen.detach();
+            if own % 2 == call % 2 {
+                shard.yield_now().await;
+            }
+            second.call_vec(&shard, vec![1.0, own as f64, 0.5, call as f64])?.detach();
+        }
+        let (a, b) = (first.call(&shard, mix(own))?, second.call_vec(&shard, vec![any_f64(mix(own)); 4])?);
+        Ok((a.await?, b.await?))
+    }
+    for number in 0..30 {
+        let (at, runtime) = any_runtime(number);
+        let shards = 1 + number as u32 % 9;
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let first = Allreduce::new(&top, &gang, "first", brackets().operator)?;
+                let options = Options { elements: 4, slots: 3, algorithm: Algorithm::RecursiveDoubling };
+                let second = Allreduce::with(&top, &gang, "second", Operator::sum(), options)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((first, second)))?.all().await
+            })
+        });
+        let (results, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+        let own: Vec<u64> = (0..u64::from(shards)).map(mix).collect();
+        let floats: Vec<f64> = own.iter().map(|&x| any_f64(x)).collect();
+        let expected = (tree(&own, brackets().combine), bytes(&[tree(&floats, |a, b| a + b); 4]));
+        for (shard, (a, b)) in results.iter().enumerate() {
+            assert_eq!((*a, bytes(b)), expected, "{at}: shard {shard}");
+        }
+    }
+}
+
+/// What cannot be made or called is refused where it is tried.
+#[test]
+fn misuse_is_refused() {
+    async fn foreign(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
+        let refused = total.call(&shard, 1.0).unwrap_err();
+        assert!(matches!(&refused, Error::Misuse { .. }) && refused.to_string().contains("`foreign`"), "{refused}");
+        assert!(matches!(total.call_vec(&shard, vec![1.0]), Err(Error::Misuse { .. })));
+        Ok(())
+    }
+    let outcome = watched("misuse", || {
+        Runtime::threads(2).run(|top| async move {
+            let (gang, other) = (top.gang("all", 3)?, top.gang("other", 3)?);
+            let none = Options { slots: 0, ..Options::default() };
+            let refused = Allreduce::<f64>::with(&top, &gang, "no slots", Operator::sum(), none).unwrap_err();
+            assert_eq!(refused.to_string(), "allreduce `no slots`: expected at least one slot, got 0");
+            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let task = top.task("foreign", foreign);
+            top.launch(&other, &task, |_| Start::new(total))?.all().await
+        })
+    });
+    outcome.unwrap();
+}
+
+/// The two forms of a call are one object: a shard may use either.
+#[test]
+fn call_and_call_vec_meet() {
+    async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<Vec<f64>, Error> {
+        let own = any_f64(mix(u64::from(shard.index())));
+        let mut sums = Vec::new();
+        for call in 0..6 {
+            if (shard.index() + call) % 2 == 0 {
+                sums.push(<One as Form<f64>>::call(&total, &shard, own.into())?.await?);
+            } else {
+                sums.extend(total.call_vec(&shard, vec![own])?.await?);
+            }
+        }
+        Ok(sums)
+    }
+    for shards in 1..10 {
+        let (at, runtime) = any_runtime(u64::from(shards));
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+            })
+        });
+        let own: Vec<f64> = (0..u64::from(shards)).map(|s| any_f64(mix(s))).collect();
+        let sum = tree(&own, |a, b| a + b);
+        for came in outcome.unwrap_or_else(|e| panic!("{at}: {e}")).0 {
+            assert_eq!(bytes(&came), bytes(&[sum; 6]), "{at}");
+        }
+    }
+}
