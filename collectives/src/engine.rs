@@ -202,7 +202,7 @@ impl<T: Element> Replay for Engine<T> {
         }
     }
 
-    fn begin(&mut self, chain: u32) -> Result<bool, Error> {
+    fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
         let call = match std::mem::replace(&mut c.state, State::Idle) {
             State::Input(call) if call.has_input() => call,
@@ -218,7 +218,7 @@ impl<T: Element> Replay for Engine<T> {
                 return Ok(true);
             }
             Ok(running) => Error::Misuse {
-                what: format!("input of `{}`", self.name),
+                what: format!("input of `{}` in shard {}", self.name, shard()),
                 expected: format!("{} elements", self.elements),
                 came: format!("{}", running.as_slice().len()),
             },

@@ -455,8 +455,8 @@ fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
     order
 }
 
-/// Raised, a collective's subtasks run before leaf tasks that were launched earlier; at normal priority they queue behind
-/// them; below it, they run when nothing else does.
+/// Raised, a collective's subtasks run before leaf tasks that were launched earlier; at normal priority they mix; below it,
+/// they run when nothing else does.
 #[test]
 fn raised_subtasks_overtake_leaf_tasks() {
     for shards in [2u32, 4, 8] {
@@ -464,10 +464,9 @@ fn raised_subtasks_overtake_leaf_tasks() {
         let leaves = "l".repeat(5 * shards as usize);
         let (first, last) = (format!("{combinations}{leaves}"), format!("{leaves}{combinations}"));
         assert_eq!(order(Runtime::threads(1), shards, Priority::RAISED), first, "raised");
-        // First in, first out: a combination needs two chains, and the second is queued behind ten leaf tasks.
+        // Among equals no order is promised, but not all of either kind comes first.
         let normal = order(Runtime::threads(1), shards, Priority::NORMAL);
-        assert!(normal.starts_with(&leaves[..10]), "normal: {normal}");
-        assert!(shards > 2 || normal == last, "normal: {normal}");
+        assert!(normal.starts_with(&leaves[..5]) && normal != last, "normal: {normal}");
         assert_eq!(order(Runtime::threads(1), shards, Priority(0)), last, "lowest");
         for seed in 0..20 {
             assert_eq!(order(Runtime::seeded(1, seed), shards, Priority::RAISED), first, "raised, seed {seed}");

@@ -58,11 +58,12 @@ pub trait Replay: Any {
     /// Combines what a read found with the running value; `how` is the subtask's. Panics are caught.
     fn combine(&mut self, chain: u32, how: u8, incoming: &[u8]);
 
-    /// The chain was started: takes the next call's input. False if there is none to take now.
+    /// The chain was started: takes the next call's input. False if there is none to take now. `shard` tells whose chain
+    /// it is, for errors.
     ///
     /// # Errors
     /// What makes the call fail; the runtime then calls [`fail`](Self::fail).
-    fn begin(&mut self, chain: u32) -> Result<bool, Error>;
+    fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error>;
 
     /// The call is over: gives its result out, and makes the next one, if there is one, ready for
     /// [`begin`](Self::begin).
@@ -125,11 +126,6 @@ impl ReplayCx<'_> {
 
     fn waiting(&self, chain: u32) -> Waiting {
         Waiting::Chain { object: self.local.id, chain, priority: self.chains.mapping.priority }
-    }
-
-    /// Where a chain stands.
-    pub fn place(&self, chain: u32) -> crate::Place {
-        self.chains.place(chain)
     }
 
     /// Forgets the call that a chain is in the middle of, if that bug is planted for a test and strikes now.

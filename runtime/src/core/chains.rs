@@ -362,7 +362,7 @@ impl ReplayCx<'_> {
         loop {
             let c = &mut self.links.chains[chain as usize];
             if c.state != State::Running {
-                if c.state == State::Failed || !object.begin(chain)? {
+                if c.state == State::Failed || !object.begin(chain, || chains.shard_of(chain))? {
                     return Ok(());
                 }
                 c.state = State::Running;
