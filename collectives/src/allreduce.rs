@@ -109,17 +109,27 @@ impl<T: Element> Allreduce<T> {
     /// An allreduce with options. Collective (top level); never waits.
     ///
     /// # Errors
-    /// No slots, or an illegal decision of the mapper.
+    /// No slots, more slots or elements than can be numbered, or an illegal decision of the mapper.
     pub fn with(top: &Top, gang: &Gang, name: &str, operator: Operator<T>, options: Options) -> Result<Self, Error> {
-        if options.slots == 0 {
-            let what = format!("allreduce `{name}`");
-            return Err(Error::Misuse { what, expected: "at least one slot".into(), came: "0".into() });
+        let Options { elements, slots, algorithm } = options;
+        let refuse = |expected: &str, came: String| {
+            Err(Error::Misuse { what: format!("allreduce `{name}`"), expected: expected.into(), came })
+        };
+        if slots == 0 {
+            return refuse("at least one slot", "0".into());
+        }
+        if elements > isize::MAX as usize / size_of::<T>().max(1) {
+            return refuse("a contribution that fits into memory", format!("{elements} elements"));
         }
         let cells = |s| {
-            let schedule = options.algorithm.schedule(s, gang.shards());
+            let schedule = algorithm.schedule(s, gang.shards());
             schedule.updates().max(schedule.reads()) as u32
         };
         let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
+        // Cells are numbered through a processor's shards; the highest bit tells their halves apart.
+        if u64::from(slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
+            return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{slots} slots"));
+        }
         let spec = Spec { name: name.into(), operator, options, cells };
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }

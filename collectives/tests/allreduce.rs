@@ -166,6 +166,14 @@ fn structs_and_operators_that_do_not_commute_at_every_size() {
     every_size(&[brackets()]);
 }
 
+/// Elements aligned to more than a word are copied from where an arrival holds them.
+#[test]
+fn elements_with_large_alignment() {
+    let combine = |a: &u128, b: &u128| a.wrapping_mul(3) ^ b.rotate_left(77);
+    let make = |x| u128::from(x) << 64 | u128::from(mix(x));
+    every_size(&[Kind { operator: Operator::user("u128", combine), combine, make, associative: false }]);
+}
+
 /// Lengths on both sides of what an arrival holds and of what gets a buffer for each round, and none at all.
 #[test]
 fn vectors_of_any_length() {
@@ -759,12 +767,13 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
     }
 }
 
-/// Calls are counted through all launches of a gang.
+/// Calls are counted through all launches of a gang, one that nobody awaited at the end of a launch too.
 #[test]
 fn an_allreduce_outlives_a_launch() {
     async fn shard(shard: Shard, (total, from): (Allreduce<u64>, u64)) -> Result<Vec<u64>, Error> {
         let own = |call| mix((from + call) << 16 | u64::from(shard.index()));
         let calls: Vec<_> = (0..3).map(|c| total.call(&shard, own(c))).collect::<Result<_, _>>()?;
+        total.call(&shard, own(3))?.detach();
         let mut sums = Vec::new();
         for call in calls {
             sums.push(call.await?);
@@ -781,7 +790,7 @@ fn an_allreduce_outlives_a_launch() {
                 let task = top.task("shard", shard);
                 let mut all = Vec::new();
                 for launch in 0..4 {
-                    all.push(top.launch(&gang, &task, |_| Start::new((total, 3 * launch)))?.all().await?);
+                    all.push(top.launch(&gang, &task, |_| Start::new((total, 4 * launch)))?.all().await?);
                 }
                 Ok(all)
             })
@@ -792,8 +801,128 @@ fn an_allreduce_outlives_a_launch() {
             tree(&own, brackets().combine)
         };
         for (launch, by_shard) in (0..).zip(all) {
-            let right: Vec<_> = (0..3).map(|c| expected(3 * launch + c)).collect();
+            let right: Vec<_> = (0..3).map(|c| expected(4 * launch + c)).collect();
             assert_eq!(by_shard, vec![right; shards as usize], "{at}: launch {launch}");
+        }
+    }
+}
+
+/// What a shard does before one of its calls, in a program in which several things go wrong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mishap {
+    None,
+    Panics,
+    GivesUp,
+    BadOperand,
+    BadInput,
+    BadLength,
+}
+
+const MISHAPS: [Mishap; 6] =
+    [Mishap::None, Mishap::Panics, Mishap::GivesUp, Mishap::BadOperand, Mishap::BadInput, Mishap::BadLength];
+
+/// Up to three mishaps at up to three shards: no call hangs, none has a wrong result, each error leads to one of them; and
+/// no call of a later launch has a result where a shard has died.
+#[test]
+fn several_failures_at_once() {
+    const CALLS: u64 = 6;
+    type Made = Vec<Result<u64, Error>>;
+    fn own(call: u64, shard: u32) -> u64 {
+        mix(call << 32 | u64::from(shard)) >> 1
+    }
+    fn mishap(seed: u64, call: u64, shard: u32, shards: u32) -> Mishap {
+        let hits = |n| {
+            let x = mix(seed ^ n << 50);
+            x as u32 % shards == shard && (x >> 32) % CALLS == call
+        };
+        (0..3).find(|&n| hits(n)).map_or(Mishap::None, |n| MISHAPS[mix(seed ^ n << 40) as usize % 6])
+    }
+    async fn calls(shard: Shard, total: Allreduce<u64>, seed: u64, launch: u64) -> Result<Made, Error> {
+        let mut calls = Vec::new();
+        for call in 0..CALLS {
+            let mut input = vec![own(launch * CALLS + call, shard.index())];
+            let mut bad = None;
+            if launch == 0 {
+                match mishap(seed, call, shard.index(), shard.shards()) {
+                    Mishap::None => {}
+                    Mishap::Panics => panic!("mishap"),
+                    Mishap::GivesUp => return Err(Error::user("mishap")),
+                    Mishap::BadOperand => input[0] = BOMB,
+                    Mishap::BadInput => bad = Some(shard.launch(|| -> Vec<u64> { panic!("mishap") }, ()).go()?),
+                    Mishap::BadLength => input.push(1),
+                }
+            }
+            let input = bad.map_or_else(|| input.into(), |b| (&b).into());
+            calls.push(<Many as Form<u64>>::call(&total, &shard, input)?);
+            if mix(seed ^ call << 20).is_multiple_of(3) {
+                let _ = calls[call as usize].clone().await;
+            }
+        }
+        let mut all = Vec::new();
+        for call in calls {
+            all.push(call.await.map(|v| v[0]));
+        }
+        Ok(all)
+    }
+    for seed in 0..600 {
+        let (at, runtime) = any_runtime(seed);
+        let shards = 2 + mix(seed) as u32 % 8;
+        let slots = 1 + mix(!seed) as u32 % 3;
+        let at = format!("{at}, {shards} shards, {slots} slots, number {seed}");
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let operator = Operator::user("sum", |a: &u64, b: &u64| {
+                    assert!(*a != BOMB && *b != BOMB, "mishap");
+                    (a + b) >> 1
+                });
+                let options = Options { slots, ..Options::default() };
+                let total = Allreduce::with(&top, &gang, "total", operator, options)?;
+                let task = top.task("shard", move |shard, launch| calls(shard, total, seed, launch));
+                let mut all = Vec::new();
+                for launch in 0..2 {
+                    let done = top.launch(&gang, &task, |_| Start::new(launch))?;
+                    for shard in done.iter() {
+                        all.push(shard.clone().await);
+                    }
+                }
+                Ok(all)
+            })
+        });
+        let (all, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
+        let all_shards = || (0..shards).flat_map(|s| (0..CALLS).map(move |c| (c, s)));
+        let of = |c, s| mishap(seed, c, s, shards);
+        let death =
+            all_shards().filter(|&(c, s)| matches!(of(c, s), Mishap::Panics | Mishap::GivesUp)).map(|d| d.0).min();
+        let is_mishap = |e: &Error| {
+            let text = e.origin().to_string();
+            text.contains("mishap") || text.contains("`total` in shard") && text.ends_with("got 2")
+        };
+        for (i, made) in all.iter().enumerate() {
+            let made = match made {
+                Ok(made) => made,
+                // A leaf task's failure is its shard's own where a call that had failed before did not look at it.
+                Err(e) => {
+                    let fatal = [Mishap::Panics, Mishap::GivesUp, Mishap::BadInput];
+                    let own = (0..CALLS).any(|c| fatal.contains(&of(c, i as u32)));
+                    assert!(own && i < shards as usize && is_mishap(e), "{at}: {e}");
+                    continue;
+                }
+            };
+            assert_eq!(made.len() as u64, CALLS, "{at}");
+            for (call, outcome) in (0..).zip(made) {
+                match outcome {
+                    Err(e) => assert!(is_mishap(e), "{at}: call {call}: {e}"),
+                    Ok(came) => {
+                        let launch = i as u64 / u64::from(shards);
+                        assert!(death.is_none_or(|d| launch == 0 && call < d), "{at}: call {call} has a result");
+                        if launch == 0 {
+                            let own: Vec<_> = (0..shards).map(|s| own(call, s)).collect();
+                            assert_eq!(*came, tree(&own, |a, b| (a + b) >> 1), "{at}: call {call}");
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -853,6 +982,11 @@ fn misuse_is_refused() {
             let none = Options { slots: 0, ..Options::default() };
             let refused = Allreduce::<f64>::with(&top, &gang, "no slots", Operator::sum(), none).unwrap_err();
             assert_eq!(refused.to_string(), "allreduce `no slots`: expected at least one slot, got 0");
+            for (elements, slots) in [(usize::MAX, 1), (usize::MAX / 8, 1), (1, u32::MAX), (1, 1 << 30)] {
+                let too_many = Options { elements, slots, ..Options::default() };
+                let refused = Allreduce::<f64>::with(&top, &gang, "vast", Operator::sum(), too_many).unwrap_err();
+                assert!(matches!(&refused, Error::Misuse { what, .. } if what == "allreduce `vast`"), "{refused}");
+            }
             let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
             let task = top.task("foreign", foreign);
             top.launch(&other, &task, |_| Start::new(total))?.all().await
@@ -868,7 +1002,7 @@ fn call_and_call_vec_meet() {
         let own = any_f64(mix(u64::from(shard.index())));
         let mut sums = Vec::new();
         for call in 0..6 {
-            if (shard.index() + call) % 2 == 0 {
+            if (shard.index() + call).is_multiple_of(2) {
                 sums.push(<One as Form<f64>>::call(&total, &shard, own.into())?.await?);
             } else {
                 sums.extend(total.call_vec(&shard, vec![own])?.await?);

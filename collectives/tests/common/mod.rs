@@ -257,8 +257,8 @@ impl<T: Element> Plan<T> {
         results
     }
 
-    /// Runs the program; the bytes of the results by shard and call.
-    pub fn run<F: Form<T>>(self: &Arc<Self>, runtime: &Runtime) -> Result<(Vec<Vec<Vec<u8>>>, Stats), Error> {
+    /// Runs the program.
+    pub fn run<F: Form<T>>(self: &Arc<Self>, runtime: &Runtime) -> Result<(Results, Stats), Error> {
         let plan = self.clone();
         runtime.run(move |top| {
             let plan = plan.clone();
@@ -307,6 +307,9 @@ impl<T: Element> Plan<T> {
         }
     }
 }
+
+/// The bytes of the results, by shard and call.
+pub type Results = Vec<Vec<Vec<u8>>>;
 
 type Bytes = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>>>>;
 
