@@ -18,10 +18,10 @@ pub enum BarrierError {
         /// How many generations beyond `current` are legal.
         window: u64,
     },
-    /// An arrival was lost or delivered twice: generations of one arriver must come one by one.
+    /// An arrival was lost, delivered twice or overtaken: generations of one arriver must come one by one.
     #[error(
         "arriver {arriver}: expected its arrival for generation {expected}, got one for generation {came}; \
-         an arrival was lost or doubled"
+         an arrival was lost or doubled, or tasks that arrive ran in another order than they were launched in"
     )]
     OutOfOrder {
         /// Position of the arriver in the barrier's list.

@@ -32,6 +32,11 @@ impl<W> PhaseCell<W> {
         (0u32..).zip(&self.counts).filter(|&(_, &n)| n <= self.completed).map(|(i, _)| i)
     }
 
+    /// Arrivals of each arriver so far, by position in the list.
+    pub fn arrivals(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// Who waits, and for which generation.
     pub fn waiting(&self) -> &[(u64, W)] {
         &self.waiters

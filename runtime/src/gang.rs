@@ -305,10 +305,7 @@ impl Launcher {
             for h in list {
                 for &field in &h.fields {
                     self.core.field(h.region.tree, field)?;
-                    // Instances of different shards are not folded together, so that even equal reductions interfere here.
-                    let folds = matches!(h.privilege, Privilege::Reduce(_));
-                    let privilege = if folds { Privilege::ReadWrite } else { h.privilege };
-                    let at = Use { region: h.region, field, privilege, coherence: h.coherence };
+                    let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
                     claims.push(Claim { user: shard, at });
                 }
             }
@@ -321,6 +318,7 @@ impl Launcher {
                 hint: match verdict {
                     Interference::Simultaneous => "name the very same region in both shards".into(),
                     _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
+                    // Instances of different shards are not folded together, not even by equal reductions.
                     Interference::None => "fold into disjoint regions, or use a collective".into(),
                     _ => "use disjoint regions, or simultaneous coherence and barriers".into(),
                 },

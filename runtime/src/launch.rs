@@ -409,6 +409,9 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     }
 
     /// The task arrives at `barrier` when it is done; if it fails, that generation is poisoned.
+    ///
+    /// Which generation is fixed now, and arrivals must come in that order: tasks that arrive at the same barrier one
+    /// after the other need something that orders them, such as data, a wait or a future.
     pub fn arrive(mut self, barrier: &impl Arrivable) -> Self {
         self.arrivals.push(barrier.next_arrival().0);
         self

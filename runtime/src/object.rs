@@ -171,6 +171,17 @@ impl PhaseSpec {
         self.arrivers.iter().any(|&s| self.gang.at[s as usize].0 == member)
             || self.tree.children(member).iter().any(|&c| self.contributes(c))
     }
+
+    /// The position in the arriver list of a member's contributor; of a subtree, that of one of its arrivers.
+    pub fn arriver_behind(&self, member: ProcessorId, contributor: u32) -> u32 {
+        let own = self.local_arrivers(member);
+        let below = || {
+            let mut children = self.tree.children(member).iter().filter(|&&c| self.contributes(c));
+            let child = children.nth((contributor as usize).checked_sub(own.len())?)?;
+            Some(self.arriver_behind(*child, 0))
+        };
+        own.get(contributor as usize).copied().or_else(below).unwrap_or(u32::MAX)
+    }
 }
 
 pub(crate) struct ReplayObject {

@@ -179,6 +179,10 @@ impl PhaseOptions {
     }
 
     /// How many generations an arriver may be ahead of the slowest.
+    ///
+    /// Every processor of the combining tree checks those who report to it, so what is too far ahead may be refused later,
+    /// by up to one window a level. An arrival is safe when its task or shard has, itself or through others, waited for the
+    /// generation that makes room for it; that others have arrived for that generation is not enough.
     pub fn window(mut self, generations: u64) -> Self {
         self.window = generations;
         self

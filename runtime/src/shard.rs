@@ -302,13 +302,15 @@ impl Shard {
     /// Waits for the next generation of a reduction barrier and gives its value.
     ///
     /// # Errors
-    /// Why the generation will never complete, or that the waiter is more than 64 generations late.
+    /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
+    /// of one more than the barrier's window where that is more, so that who also arrives is never too late.
     pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
-        self.core().phase_value(object, generation).ok_or_else(|| {
-            let what = format!("the value of generation {generation} of a reduction barrier in {}", self.place());
-            Error::misuse(what, "a wait at most 64 generations late", "a later one")
+        self.core().phase_value(object, generation).map_err(|(over, kept)| {
+            let what = format!("the value of a reduction barrier in {}", self.place());
+            let expected = format!("one of the last {kept} generations of {over}");
+            Error::misuse(what, expected, format!("generation {generation}"))
         })
     }
 

@@ -627,10 +627,14 @@ fn interfering_shards_are_refused_by_name() {
     });
     // Equal reductions owe each other nothing, but each would need an instance of its own.
     let sum = Privilege::Reduce(maniple_regions::ReductionId::of::<Sum, i64>());
-    refused(&["shard 0", "shard 2"], move |t, s| match s {
-        0 | 2 => held(Start::new(()), rect_of(t, 0, 9), sum, exclusive),
-        _ => Start::new(()),
-    });
+    for coherence in [exclusive, Coherence::Atomic, simultaneous] {
+        let words = ["shard 0 (", "shard 2 (", "reduce(", "fold into disjoint regions, or use a collective"];
+        refused(&words, move |t, s| match s {
+            0 => held(Start::new(()), rect_of(t, 0, 9), sum, coherence),
+            2 => held(Start::new(()), rect_of(t, if coherence == simultaneous { 0 } else { 8 }, 9), sum, coherence),
+            _ => Start::new(()),
+        });
+    }
     // A shard that holds a cell twice would not know which of its two instances is right.
     refused(&["shard 2", "[0, 9)", "[5, 12)"], move |t, s| match s {
         2 => held(held(Start::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),

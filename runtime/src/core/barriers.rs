@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// How many generations' reduction values a member keeps for late waiters.
-const KEPT_VALUES: usize = 64;
+/// How many generations' reduction values a member keeps for late waiters, at least.
+const KEPT_VALUES: u64 = 64;
 
 /// One member of a combining tree.
 pub(crate) struct PhaseLocal {
@@ -27,7 +27,10 @@ pub(crate) struct PhaseLocal {
     values: VecDeque<Vec<(u32, u64)>>,
     first_value: u64,
     released: u64,
+    /// Values of the last generations that are over.
     results: VecDeque<u64>,
+    /// How many of them are kept: whoever arrives may be a window ahead of its own waits.
+    kept: u64,
     pub waiters: Vec<(u64, Waiting)>,
     poison: Option<(u64, Error)>,
 }
@@ -50,19 +53,20 @@ impl PhaseLocal {
             first_value: 0,
             released: 0,
             results: VecDeque::new(),
+            kept: if spec.fold.is_some() { KEPT_VALUES.max(spec.window.saturating_add(1)) } else { KEPT_VALUES },
             waiters: Vec::new(),
             poison: None,
         }
     }
 
-    /// Generations over so far, and contributors missing for the next.
-    pub fn progress(&self) -> (u64, Vec<u32>) {
-        (self.released, self.cell.missing().collect())
+    /// Generations over so far.
+    pub fn released(&self) -> u64 {
+        self.released
     }
 
-    /// The arriver behind a contributor, unless it is a subtree.
-    pub fn arriver(&self, contributor: u32) -> Option<u32> {
-        self.arrivers.get(contributor as usize).copied()
+    /// This processor's arrivers, by position in the barrier's list, and how often each has arrived.
+    pub fn arrived(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.arrivers.iter().copied().zip(self.cell.arrivals().iter().copied())
     }
 
     fn add_values(&mut self, generation: u64, values: Vec<(u32, u64)>) {
@@ -135,10 +139,19 @@ impl Core {
                     }
                 }
             }
-            Err(source) => {
+            Err(mut source) => {
+                let mut from = generation;
+                // Contributors are numbered by member, arrivers by the barrier's list.
+                match &mut source {
+                    BarrierError::OverArrival { arriver, .. } => *arriver = spec.arriver_behind(self.id, contributor),
+                    BarrierError::OutOfOrder { arriver, expected, .. } => {
+                        (*arriver, from) = (spec.arriver_behind(self.id, contributor), *expected);
+                    }
+                    _ => {}
+                }
                 let error = Error::Barrier { barrier: self.name_of(object), source };
                 self.note_failure(&error);
-                self.poison_tree(object, generation, &error);
+                self.poison_tree(object, from, &error);
             }
         }
     }
@@ -151,7 +164,7 @@ impl Core {
             };
             local.released = generation + 1;
             local.results.push_back(value);
-            if local.results.len() > KEPT_VALUES {
+            if local.results.len() as u64 > local.kept {
                 local.results.pop_front();
             }
             let (due, later) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g <= generation);
@@ -201,13 +214,16 @@ impl Core {
         }
     }
 
-    /// The reduction value of a generation that is over.
-    pub fn phase_value(&self, object: ObjectId, generation: u64) -> Option<u64> {
+    /// The reduction value of a generation that is over, or how many are over and the values of how many are kept.
+    pub fn phase_value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let mut objects = self.objects.borrow_mut();
-        let local = objects.phase(object)?;
-        let back = local.released.checked_sub(generation + 1)? as usize;
-        let at = local.results.len().checked_sub(back + 1)?;
-        local.results.get(at).copied()
+        let Some(local) = objects.phase(object) else { return Err((0, 0)) };
+        let value = || {
+            let back = local.released.checked_sub(generation + 1)? as usize;
+            let at = local.results.len().checked_sub(back + 1)?;
+            local.results.get(at).copied()
+        };
+        value().ok_or((local.released, local.kept))
     }
 
     /// Poisons a phase barrier on every processor it concerns.
@@ -231,7 +247,11 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            let from = local.poison.as_ref().map_or(generation, |(g, _)| generation.min(*g)).max(local.released);
+            let from = generation.max(local.released);
+            // What follows from the first error is not to hide it.
+            if local.poison.as_ref().is_some_and(|(g, _)| *g <= from) {
+                return;
+            }
             local.poison = Some((from, error.clone()));
             let (due, keep) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g >= from);
             let due: Vec<(u64, Waiting)> = due;

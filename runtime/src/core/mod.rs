@@ -18,7 +18,7 @@ pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
-pub(crate) use report::join;
+pub(crate) use report::{Report, join};
 
 use crate::Error;
 use crate::config::Config;

@@ -2,16 +2,34 @@
 
 use super::{Core, Waiting};
 use crate::Error;
+use crate::message::ObjectId;
 use crate::object::{GangTable, Object};
 use crate::phase::{Counter, End};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// What one processor knows of a deadlock.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// One for each waiter.
+    lines: Vec<String>,
+    phases: Vec<(ObjectId, PhaseReport)>,
+}
+
+/// One processor's part of a phase barrier; who is missing shows when all are joined.
+#[derive(Default)]
+struct PhaseReport {
+    name: String,
+    awaited: BTreeSet<u64>,
+    /// Shards, and how often each has arrived.
+    arrived: Vec<(u32, u64)>,
+}
+
 impl Core {
-    /// One line for each waiter of this processor.
-    pub fn report(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// What this processor waits for.
+    pub fn report(&self) -> Report {
+        let (mut lines, mut phases) = (Vec::new(), Vec::new());
         let leaves = self.waiting_leaves();
         let who = |w: &Waiting| match w {
             Waiting::Task(id) => leaves
@@ -41,23 +59,24 @@ impl Core {
                     name.unwrap_or_default()
                 ));
             }
-            if let (Object::Phase(spec), Some(local)) = (&*local.object, phase) {
-                let (over, missing) = local.progress();
-                let shards: Vec<_> = missing
-                    .iter()
-                    .filter_map(|&c| local.arriver(c))
-                    .map(|a| spec.arrivers[a as usize].to_string())
-                    .collect();
-                for (generation, waiting) in &local.waiters {
+            if let (Object::Phase(spec), Some(phase)) = (&*local.object, phase) {
+                let over = phase.released();
+                for (generation, waiting) in &phase.waiters {
                     lines.push(format!(
                         "{} waits for generation {generation} of phase barrier `{}`; generations over: {over}",
                         who(waiting),
                         spec.name
                     ));
+                    if let Waiting::Task(t) = waiting {
+                        named.push(*t);
+                    }
                 }
-                if !shards.is_empty() && !local.waiters.is_empty() {
-                    lines.push(format!("  missing in phase barrier `{}` here: shard {}", spec.name, shards.join(", ")));
-                }
+                let report = PhaseReport {
+                    name: spec.name.clone(),
+                    awaited: phase.waiters.iter().map(|(generation, _)| *generation).collect(),
+                    arrived: phase.arrived().map(|(a, n)| (spec.arrivers[a as usize], n)).collect(),
+                };
+                phases.push((local.id, report));
             }
         }
         for (id, name, shard, unmet) in &leaves {
@@ -75,7 +94,7 @@ impl Core {
                 self.id
             ));
         }
-        lines
+        Report { lines, phases }
     }
 
     fn chain_name(&self, object: u32, chain: u32) -> String {
@@ -118,10 +137,31 @@ impl Core {
 }
 
 /// Joins the reports of all processors; equal lines are counted, and only the first 200 are shown.
-pub(crate) fn join(lines: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
-    for line in lines {
-        *counted.entry(line).or_default() += 1;
+    let mut phases: BTreeMap<ObjectId, PhaseReport> = BTreeMap::new();
+    for report in reports {
+        for line in report.lines {
+            *counted.entry(line).or_default() += 1;
+        }
+        for (id, part) in report.phases {
+            let whole = phases.entry(id).or_default();
+            whole.name = part.name;
+            whole.awaited.extend(part.awaited);
+            whole.arrived.extend(part.arrived);
+        }
+    }
+    for PhaseReport { name, awaited, mut arrived } in phases.into_values() {
+        arrived.sort_unstable();
+        for generation in awaited {
+            let missing = arrived.iter().filter(|(_, times)| *times <= generation);
+            let missing: Vec<_> = missing.map(|(shard, _)| shard.to_string()).collect();
+            if !missing.is_empty() {
+                let list = missing.join(", ");
+                counted
+                    .insert(format!("missing for generation {generation} of phase barrier `{name}`: shard {list}"), 1);
+            }
+        }
     }
     let total = counted.len();
     let shown = counted

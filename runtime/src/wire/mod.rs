@@ -6,7 +6,7 @@ mod seeded;
 mod threads;
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, Report};
 use crate::counters::Stats;
 use crate::message::{Message, ProcessorId};
 use crate::top::Top;
@@ -199,6 +199,6 @@ fn crashed(id: ProcessorId, panic: Box<dyn std::any::Any + Send>) -> Error {
 }
 
 /// The error of a run in which nothing can go on.
-fn deadlock(lines: Vec<String>) -> Error {
-    Error::Deadlock { report: crate::core::join(lines) }
+fn deadlock(reports: impl IntoIterator<Item = Report>) -> Error {
+    Error::Deadlock { report: crate::core::join(reports) }
 }

@@ -120,7 +120,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
             match later {
                 Some(due) => net.borrow_mut().step = due,
                 None if cores.iter().all(|c| c.stopped()) => return None,
-                None => return Some(deadlock(cores.iter().flat_map(|c| c.report()).collect())),
+                None => return Some(deadlock(cores.iter().map(|c| c.report()))),
             }
             continue;
         }

@@ -5,7 +5,7 @@ use super::ring::{Receiver, Sender, ring};
 use super::{Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, Report};
 use crate::counters::Stats;
 use crate::message::{Message, ProcessorId};
 use crate::top::Top;
@@ -42,7 +42,7 @@ struct Shared {
     processors: Vec<Public>,
     /// Everybody was idle with nothing in flight: the run cannot go on.
     stuck: AtomicBool,
-    report: Mutex<Vec<String>>,
+    report: Mutex<Vec<Report>>,
 }
 
 struct ThreadsWire {
@@ -159,10 +159,10 @@ where
         stats.add(&part);
     }
     if shared.stuck.load(Ordering::SeqCst) {
-        let lines = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+        let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
         failure = match result {
             Some(Err(e)) => return Err(e),
-            _ => failure.or(Some(deadlock(lines))),
+            _ => failure.or(Some(deadlock(reports))),
         };
     }
     match (result, failure) {
@@ -209,7 +209,7 @@ fn processor<F, Fut, R>(
         shared.processors.iter().for_each(|p| p.parker.wake());
     }
     if shared.stuck.load(Ordering::SeqCst) {
-        shared.report.lock().unwrap_or_else(PoisonError::into_inner).extend(core.report());
+        shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(core.report());
     }
     core.drop_futures();
     let mut stats = Stats::default();

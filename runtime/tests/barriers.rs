@@ -1,0 +1,298 @@
+//! Barriers in random programs, against a model that knows no runtime; barriers that are misused.
+
+mod common;
+#[path = "barriers/model.rs"]
+mod model;
+#[path = "barriers/program.rs"]
+mod program;
+
+use common::watched;
+use maniple_barriers::BarrierError;
+use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
+use model::{Prediction, Stuck, predict};
+use program::{Kind, Strewn, random};
+use std::future::Future;
+use std::sync::Arc;
+
+/// How many programs went which way.
+#[derive(Debug, Default)]
+struct Tally {
+    ended: u32,
+    stuck: u32,
+    refused: u32,
+}
+
+impl Tally {
+    /// Runs a program and compares what comes with what was predicted.
+    fn run(&mut self, at: &str, runtime: Runtime, seed: u64, kind: Kind) {
+        let program = Arc::new(random(seed, kind));
+        let Prediction { values, overruns } = predict(&program);
+        let runtime = runtime.mapper(Arc::new(Strewn::new(seed)));
+        let outcome = watched(at, || program.run(&runtime));
+        match (outcome, values) {
+            (Ok(came), Ok(expected)) => {
+                assert_eq!(came, expected, "{at}: {program:#?}");
+                self.ended += 1;
+            }
+            (Err(e), _) if over_arrival(&e).is_some() => {
+                let came = over_arrival(&e);
+                let expected = overruns.iter().map(|&(phase, arriver, generation)| {
+                    (format!("phase barrier `phase {phase}`"), arriver, generation, program.phases[phase].window)
+                });
+                assert!(expected.into_iter().any(|o| Some(o) == came), "{at}: {e}\n{overruns:?} of {program:#?}");
+                self.refused += 1;
+            }
+            (Err(e), Err(stuck)) => {
+                let Error::Deadlock { report } = e.origin() else { panic!("{at}: {e}") };
+                stuck.iter().for_each(|s| reported(at, report, s));
+                self.stuck += 1;
+            }
+            (Err(e), Ok(_)) => panic!("{at}: {e}\n{program:#?}"),
+            (Ok(_), Err(stuck)) => panic!("{at}: ended, but {stuck:?} cannot go on; {program:#?}"),
+        }
+    }
+}
+
+/// What was refused to an arriver that ran too far ahead: barrier, arriver, generation and window.
+fn over_arrival(e: &Error) -> Option<(String, u32, u64, u64)> {
+    match e.origin() {
+        Error::Barrier { barrier, source: BarrierError::OverArrival { arriver, generation, window, .. } } => {
+            Some((barrier.clone(), *arriver, *generation, *window))
+        }
+        _ => None,
+    }
+}
+
+fn has(report: &str, words: &[&str]) -> bool {
+    report.lines().any(|line| words.iter().all(|w| line.contains(w)))
+}
+
+/// A deadlock's report names the waiter and what it waits for, and who is missing.
+fn reported(at: &str, report: &str, stuck: &Stuck) {
+    let waiter = format!("`{}` of shard {} ", stuck.leaf.unwrap_or("script"), stuck.shard);
+    let generation = format!("generation {} ", stuck.generation);
+    let named = has(report, &[&waiter, "waits for", &generation, &stuck.barrier]);
+    assert!(named, "{at}: {stuck:?} is not in\n{report}");
+    if stuck.barrier.contains("phase") {
+        let missing: Vec<_> = stuck.missing.iter().map(u32::to_string).collect();
+        let list = format!(": shard {}", missing.join(", "));
+        let named = |l: &str| has(l, &["missing", &generation, &stuck.barrier]) && l.ends_with(&list);
+        assert!(report.lines().any(named), "{at}: `{list}` of {stuck:?} is not in\n{report}");
+    }
+}
+
+/// Arrivals and waits of shards and of leaf tasks, reductions, windows, pairs: values, data and deadlocks as predicted.
+#[test]
+fn random_barrier_programs() {
+    let mut tally = Tally::default();
+    for seed in 0..2000 {
+        let runtime = Runtime::seeded(1 + (seed % 4) as u32, seed);
+        tally.run(&format!("barrier program {seed}"), runtime, seed, Kind::Barriers);
+    }
+    println!("{tally:?}");
+    assert!(tally.ended > 1000 && tally.stuck > 100 && tally.refused > 20, "{tally:?}");
+}
+
+/// The same among subtask graphs whose values flow through barriers from shard to shard.
+#[test]
+fn random_whole_programs() {
+    let mut tally = Tally::default();
+    for seed in 10_000..12_000 {
+        let runtime = Runtime::seeded(1 + (seed % 4) as u32, seed);
+        tally.run(&format!("whole program {seed}"), runtime, seed, Kind::Whole);
+    }
+    println!("{tally:?}");
+    assert!(tally.ended > 1000 && tally.stuck > 100 && tally.refused > 20, "{tally:?}");
+}
+
+/// Both kinds on threads, where leaf tasks run on any processor.
+#[test]
+fn random_programs_on_threads() {
+    let mut tally = Tally::default();
+    for seed in 20_000..20_400 {
+        let workers = 1 + (seed % 3) as u32;
+        let kind = if seed % 2 == 0 { Kind::Barriers } else { Kind::Whole };
+        tally.run(&format!("program {seed} on {workers} threads"), Runtime::threads(workers), seed, kind);
+    }
+    println!("{tally:?}");
+    assert!(tally.ended > 200 && tally.stuck > 10, "{tally:?}");
+}
+
+// Misuse. Shards are strewn over the processors, so that arrivers are refused by any member of the combining tree.
+
+fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
+    let strewn = |seed: u64, r: Runtime| r.mapper(Arc::new(Strewn::new(seed)));
+    let seeded = (0..seeds).map(move |seed| {
+        let processors = 1 + (seed % 5) as u32;
+        (format!("{processors} processors, seed {seed}"), strewn(seed, Runtime::seeded(processors, seed)))
+    });
+    let threads = (0..seeds / 10).map(move |seed| {
+        let workers = 1 + (seed % 3) as u32;
+        (format!("{workers} threads, mapper seed {seed}"), strewn(seed, Runtime::threads(workers)))
+    });
+    seeded.chain(threads)
+}
+
+fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>
+where
+    F: Fn(Top) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    watched(at, || runtime.run(top)).map(|r| r.0)
+}
+
+fn nothing() {}
+
+fn after(_: Val<()>) {}
+
+/// Shard 1, second of three arrivers, makes four arrivals although the window allows three; it goes on all the same.
+#[test]
+fn over_arrival_names_barrier_arriver_generation_and_window() {
+    async fn shard(shard: Shard, (gate, how): (PhaseBarrier, u32)) -> Result<(), Error> {
+        if shard.index() == 1 {
+            let arriver = gate.arriver(&shard)?;
+            let mut last = shard.launch(nothing, ()).arrive(&arriver).go()?;
+            for _ in 1..6 {
+                if how & 1 == 0 {
+                    last.clone().await?;
+                    shard.arrive(&arriver);
+                } else {
+                    last = shard.launch(after, ((&last).into(),)).arrive(&arriver).go()?;
+                }
+            }
+            return Ok(());
+        }
+        let waiter = gate.waiter(&shard)?;
+        if shard.index() == 0 {
+            // What was refused never completes, and who waits for it is told the reason.
+            waiter.seek(3);
+            let e = shard.wait(&waiter).await.expect_err("nobody else arrives");
+            assert_eq!(over_arrival(&e), Some(("phase barrier `gate`".into(), 1, 3, 2)), "{e:?}");
+        } else if how & 2 == 0 {
+            shard.wait(&waiter).await?;
+        }
+        Ok(())
+    }
+    for (name, runtime) in runtimes(200) {
+        for how in 0..4 {
+            let at = format!("over-arrival {how} on {name}");
+            let outcome = run(&at, &runtime, move |top| async move {
+                let gang = top.gang("all", 5)?;
+                let gate = PhaseOptions::between([3, 1, 4], [4, 0, 2, 3]).window(2).arity(1 + how as usize % 3);
+                let gate = top.phase_barrier("gate", &gang, gate)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((gate, how)))?.all().await
+            });
+            let e = outcome.expect_err(&at);
+            assert_eq!(over_arrival(&e), Some(("phase barrier `gate`".into(), 1, 3, 2)), "{at}: {e:?}");
+            for words in ["`gate`", "arriver 1 ", "generation 3,", "ahead by 2;"] {
+                assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+            }
+        }
+    }
+}
+
+/// Wherever the waiter and the missing shards are.
+#[test]
+fn a_deadlock_names_the_missing_arrivers() {
+    async fn shard(shard: Shard, gate: PhaseBarrier) -> Result<(), Error> {
+        let times = [1, 0, 0, 1, 2][shard.index() as usize];
+        if shard.index() != 1 {
+            let arriver = gate.arriver(&shard)?;
+            (0..times).for_each(|_| shard.arrive(&arriver));
+            return Ok(());
+        }
+        let waiter = gate.waiter(&shard)?;
+        let first = shard.launch(nothing, ()).named("patient").wait(&waiter).go()?;
+        shard.wait(&waiter).await?;
+        first.await
+    }
+    for (name, runtime) in runtimes(200) {
+        let at = format!("missing arrivers on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let gang = top.gang("all", 5)?;
+            let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([4, 2, 0, 3], [1]).arity(2))?;
+            top.phase_barrier("unused", &gang, PhaseOptions::all(&gang))?;
+            let task = top.task("waits", shard);
+            top.launch(&gang, &task, |_| Start::new(gate))?.all().await
+        });
+        let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: {outcome:?}") };
+        for words in [
+            ["`patient` of shard 1", "generation 0 of phase barrier `gate`"],
+            ["`waits` of shard 1", "generation 1 of phase barrier `gate`"],
+            ["missing for generation 0 of phase barrier `gate`", ": shard 2"],
+            ["missing for generation 1 of phase barrier `gate`", ": shard 0, 2, 3"],
+        ] {
+            assert!(has(&report, &words), "{at}: {words:?} is not in\n{report}");
+        }
+        assert!(!report.contains("unused"), "{at}: nobody waits there\n{report}");
+        let lines = report.lines().filter(|l| l.contains("missing") || l.contains("patient")).count();
+        assert_eq!(lines, 3, "{at}: something is said twice in\n{report}");
+    }
+}
+
+/// Nothing orders the two tasks that arrive, and the second is over first.
+#[test]
+fn arrivals_that_overtake_each_other_are_refused() {
+    async fn shard(shard: Shard, (gate, ring): (PhaseBarrier, Pairs)) -> Result<(), Error> {
+        let waiter = gate.waiter(&shard)?;
+        if shard.index() == 0 {
+            let arriver = gate.arriver(&shard)?;
+            let (own, inn) = (ring.producer(&shard)?, ring.consumer(&shard, 0)?);
+            shard.launch(nothing, ()).wait(&inn.ready).arrive(&arriver).go()?.detach();
+            shard.launch(nothing, ()).arrive(&arriver).go()?.await?;
+            shard.arrive(&own.ready);
+        }
+        shard.wait(&waiter).await
+    }
+    for (name, runtime) in runtimes(100) {
+        let at = format!("overtaking on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let gang: Gang = top.gang("all", 3)?;
+            let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([2, 0], 0..3))?;
+            let ring = top.pairs("self", &gang, |s| s)?;
+            let task = top.task("shard", shard);
+            top.launch(&gang, &task, |_| Start::new((gate, ring)))?.all().await
+        });
+        let source = BarrierError::OutOfOrder { arriver: 1, expected: 0, came: 1 };
+        let expected = Error::Barrier { barrier: "phase barrier `gate`".into(), source };
+        assert_eq!(outcome.as_ref().expect_err(&at).origin(), &expected, "{at}");
+    }
+}
+
+/// A reduction keeps the values of 64 generations, or of one more than its window where that is more.
+#[test]
+fn a_late_waiter_gets_its_value_or_an_error() {
+    async fn shard(shard: Shard, (sums, window, n): (PhaseBarrier, u64, u64)) -> Result<Option<u64>, Error> {
+        let (arriver, waiter) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
+        for g in 0..n {
+            if g > window {
+                waiter.seek(g - window - 1);
+                shard.wait(&waiter).await?;
+            }
+            shard.arrive_with(&arriver, 100 * u64::from(shard.index()) + g);
+        }
+        waiter.seek(n - 1);
+        assert_eq!(shard.wait_value(&waiter).await?, 300 + 3 * (n - 1));
+        waiter.seek(0);
+        match shard.wait_value(&waiter).await {
+            Err(Error::Misuse { came, .. }) if came == "generation 0" => Ok(None),
+            value => value.map(Some),
+        }
+    }
+    let cases = [(64, 1, true), (64, 65, true), (64, 66, false), (0, 64, true), (0, 65, false), (99, 100, true)];
+    for (name, runtime) in runtimes(50) {
+        for (window, n, kept) in cases.into_iter().chain([(99, 101, false)]) {
+            let at = format!("{n} generations, window {window}, on {name}");
+            let came = run(&at, &runtime, move |top| async move {
+                let gang = top.gang("all", 3)?;
+                let options = PhaseOptions::all(&gang).window(window).reduce(|a, b| a + b);
+                let sums = top.phase_barrier("sums", &gang, options)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((sums, window, n)))?.all().await
+            });
+            assert_eq!(came, Ok(vec![kept.then_some(300); 3]), "{at}");
+        }
+    }
+}

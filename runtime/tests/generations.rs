@@ -1,0 +1,197 @@
+//! What must not grow: memory over ten million generations of a barrier, memory and threads over a thousand runs.
+
+mod common;
+
+use common::watched_for;
+use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Wide, so that processors that have to share a core need not take turns often.
+const WINDOW: u64 = 1000;
+
+/// The tests of this file look at the whole process, so they take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Resident memory in kB.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("VmRSS")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Names of the processors' threads in this process.
+fn processors() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let names = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("comm")).ok());
+    names.filter(|n| n.starts_with("maniple ")).collect()
+}
+
+/// Arrivals that each shard has begun, counted beside the barrier.
+static BEGUN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+fn weight(shard: u64, generation: u64) -> u64 {
+    generation.wrapping_mul(2 * shard + 3)
+}
+
+/// Shard 0 waits for every generation before its next arrival; shard 1 runs ahead as far as the window lets it, and the
+/// other does not begin before it has. Returns by how many kB memory grew after the first tenth, and the greatest lead.
+async fn lopsided(
+    shard: Shard,
+    (barrier, begin, n, sums): (PhaseBarrier, Pairs, u64, bool),
+) -> Result<(u64, u64), Error> {
+    let me = shard.index() as usize;
+    let (arriver, waiter) = (barrier.arriver(&shard)?, barrier.waiter(&shard)?);
+    let lead = if me == 1 { WINDOW } else { 0 };
+    let (mut before, mut furthest) = (0, 0);
+    if me == 0 {
+        shard.wait(&begin.consumer(&shard, 1)?.ready).await?;
+    }
+    for step in 0..n + lead + 1 {
+        if step < n {
+            BEGUN[me].store(step + 1, Ordering::Release);
+            match sums {
+                true => shard.arrive_with(&arriver, weight(me as u64, step)),
+                false => shard.arrive(&arriver),
+            }
+        }
+        if me == 1 && step == lead.min(n - 1) {
+            shard.arrive(&begin.producer(&shard)?.ready);
+        }
+        let Some(g) = step.checked_sub(lead).filter(|g| *g < n) else { continue };
+        if sums {
+            let value = shard.wait_value(&waiter).await?;
+            assert_eq!(value, weight(0, g).wrapping_mul(31).wrapping_add(weight(1, g)), "generation {g}");
+        } else {
+            shard.wait(&waiter).await?;
+        }
+        if me == 0 {
+            // Generation g is over, and g + 1 cannot be: shard 0 has not arrived for it.
+            let other = BEGUN[1].load(Ordering::Acquire);
+            assert!(other > g && other <= n.min(g + 2 + WINDOW), "{other} arrivals in generation {g}");
+            furthest = furthest.max(other - g - 1);
+            if g == n / 10 {
+                before = resident();
+            }
+        }
+    }
+    Ok((resident().saturating_sub(before), furthest))
+}
+
+fn generations(n: u64, root: u32, sums: bool) {
+    let _turn = turn();
+    let name = format!("{n} generations, root at shard {root}, sums {sums}");
+    let start = Instant::now();
+    BEGUN.iter().for_each(|b| b.store(0, Ordering::Relaxed));
+    let outcome = watched_for(&name, Duration::from_secs(300), || {
+        Runtime::threads(2).run(move |top| async move {
+            let gang = top.gang("pair", 2)?;
+            // The first waiter's processor combines the arrivals.
+            let options = PhaseOptions::between([0, 1], [root, 1 - root]).window(WINDOW);
+            let options = if sums { options.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)) } else { options };
+            let barrier = top.phase_barrier("lopsided", &gang, options)?;
+            let begin = top.pairs("begin", &gang, |s| 1 - s)?;
+            let task = top.task("lopsided", lopsided);
+            top.launch(&gang, &task, |_| Start::new((barrier, begin, n, sums)))?.all().await
+        })
+    });
+    let (came, stats) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
+    let (grown, furthest) = came[0];
+    println!("{name}: {:.1?}, grew by {grown} kB, lead of {furthest}", start.elapsed());
+    assert!(stats.arrivals >= 2 * n, "{name}: {stats:?}");
+    assert!(furthest >= WINDOW, "{name}: lead of {furthest}");
+    // Ten million generations that each left a byte would leave ten megabytes.
+    assert!(grown < n / 10_000 + 400, "{name}: grew by {grown} kB");
+}
+
+/// The arriver that is late combines.
+#[test]
+fn ten_million_generations() {
+    generations(10_000_000, 0, false);
+}
+
+/// Every generation goes to the other processor and back.
+#[test]
+fn generations_combined_by_the_arriver_ahead() {
+    generations(100_000, 1, false);
+}
+
+#[test]
+fn generations_of_a_reduction() {
+    generations(300_000, 0, true);
+    generations(30_000, 1, true);
+}
+
+/// Shards that end, that fail, and that wait for ever.
+async fn in_a_ring(shard: Shard, (ring, how): (Pairs, u64)) -> Result<u32, Error> {
+    let from = (shard.index() + shard.shards() - 1) % shard.shards();
+    let (out, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    for _ in 0..3 {
+        shard.launch(|| (), ()).wait(&out.empty).arrive(&out.ready).go()?.detach();
+        shard.launch(|| (), ()).wait(&inn.ready).arrive(&inn.empty).go()?.await?;
+    }
+    match how {
+        1 if shard.index() == 1 => Err(Error::user("enough")),
+        2 => shard.wait(&inn.ready).await.map(|()| 0),
+        _ => Ok(shard.index()),
+    }
+}
+
+#[test]
+fn a_thousand_runs_leave_no_thread_and_no_memory() {
+    let _turn = turn();
+    let once = |i: u64| {
+        let how = i % 4;
+        let outcome = Runtime::threads(1 + (i % 3) as u32).run(move |top| async move {
+            let gang = top.gang("ring", 4)?;
+            let ring = top.pairs("ring", &gang, |s| (s + 1) % 4)?;
+            let task = top.task("in a ring", in_a_ring);
+            top.launch(&gang, &task, |_| Start::new((ring, how)))?.all().await
+        });
+        match (how, outcome) {
+            (1, Err(e)) => assert_eq!(e.origin(), &Error::user("enough")),
+            (2, Err(Error::Deadlock { .. })) | (0 | 3, Ok(_)) => {}
+            (_, other) => panic!("run {i}: {:?}", other.map(|r| r.0)),
+        }
+    };
+    watched_for("a thousand runs", Duration::from_secs(120), || {
+        (0..200).for_each(once);
+        let before = resident();
+        (200..1200).for_each(once);
+        let grown = resident().saturating_sub(before);
+        println!("a thousand runs: grew by {grown} kB");
+        assert!(grown < 2000, "a thousand runs left {grown} kB behind");
+        // A thread that has been joined may be listed for a moment longer.
+        let mut left = processors();
+        for _ in 0..1000 {
+            if left.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            left = processors();
+        }
+        assert!(left.is_empty(), "threads left behind: {left:?}");
+    });
+}
+
+/// Threads of processors are known by their name, as the test above takes for granted.
+#[test]
+fn a_run_has_a_thread_for_each_processor() {
+    async fn shard(shard: Shard, all: PhaseBarrier) -> Result<usize, Error> {
+        shard.arrive(&all.arriver(&shard)?);
+        shard.wait(&all.waiter(&shard)?).await?;
+        Ok(processors().len())
+    }
+    let _turn = turn();
+    let outcome = Runtime::threads(3).run(|top| async move {
+        let gang = top.gang("all", 3)?;
+        let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
+        top.launch(&gang, &top.task("shard", shard), |_| Start::new(all))?.all().await
+    });
+    let (counts, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
+    assert!(counts.iter().all(|n| *n >= 3), "{counts:?}");
+}
