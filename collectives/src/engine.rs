@@ -85,10 +85,10 @@ enum Output<T> {
 }
 
 impl<T: Element> Output<T> {
-    fn fail(self, error: Error, cx: &mut ReplayCx<'_>) {
+    fn fail(self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         match self {
-            Output::One(out) => cx.resolve(out, Err(error)),
-            Output::Many(out) => cx.resolve(out, Err(error)),
+            Output::One(out) => cx.resolve(chain, out, Err(error)),
+            Output::Many(out) => cx.resolve(chain, out, Err(error)),
         }
     }
 }
@@ -102,7 +102,7 @@ enum State<T> {
     Running(Running<T>, Output<T>),
     /// A call's input was refused.
     Refused(Output<T>),
-    /// A call has failed; later ones fail at once.
+    /// A shard that takes part is lost; calls fail at once.
     Failed(Error),
 }
 
@@ -154,7 +154,7 @@ impl<T: Element> Engine<T> {
                     cx.run(self, number);
                 }
             }
-            State::Failed(e) => call.output().fail(e.clone(), cx),
+            State::Failed(e) => call.output().fail(number, e.clone(), cx),
             _ => chain.queued.push_back(call),
         }
     }
@@ -228,12 +228,13 @@ impl<T: Element> Replay for Engine<T> {
         Err(refused)
     }
 
-    fn end(&mut self, chain: u32, cx: &mut ReplayCx<'_>) {
+    fn end(&mut self, chain: u32, outcome: Result<(), Error>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
-        match std::mem::replace(&mut c.state, State::Idle) {
-            State::Running(Running::One(v), Output::One(out)) => cx.resolve(out, Ok(v)),
-            State::Running(Running::Many(v), Output::Many(out)) => cx.resolve(out, Ok(v)),
-            other => c.state = other,
+        match (std::mem::replace(&mut c.state, State::Idle), outcome) {
+            (State::Running(Running::One(v), Output::One(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
+            (State::Running(Running::Many(v), Output::Many(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
+            (State::Running(_, output) | State::Refused(output), Err(e)) => output.fail(chain, e, cx),
+            (other, _) => c.state = other,
         }
         if let Some(call) = c.queued.pop_front() {
             // `begin` takes it if its input is there; otherwise the input starts the chain.
@@ -245,12 +246,12 @@ impl<T: Element> Replay for Engine<T> {
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         match std::mem::replace(&mut c.state, State::Failed(error.clone())) {
-            State::Input(call) => call.output().fail(error.clone(), cx),
-            State::Running(_, output) | State::Refused(output) => output.fail(error.clone(), cx),
+            State::Input(call) => call.output().fail(chain, error.clone(), cx),
+            State::Running(_, output) | State::Refused(output) => output.fail(chain, error.clone(), cx),
             State::Idle | State::Failed(_) => {}
         }
         for call in std::mem::take(&mut c.queued) {
-            call.output().fail(error.clone(), cx);
+            call.output().fail(chain, error.clone(), cx);
         }
     }
 

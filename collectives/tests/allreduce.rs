@@ -627,16 +627,15 @@ impl Faulty {
             let mut failed = vec![false; self.slots as usize];
             for (call, outcome) in seen.iter().enumerate() {
                 let slot = call % self.slots as usize;
-                let same_slot = slot == self.bad.1 % self.slots as usize;
                 let (must, may) = match dies {
                     // What the shard had in flight when it died may or may not be over.
                     true => (call >= self.bad.1, self.ahead),
-                    // A failed call closes its slot; others go on.
-                    false => (call >= self.bad.1 && same_slot, false),
+                    // A failed call is alone in its failure.
+                    false => (call == self.bad.1, false),
                 };
                 match outcome {
                     Ok(values) => {
-                        assert!(!must && !failed[slot], "{at}: shard {shard}, call {call} has a result");
+                        assert!(!must && !(dies && failed[slot]), "{at}: shard {shard}, call {call} has a result");
                         assert_eq!(*values, expected[call], "{at}: shard {shard}, call {call}");
                     }
                     Err(e) => {
@@ -911,17 +910,50 @@ fn several_failures_at_once() {
             };
             assert_eq!(made.len() as u64, CALLS, "{at}");
             for (call, outcome) in (0..).zip(made) {
+                let launch = i as u64 / u64::from(shards);
                 match outcome {
-                    Err(e) => assert!(is_mishap(e), "{at}: call {call}: {e}"),
+                    Err(e) => {
+                        let own = launch == 0 && (0..shards).any(|s| of(call, s) != Mishap::None);
+                        assert!(is_mishap(e) && (own || death.is_some()), "{at}: launch {launch}, call {call}: {e}");
+                    }
                     Ok(came) => {
-                        let launch = i as u64 / u64::from(shards);
                         assert!(death.is_none_or(|d| launch == 0 && call < d), "{at}: call {call} has a result");
-                        if launch == 0 {
-                            let own: Vec<_> = (0..shards).map(|s| own(call, s)).collect();
-                            assert_eq!(*came, tree(&own, |a, b| (a + b) >> 1), "{at}: call {call}");
-                        }
+                        let own: Vec<_> = (0..shards).map(|s| own(launch * CALLS + call, s)).collect();
+                        assert_eq!(*came, tree(&own, |a, b| (a + b) >> 1), "{at}: launch {launch}, call {call}");
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A call that nobody looks at still fails its shard, and one that not all make is still missed.
+#[test]
+fn detached_calls_are_not_forgotten() {
+    async fn shard(shard: Shard, (total, skips): (Allreduce<u64>, bool)) -> Result<(), Error> {
+        if !(skips && shard.index() == 1) {
+            total.call(&shard, u64::from(shard.index()))?.detach();
+        }
+        Ok(())
+    }
+    for number in 0..20 {
+        for skips in [false, true] {
+            let (at, runtime) = any_runtime(number);
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", 3)?;
+                    let operator =
+                        Operator::user("bomb", |a: &u64, b: &u64| if *b == 1 { panic!("bomb") } else { a + b });
+                    let total = Allreduce::new(&top, &gang, "total", operator)?;
+                    let task = top.task("shard", shard);
+                    top.launch(&gang, &task, |_| Start::new((total, skips)))?.all().await
+                })
+            });
+            let error = outcome.expect_err(&at);
+            match (skips, error.origin()) {
+                (true, Error::Deadlock { report }) => assert!(report.contains("`total`"), "{at}: {report}"),
+                (false, Error::Panicked { message, .. }) => assert_eq!(message, "bomb", "{at}"),
+                _ => panic!("{at}: {error}"),
             }
         }
     }

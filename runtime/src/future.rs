@@ -107,6 +107,15 @@ impl<T: 'static> Resolver<T> {
     pub(crate) fn settle(self, core: &Rc<Core>, outcome: Result<T, Error>) {
         settle(&self.cell, core, outcome);
     }
+
+    /// The same, with `failures` told of an error that nobody may be awaiting.
+    pub(crate) fn settle_watched(self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
+        let error = outcome.as_ref().err().cloned();
+        settle(&self.cell, core, outcome);
+        if let Some(error) = error {
+            failures.add(error, self.cell);
+        }
+    }
 }
 
 fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Error>) {

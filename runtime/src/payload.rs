@@ -1,3 +1,4 @@
+use crate::Error;
 use maniple_regions::Buffer;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ pub enum Payload {
     Inline(Inline),
     /// A leased buffer.
     Buffer(Buffer),
+    /// No value, and why: the call has failed where it should have been made.
+    Failed(Box<Error>),
 }
 
 /// A few bytes held in place. Whole words, so that moving one never splits a store the processor has just made.
@@ -64,7 +67,7 @@ impl Payload {
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Payload::None => &[],
+            Payload::None | Payload::Failed(_) => &[],
             Payload::Inline(i) => &bytemuck::bytes_of(&i.words)[..usize::from(i.len)],
             Payload::Buffer(b) => b.as_bytes(),
         }

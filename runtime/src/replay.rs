@@ -55,21 +55,21 @@ pub trait Replay: Any {
     /// The running value of a chain: [`ReplaySpec::cell_bytes`] bytes.
     fn value(&self, chain: u32) -> &[u8];
 
-    /// Combines what a read found with the running value; `how` is the subtask's. Panics are caught.
+    /// Combines what a read found with the running value; `how` is the subtask's. A panic fails the call.
     fn combine(&mut self, chain: u32, how: u8, incoming: &[u8]);
 
     /// The chain was started: takes the next call's input. False if there is none to take now. `shard` tells whose chain
     /// it is, for errors.
     ///
     /// # Errors
-    /// What makes the call fail; the runtime then calls [`fail`](Self::fail).
+    /// What makes the call fail: every shard that should combine its value then fails with it.
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error>;
 
-    /// The call is over: gives its result out, and makes the next one, if there is one, ready for
-    /// [`begin`](Self::begin).
-    fn end(&mut self, chain: u32, cx: &mut ReplayCx<'_>);
+    /// The call is over: gives its result out, or why there is none, and makes the next call, if there is one, ready
+    /// for [`begin`](Self::begin).
+    fn end(&mut self, chain: u32, outcome: Result<(), Error>, cx: &mut ReplayCx<'_>);
 
-    /// Ends the chain's call with an error, and those that come after.
+    /// A shard that takes part is lost: ends the chain's call with an error, and those that come after.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
 
     /// Whether a call is waiting for its input, for reports.
@@ -108,9 +108,15 @@ pub struct ReplayCx<'a> {
 }
 
 impl ReplayCx<'_> {
-    /// Settles a future of this processor.
-    pub fn resolve<T: 'static>(&mut self, resolver: Resolver<T>, outcome: Result<T, Error>) {
-        resolver.settle(self.core, outcome);
+    /// Settles the future of a call of the chain's shard: the call is over.
+    pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: Resolver<T>, outcome: Result<T, Error>) {
+        match self.links.owner(self.chains.position(chain)) {
+            Some(owner) => {
+                resolver.settle_watched(self.core, outcome, &owner.failures);
+                owner.one_over(self.core);
+            }
+            None => resolver.settle(self.core, outcome),
+        }
     }
 
     /// Has the chain started when `future` is settled; false when it is settled already.

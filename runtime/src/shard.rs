@@ -331,8 +331,9 @@ impl Shard {
         .await;
     }
 
-    /// Access to a replayed object's state on this processor, for the crate that made it: `f` gets the state and this
-    /// shard's position among the processor's shards.
+    /// Makes a call of a replayed object, for the crate that made it: `f` gets the object's state on this processor and
+    /// this shard's position among the processor's shards. The shard is not over before [`ReplayCx::resolve`] says that
+    /// the call is.
     ///
     /// # Errors
     /// When the object is of another kind or of another gang.
@@ -349,7 +350,7 @@ impl Shard {
             Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
                 self.core()
-                    .with_replay(local, |r, cx| f(r, position, cx))
+                    .with_replay(local, position, &self.inner.owner, f)
                     .map_or_else(|| wrong(spec.spec.name().into()), Ok)
             }
             Some((_, o)) => wrong(o.describe()),

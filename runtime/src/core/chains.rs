@@ -1,7 +1,7 @@
 //! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
 
 use super::objects::Local;
-use super::{Core, queue};
+use super::{Core, Owner, queue};
 use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, GangTable, ReplayObject};
@@ -61,6 +61,9 @@ struct Chain {
 enum State {
     Idle,
     Running,
+    /// A call runs that has failed: it hands its error on instead of a value.
+    Poisoned,
+    /// No call runs again.
     Failed,
 }
 
@@ -118,6 +121,29 @@ pub(crate) struct Links {
     returned: Vec<Payload>,
     /// Cells whose generations from the given one on will never complete.
     poison: HashMap<u32, (u64, Error)>,
+    /// Why calls of poisoned chains have failed.
+    errors: HashMap<u32, Error>,
+    /// The launched shard behind each position.
+    owners: Vec<Option<Rc<Owner>>>,
+}
+
+impl Links {
+    #[inline]
+    pub fn owner(&self, position: u32) -> Option<&Rc<Owner>> {
+        self.owners.get(position as usize)?.as_ref()
+    }
+
+    #[cold]
+    fn poison_call(&mut self, chain: u32, error: Error) {
+        self.chains[chain as usize].state = State::Poisoned;
+        self.errors.entry(chain).or_insert(error);
+    }
+
+    #[cold]
+    fn error_of(&self, chain: u32) -> Payload {
+        let error = self.errors.get(&chain).map(|e| e.origin().clone());
+        Payload::Failed(Box::new(error.unwrap_or_else(|| Error::Stopped { what: "a collective's call".into() })))
+    }
 }
 
 #[cfg(feature = "plant")]
@@ -186,7 +212,14 @@ impl Chains {
         let returned = if bytes > Payload::INLINE { all.iter().map(|_| Payload::None).collect() } else { Vec::new() };
         Self {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
-            links: RefCell::new(Links { chains, cells: all, returned, poison: HashMap::new() }),
+            links: RefCell::new(Links {
+                chains,
+                cells: all,
+                returned,
+                poison: HashMap::new(),
+                errors: HashMap::new(),
+                owners: vec![None; shards.len()],
+            }),
             plan,
             mapping: *mapping,
             id,
@@ -199,9 +232,15 @@ impl Chains {
         }
     }
 
+    #[inline]
+    pub fn position(&self, chain: u32) -> u32 {
+        // Slots are few, and a power of two nearly always.
+        if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
+    }
+
     fn shard_of(&self, chain: u32) -> u32 {
-        let position = chain / self.slots;
-        self.gang.members[self.processor as usize].get(position as usize).copied().unwrap_or(u32::MAX)
+        let members = &self.gang.members[self.processor as usize];
+        members.get(self.position(chain) as usize).copied().unwrap_or(u32::MAX)
     }
 
     pub fn place(&self, chain: u32) -> Place {
@@ -228,7 +267,7 @@ impl Chains {
         let links = self.links.try_borrow();
         let doing = match links.as_ref().ok().and_then(|l| l.chains.get(chain as usize)) {
             Some(Chain { generation, .. }) if input => format!("call {generation}, waiting for its input"),
-            Some(c) if c.state == State::Running => {
+            Some(c) if matches!(c.state, State::Running | State::Poisoned) => {
                 let (step, steps) = (c.next - c.first, c.end - c.first);
                 format!("call {} of slot {}, before step {step} of {steps}", c.generation, chain % self.slots)
             }
@@ -347,26 +386,36 @@ impl ReplayCx<'_> {
     /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
     #[inline]
     pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        let run = AssertUnwindSafe(|| self.run_subtasks(object, chain));
-        let error = match catch_unwind(run) {
-            Ok(Ok(())) => return,
-            Ok(Err(e)) => *e,
-            Err(panic) => Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) },
-        };
-        self.fail(object, chain, error);
+        loop {
+            let run = AssertUnwindSafe(|| self.run_subtasks(object, chain));
+            match catch_unwind(run) {
+                Ok(Ok(())) => return,
+                Ok(Err(lost)) => return self.fail(object, chain, *lost),
+                // The read is done again, and hands the error on.
+                Err(panic) => {
+                    let error = Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) };
+                    self.links.poison_call(chain, error);
+                }
+            }
+        }
     }
 
+    /// # Errors
+    /// What the chain waits for will never come.
     #[inline]
     fn run_subtasks<R: Replay>(&mut self, object: &mut R, chain: u32) -> Result<(), Box<Error>> {
         let (core, chains) = (self.core, self.chains);
         loop {
-            let c = &mut self.links.chains[chain as usize];
-            if c.state != State::Running {
-                if c.state == State::Failed || !object.begin(chain, || chains.shard_of(chain))? {
-                    return Ok(());
-                }
-                c.state = State::Running;
+            match self.links.chains[chain as usize].state {
+                State::Running | State::Poisoned => {}
+                State::Failed => return Ok(()),
+                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
+                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
+                    Ok(false) => return Ok(()),
+                    Err(e) => self.links.poison_call(chain, e),
+                },
             }
+            let c = &self.links.chains[chain as usize];
             let now = Now { chain, generation: c.generation, cells: c.cells, offset: c.offset };
             for i in c.next..c.end {
                 let step = &chains.plan[i as usize];
@@ -379,18 +428,27 @@ impl ReplayCx<'_> {
                     self.start(chain);
                     return Ok(());
                 }
-                core.counters.chain_subtasks.add(1);
                 match step.task {
-                    Task::Update => self.update(object.value(chain), step, &now),
-                    Task::Read { how } => self.read(object, how, step, &now)?,
+                    Task::Update => self.update(object, step, &now),
+                    Task::Read { how } => self.read(object, how, step, &now),
                 }
+                core.counters.chain_subtasks.add(1);
                 self.links.chains[chain as usize].next = i + 1;
             }
             let c = &mut self.links.chains[chain as usize];
+            let poisoned = c.state == State::Poisoned;
             (c.next, c.state) = (c.first, State::Idle);
             c.generation += 1;
-            object.end(chain, self);
+            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
+            object.end(chain, outcome, self);
         }
+    }
+
+    #[cold]
+    fn take_error(&mut self, chain: u32) -> Error {
+        let error = self.links.errors.remove(&chain);
+        let error = error.unwrap_or_else(|| Error::Stopped { what: "a collective's call".into() });
+        error.poisons(self.chains.place(chain))
     }
 
     /// Registers a chain's wait, unless it will never be over.
@@ -418,17 +476,29 @@ impl ReplayCx<'_> {
 
     /// The update subtask: stores the running value in the exchange region and lends it to the peer.
     #[inline]
-    fn update(&mut self, value: &[u8], step: &Planned, now: &Now) {
+    fn update<R: Replay>(&mut self, object: &R, step: &Planned, now: &Now) {
         let (core, chains) = (self.core, self.chains);
         let cell = step.cell + now.offset;
-        if step.to == core.id && value.len() <= Payload::INLINE && cfg!(not(feature = "plant")) {
+        if self.links.chains[now.chain as usize].state == State::Poisoned {
+            return self.arrive(step, cell, now.generation, self.links.error_of(now.chain));
+        }
+        let value = object.value(now.chain);
+        let large = value.len() > Payload::INLINE;
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
             return chains.arrive_here(core, &mut self.links.cells[cell as usize], cell, now.generation, value);
         }
+        let staged;
+        let mut value = value;
         if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
+            // Memory that the network does not know: what leaves it goes through a buffer that the network does.
             core.counters.staged_bytes.add(value.len() as u64);
+            if large {
+                staged = Buffer::from_bytes(value);
+                value = staged.as_bytes();
+            }
         }
-        let payload = if value.len() > Payload::INLINE {
+        let payload = if large {
             let mut buffer = match std::mem::take(&mut self.links.returned[now.waits_at(step)]) {
                 Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
                 // The first use of the cell, or the buffer's contents went to another node.
@@ -444,21 +514,28 @@ impl ReplayCx<'_> {
 
     /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
     #[inline]
-    fn read<R: Replay>(&mut self, object: &mut R, how: u8, step: &Planned, now: &Now) -> Result<(), Box<Error>> {
+    fn read<R: Replay>(&mut self, object: &mut R, how: u8, step: &Planned, now: &Now) {
         let (core, chains) = (self.core, self.chains);
-        let value = &mut self.links.cells[now.waits_at(step)].value;
+        let large = chains.bytes > Payload::INLINE;
+        let links = &mut *self.links;
+        let value = &mut links.cells[now.waits_at(step)].value;
         let bytes = value.bytes();
-        if bytes.len() != chains.bytes {
-            return Err(Box::new(chains.wrong_size(now.chain, step.peer, bytes.len())));
-        }
-        let large = bytes.len() > Payload::INLINE;
-        if chains.mapping.access == Access::Copy && step.to != core.id {
+        if links.chains[now.chain as usize].state == State::Poisoned {
+            // Nothing to combine it with.
+        } else if bytes.len() != chains.bytes || matches!(value, Payload::Failed(_)) {
+            let error = match value {
+                Payload::Failed(e) => (**e).clone(),
+                _ => chains.wrong_size(now.chain, step.peer, bytes.len()),
+            };
+            links.chains[now.chain as usize].state = State::Poisoned;
+            links.errors.entry(now.chain).or_insert(error);
+        } else if chains.mapping.access == Access::Copy && step.to != core.id {
             core.counters.region_copies.add(1);
             core.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {
                 object.combine(now.chain, how, Buffer::from_bytes(bytes).as_bytes());
             } else {
-                // A small value is in the cell of this processor already: that is its copy.
+                // A small value came with the arrival: the cell of this processor is the copy.
                 object.combine(now.chain, how, bytes);
             }
         } else {
@@ -467,17 +544,19 @@ impl ReplayCx<'_> {
         let cell = step.cell + now.offset;
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
-            let to = &mut self.links.cells[cell as usize];
+            let to = &mut links.cells[cell as usize];
             match to.arrive(Half::Empty, now.generation + 1) {
                 Ok(true) => chains.queue(core, to.chain),
                 Ok(false) => {}
                 Err(source) => chains.refuse(core, cell | EMPTY, now.generation + 1, source),
             }
-            return Ok(());
+            return;
         }
-        let back = if large && core.same_node(step.to) { std::mem::take(value) } else { Payload::None };
+        let back = match value {
+            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(value),
+            _ => Payload::None,
+        };
         self.arrive(step, cell | EMPTY, now.generation + 1, back);
-        Ok(())
     }
 
     /// Arrives at a cell of the peer.
@@ -543,17 +622,25 @@ impl ReplayCx<'_> {
 }
 
 impl Core {
-    /// Gives `f` the state of a replayed object, if it is of type `R`.
+    /// Gives `f` the state of a replayed object, if it is of type `R`, for a call of `owner`'s, which is the shard at
+    /// `position`.
     pub(crate) fn with_replay<R: Replay, T>(
         self: &Rc<Self>,
         local: &Local,
-        f: impl FnOnce(&mut R, &mut ReplayCx<'_>) -> T,
+        position: u32,
+        owner: &Rc<Owner>,
+        f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
     ) -> Option<T> {
         let chains = local.chains.as_ref()?;
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let state = any.downcast_mut::<R>()?;
-        Some(f(state, &mut ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() }))
+        let links = &mut *chains.links.borrow_mut();
+        owner.one_more();
+        if !links.owner(position).is_some_and(|o| Rc::ptr_eq(o, owner)) {
+            links.owners[position as usize] = Some(owner.clone());
+        }
+        Some(f(state, position, &mut ReplayCx { core: self, local, chains, links }))
     }
 
     /// Fails every chain of a shard that is over.

@@ -48,7 +48,7 @@ impl Core {
             leaf.unmet += unmet;
             (leaf.name, leaf.shard, leaf.processor, leaf.priority) = (start.name, start.shard, processor, priority.0);
             (leaf.body, leaf.sink, leaf.uses, leaf.arrivals) = (Some(body), Some(start.sink), uses, start.arrivals);
-            start.owner.running.set(start.owner.running.get() + 1);
+            start.owner.one_more();
             leaf.owner = Some(start.owner);
             leaf.poison = poison;
         }

@@ -97,7 +97,7 @@ pub(crate) enum WaitAt {
     Phase { object: ObjectId, generation: u64 },
 }
 
-/// What a shard and its leaf tasks share: the shard is over when they are.
+/// What a shard shares with its leaf tasks and its calls of collectives: the shard is over when they are.
 #[derive(Default)]
 pub(crate) struct Owner {
     running: Cell<u32>,
@@ -107,14 +107,18 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Whether all tasks are over; if not, `waiting` is told when they are.
+    /// Whether all are over; if not, `waiting` is told when they are.
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
         *self.waiting.borrow_mut() = (!over).then_some(waiting);
         over
     }
 
-    fn one_over(&self, core: &Rc<Core>) {
+    pub fn one_more(&self) {
+        self.running.set(self.running.get() + 1);
+    }
+
+    pub fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
         if self.running.get() == 0
             && let Some(waiting) = self.waiting.borrow_mut().take()
