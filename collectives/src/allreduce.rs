@@ -30,6 +30,9 @@ impl Default for Options {
 /// Made in the top-level task; plain data that may travel in arguments. A call is collective: every shard of the gang
 /// makes the same calls in the same order. It returns at once with a future, and several may be in flight.
 ///
+/// A call of which an input fails, or whose operator panics, fails on every shard that was to combine that value; later
+/// calls are not affected. Once a shard has failed, those it still owes fail, and later ones at once.
+///
 /// ```
 /// use maniple_collectives::{Allreduce, Operator};
 /// use maniple_runtime::{Error, Runtime, Shard, Start};

@@ -25,8 +25,8 @@ pub struct Report {
     pub messages: u64,
     /// Update and read subtasks over all ranks.
     pub subtasks: u64,
-    /// Whether one exchange cell for each rank would do, every update waiting until the one before it has been read.
-    /// The engine gives each update a cell of its own and does not need it.
+    /// Whether one exchange cell for each rank would do, every update waiting until the one before it has been read. What
+    /// runs schedules gives small values a cell for each update and large ones two, and does not need it.
     pub one_cell: bool,
 }
 
@@ -37,6 +37,8 @@ pub enum Channels {
     Unbounded,
     /// An update waits until the previous message from this rank to the same peer has been read.
     SingleSlot,
+    /// An update waits until the message before the last one of this rank, to whichever peers, has been read.
+    TwoCells,
     /// An update waits until the previous message of this rank, to whichever peer, has been read.
     OneCell,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Channels {
         f.pad(match self {
             Channels::Unbounded => "unbounded channels",
             Channels::SingleSlot => "single-slot channels",
+            Channels::TwoCells => "two exchange cells a rank",
             Channels::OneCell => "one exchange cell a rank",
         })
     }
@@ -159,8 +162,8 @@ pub enum CheckError {
 /// Proves that `schedule(0..participants)` is an allreduce, for every operator and every order of execution.
 ///
 /// Proved are: each update has exactly one read at the rank and number it names, and each read one update; no
-/// execution deadlocks, with unbounded channels nor with room for one message between each ordered pair of ranks; each
-/// rank ends with every contribution once, in rank order, so that the operator need not commute; and all ranks end
+/// execution deadlocks, with unbounded channels, with room for one message between each ordered pair of ranks, nor with
+/// two exchange cells a rank, as large values have; each rank ends with every contribution once, in rank order, so that the operator need not commute; and all ranks end
 /// with the same expression, so that it need not be associative to give the same bits everywhere.
 ///
 /// One call is run. What separates successive calls in one slot, the empty barriers, is argued in the crate's protocol
@@ -192,6 +195,7 @@ pub fn check(participants: u32, mut schedule: impl FnMut(u32) -> Schedule) -> Re
     let mut execution = Execution::new(&ranks, Channels::Unbounded);
     execution.run()?;
     Execution::new(&ranks, Channels::SingleSlot).run()?;
+    Execution::new(&ranks, Channels::TwoCells).run()?;
     let one_cell = Execution::new(&ranks, Channels::OneCell).run().is_ok();
     execution.check_results()?;
     Ok(Report {
@@ -337,6 +341,7 @@ impl<'a> Execution<'a> {
         match self.channels {
             Channels::Unbounded => None,
             Channels::SingleSlot => Some(link.to),
+            Channels::TwoCells => Some(link.update % 2),
             Channels::OneCell => Some(0),
         }
     }

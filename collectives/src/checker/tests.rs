@@ -85,6 +85,22 @@ fn one_cell_a_rank_is_not_always_enough() {
     assert!(!check_lists(&lists).unwrap().one_cell);
 }
 
+#[test]
+fn more_than_two_messages_before_the_first_read_are_refused() {
+    let others = |rank: u32| (0..4).filter(move |&r| r != rank);
+    let number = |of: u32, at: u32| others(at).position(|r| r == of).unwrap() as u16;
+    let lists: Vec<Vec<Step>> = (0..4)
+        .map(|rank| {
+            let updates = others(rank).map(|peer| update(peer, number(rank, peer)));
+            updates.chain(others(rank).map(|peer| read(peer, number(rank, peer), Replace))).collect()
+        })
+        .collect();
+    let Err(CheckError::Deadlock { rank, step, stuck, channels, .. }) = check_lists(&lists) else {
+        panic!("accepted");
+    };
+    assert_eq!((rank, step, stuck, channels), (0, 2, 4, Channels::TwoCells));
+}
+
 fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
     Link { from, update, to, read }
 }
