@@ -69,10 +69,12 @@ fn any_number_of_shards_on_the_seeded_driver() {
 fn four_thousand_shards_on_two_processors() {
     let (mode, input) = input(4096, 4, 3);
     for version in VERSIONS {
-        let output = simulate(&Runtime::threads(2), version, &input).unwrap();
-        assert_verified(&mode, &input, &output, &format!("{version}, 4096 shards, threads"));
-        let output = simulate(&Runtime::seeded(2, 1), version, &input).unwrap();
-        assert_verified(&mode, &input, &output, &format!("{version}, 4096 shards, seeded"));
+        for mapper in ["default", "collective"] {
+            for runtime in [Runtime::threads(2), Runtime::seeded(2, 1)] {
+                let output = simulate(&runtime.mapper(stock(mapper).unwrap()), version, &input).unwrap();
+                assert_verified(&mode, &input, &output, &format!("{version}, {mapper}, 4096 shards"));
+            }
+        }
     }
 }
 
