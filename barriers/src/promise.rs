@@ -1,12 +1,41 @@
 use crate::BarrierError;
-use smallvec::SmallVec;
 
 /// A single-assignment value with waiters `W` and errors `E`.
 #[derive(Debug)]
 pub struct Promise<T, W, E> {
     state: PromiseState<T, E>,
-    /// Hardly ever more than one.
-    waiters: SmallVec<[W; 1]>,
+    waiters: Waiters<W>,
+}
+
+/// Who waits for a [`Promise`], in the order they came. One waiter, the usual number, needs no allocation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Waiters<W> {
+    first: Option<W>,
+    rest: Vec<W>,
+}
+
+impl<W> Default for Waiters<W> {
+    fn default() -> Self {
+        Self { first: None, rest: Vec::new() }
+    }
+}
+
+impl<W> Waiters<W> {
+    fn push(&mut self, waiter: W) {
+        match self.first {
+            None => self.first = Some(waiter),
+            Some(_) => self.rest.push(waiter),
+        }
+    }
+
+    /// Calls `f` with each.
+    #[inline]
+    pub fn for_each(self, mut f: impl FnMut(W)) {
+        if let Some(first) = self.first {
+            f(first);
+            self.rest.into_iter().for_each(f);
+        }
+    }
 }
 
 /// Where a [`Promise`] stands.
@@ -22,7 +51,7 @@ pub enum PromiseState<T, E> {
 
 impl<T, W, E> Default for Promise<T, W, E> {
     fn default() -> Self {
-        Self { state: PromiseState::Pending, waiters: SmallVec::new() }
+        Self { state: PromiseState::Pending, waiters: Waiters::default() }
     }
 }
 
@@ -47,16 +76,11 @@ impl<T, W, E> Promise<T, W, E> {
         pending
     }
 
-    /// Who waits.
-    pub fn waiting(&self) -> &[W] {
-        &self.waiters
-    }
-
     /// Assigns the outcome and returns who waited, in the order they came.
     ///
     /// # Errors
     /// [`BarrierError::AssignedTwice`]; the first outcome stays.
-    pub fn settle(&mut self, outcome: Result<T, E>) -> Result<SmallVec<[W; 1]>, BarrierError> {
+    pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Waiters<W>, BarrierError> {
         if self.is_settled() {
             return Err(BarrierError::AssignedTwice);
         }
@@ -76,9 +100,12 @@ mod tests {
     fn assigned_once_and_waiters_told_once() {
         let mut p = Promise::<i32, char, String>::default();
         assert!(p.wait('a') && p.wait('b'));
-        assert_eq!(p.settle(Ok(4)), Ok(SmallVec::from_vec(vec!['a', 'b'])));
+        assert!(p.wait('c'));
+        let mut told = Vec::new();
+        p.settle(Ok(4)).unwrap().for_each(|w| told.push(w));
+        assert_eq!(told, ['a', 'b', 'c']);
         assert_eq!(p.settle(Err("late".into())), Err(BarrierError::AssignedTwice));
         assert_eq!(p.state(), &PromiseState::Ready(4));
-        assert!(!p.wait('c'));
+        assert!(!p.wait('d'));
     }
 }

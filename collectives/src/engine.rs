@@ -103,7 +103,7 @@ enum State<T> {
     /// A call's input was refused.
     Refused(Output<T>),
     /// A shard that takes part is lost; calls fail at once.
-    Failed(Error),
+    Failed(Box<Error>),
 }
 
 /// One slot of one shard.
@@ -148,13 +148,22 @@ impl<T: Element> Engine<T> {
         }
         match &chain.state {
             State::Idle => {
-                let waits = call.start_after_input(number, cx);
-                chain.state = State::Input(call);
+                let mut waits = false;
+                chain.state = match call {
+                    // The usual call: one element, by value.
+                    Call::One(Value::Now(v), out) if self.elements == 1 => {
+                        State::Running(Running::One(v), Output::One(out))
+                    }
+                    call => {
+                        waits = call.start_after_input(number, cx);
+                        State::Input(call)
+                    }
+                };
                 if !waits {
                     cx.run(self, number);
                 }
             }
-            State::Failed(e) => call.output().fail(number, e.clone(), cx),
+            State::Failed(e) => call.output().fail(number, (**e).clone(), cx),
             _ => chain.queued.push_back(call),
         }
     }
@@ -204,13 +213,12 @@ impl<T: Element> Replay for Engine<T> {
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
-        let call = match std::mem::replace(&mut c.state, State::Idle) {
-            State::Input(call) if call.has_input() => call,
-            other => {
-                c.state = other;
-                return Ok(false);
-            }
-        };
+        match &c.state {
+            State::Running(..) => return Ok(true),
+            State::Input(call) if call.has_input() => {}
+            _ => return Ok(false),
+        }
+        let State::Input(call) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
         let (running, output) = call.open();
         let refused = match running {
             Ok(running) if running.as_slice().len() == self.elements => {
@@ -245,7 +253,7 @@ impl<T: Element> Replay for Engine<T> {
 
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
-        match std::mem::replace(&mut c.state, State::Failed(error.clone())) {
+        match std::mem::replace(&mut c.state, State::Failed(Box::new(error.clone()))) {
             State::Input(call) => call.output().fail(chain, error.clone(), cx),
             State::Running(_, output) | State::Refused(output) => output.fail(chain, error.clone(), cx),
             State::Idle | State::Failed(_) => {}

@@ -110,25 +110,25 @@ impl<T: 'static> Resolver<T> {
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
     pub(crate) fn settle_watched(self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
-        let error = outcome.as_ref().err().cloned();
-        settle(&self.cell, core, outcome);
-        if let Some(error) = error {
-            failures.add(error, self.cell);
+        match outcome {
+            Ok(_) => settle(&self.cell, core, outcome),
+            Err(error) => {
+                settle(&self.cell, core, Err(error.clone()));
+                failures.add(error, self.cell);
+            }
         }
     }
 }
 
 fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Error>) {
     let Ok(waiters) = cell.promise.borrow_mut().settle(outcome) else { return };
-    for waiting in waiters {
-        match cell.promise.borrow().state() {
-            PromiseState::Poisoned(e) => {
-                cell.seen.set(true);
-                core.notify_poison(waiting, || e.clone());
-            }
-            _ => core.notify(waiting),
+    waiters.for_each(|waiting| match cell.promise.borrow().state() {
+        PromiseState::Poisoned(e) => {
+            cell.seen.set(true);
+            core.notify_poison(waiting, || e.clone());
         }
-    }
+        _ => core.notify(waiting),
+    });
 }
 
 /// A future whose type the leaf slab need not know.
