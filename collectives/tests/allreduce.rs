@@ -635,7 +635,7 @@ impl Faulty {
                 };
                 match outcome {
                     Ok(values) => {
-                        assert!(!must && !(dies && failed[slot]), "{at}: shard {shard}, call {call} has a result");
+                        assert!(!(must || dies && failed[slot]), "{at}: shard {shard}, call {call} has a result");
                         assert_eq!(*values, expected[call], "{at}: shard {shard}, call {call}");
                     }
                     Err(e) => {
