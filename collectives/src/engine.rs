@@ -2,7 +2,7 @@
 
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Replay, ReplayCx, Subtask};
+use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask};
 use maniple_runtime::{Error, Resolver, Value};
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
 }
 
 /// A value on its way through the rounds. One element needs no allocation.
-enum Running<T> {
+pub(crate) enum Running<T> {
     One(T),
     Many(Vec<T>),
 }
@@ -178,18 +178,22 @@ fn take<V: Clone + 'static>(value: Value<V>) -> Result<V, Error> {
     }
 }
 
-impl<T: Element> Replay for Engine<T> {
+/// The running value of one call, with what combines it.
+pub(crate) struct Live<'a, T> {
+    /// None where the call has failed from the start.
+    running: Option<&'a mut Running<T>>,
+    operator: &'a Operator<T>,
+}
+
+impl<T: Element> RunningValue for Live<'_, T> {
     #[inline]
-    fn value(&self, chain: u32) -> &[u8] {
-        match &self.chains[chain as usize].state {
-            State::Running(running, _) => bytemuck::cast_slice(running.as_slice()),
-            _ => &[],
-        }
+    fn bytes(&self) -> &[u8] {
+        self.running.as_ref().map_or(&[], |r| bytemuck::cast_slice(r.as_slice()))
     }
 
     #[inline]
-    fn combine(&mut self, chain: u32, how: u8, incoming: &[u8]) {
-        let State::Running(running, _) = &mut self.chains[chain as usize].state else { return };
+    fn combine(&mut self, how: u8, incoming: &[u8]) {
+        let Some(running) = &mut self.running else { return };
         let one;
         let many;
         let incoming: &[T] = if let Running::One(_) = running {
@@ -209,6 +213,19 @@ impl<T: Element> Replay for Engine<T> {
         } else {
             running.copy_from_slice(incoming);
         }
+    }
+}
+
+impl<T: Element> Replay for Engine<T> {
+    type Running<'a> = Live<'a, T>;
+
+    #[inline]
+    fn running(&mut self, chain: u32) -> Live<'_, T> {
+        let running = match &mut self.chains[chain as usize].state {
+            State::Running(running, _) => Some(running),
+            _ => None,
+        };
+        Live { running, operator: &self.operator }
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
@@ -236,12 +253,12 @@ impl<T: Element> Replay for Engine<T> {
         Err(refused)
     }
 
-    fn end(&mut self, chain: u32, outcome: Result<(), Error>, cx: &mut ReplayCx<'_>) {
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         match (std::mem::replace(&mut c.state, State::Idle), outcome) {
             (State::Running(Running::One(v), Output::One(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
             (State::Running(Running::Many(v), Output::Many(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
-            (State::Running(_, output) | State::Refused(output), Err(e)) => output.fail(chain, e, cx),
+            (State::Running(_, output) | State::Refused(output), Err(e)) => output.fail(chain, *e, cx),
             (other, _) => c.state = other,
         }
         if let Some(call) = c.queued.pop_front() {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 pub(crate) struct FutureCell<T> {
-    promise: RefCell<Promise<T, Waiting, Error>>,
+    promise: RefCell<Promise<T, Waiting, Box<Error>>>,
     /// Somebody has seen the error, or will be told of it.
     seen: Cell<bool>,
 }
@@ -104,28 +104,29 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
 
 impl<T: 'static> Resolver<T> {
     /// Settles the future. A second outcome is ignored: the first stays.
+    #[inline]
     pub(crate) fn settle(self, core: &Rc<Core>, outcome: Result<T, Error>) {
-        settle(&self.cell, core, outcome);
+        settle(&self.cell, core, outcome.map_err(Box::new));
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
     pub(crate) fn settle_watched(self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
         match outcome {
-            Ok(_) => settle(&self.cell, core, outcome),
+            Ok(value) => settle(&self.cell, core, Ok(value)),
             Err(error) => {
-                settle(&self.cell, core, Err(error.clone()));
+                settle(&self.cell, core, Err(Box::new(error.clone())));
                 failures.add(error, self.cell);
             }
         }
     }
 }
 
-fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Error>) {
+fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
     let Ok(waiters) = cell.promise.borrow_mut().settle(outcome) else { return };
     waiters.for_each(|waiting| match cell.promise.borrow().state() {
         PromiseState::Poisoned(e) => {
             cell.seen.set(true);
-            core.notify_poison(waiting, || e.clone());
+            core.notify_poison(waiting, || (**e).clone());
         }
         _ => core.notify(waiting),
     });
@@ -161,11 +162,11 @@ impl<T: 'static> Sink for FutureCell<T> {
     fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any) {
         let value = output.downcast_mut::<Option<T>>().and_then(Option::take);
         let missing = || Error::Stopped { what: "a task's result".into() };
-        settle(self, core, value.ok_or_else(missing));
+        settle(self, core, value.ok_or_else(|| Box::new(missing())));
     }
 
     fn settle_error(&self, core: &Rc<Core>, error: Error) {
-        settle(self, core, Err(error));
+        settle(self, core, Err(Box::new(error)));
     }
 
     fn seen(&self) -> bool {

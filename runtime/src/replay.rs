@@ -29,7 +29,7 @@ pub enum Subtask {
         peer: u32,
         /// Which of its updates, from 0.
         at: u16,
-        /// Handed to [`Replay::combine`].
+        /// Handed to [`RunningValue::combine`].
         how: u8,
     },
 }
@@ -50,13 +50,24 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }
 
-/// The values of an object's chains on one processor. Chain numbers are (position among the local shards) × slots + slot.
-pub trait Replay: Any {
-    /// The running value of a chain: [`ReplaySpec::cell_bytes`] bytes.
-    fn value(&self, chain: u32) -> &[u8];
+/// What a chain's subtasks store and combine.
+pub trait RunningValue {
+    /// What an update stores: [`ReplaySpec::cell_bytes`] bytes.
+    fn bytes(&self) -> &[u8];
 
     /// Combines what a read found with the running value; `how` is the subtask's. A panic fails the call.
-    fn combine(&mut self, chain: u32, how: u8, incoming: &[u8]);
+    fn combine(&mut self, how: u8, incoming: &[u8]);
+}
+
+/// The values of an object's chains on one processor. Chain numbers are (position among the local shards) × slots + slot.
+pub trait Replay: Any {
+    /// The running value of a chain, on loan.
+    type Running<'a>: RunningValue
+    where
+        Self: 'a;
+
+    /// The running value of a chain.
+    fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
     /// The chain was started: takes the next call's input. False if there is none to take now. `shard` tells whose chain
     /// it is, for errors.
@@ -67,7 +78,7 @@ pub trait Replay: Any {
 
     /// The call is over: gives its result out, or why there is none, and makes the next call, if there is one, ready
     /// for [`begin`](Self::begin).
-    fn end(&mut self, chain: u32, outcome: Result<(), Error>, cx: &mut ReplayCx<'_>);
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>);
 
     /// A shard that takes part is lost: ends the chain's call with an error, and those that come after.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);

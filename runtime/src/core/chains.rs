@@ -6,7 +6,7 @@ use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, GangTable, ReplayObject};
 use crate::payload::Payload;
-use crate::replay::{Chained, Replay, ReplayCx, Subtask};
+use crate::replay::{Chained, Replay, ReplayCx, RunningValue, Subtask};
 use crate::{Error, Place};
 use maniple_barriers::BarrierError;
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind};
@@ -137,12 +137,6 @@ impl Links {
     fn poison_call(&mut self, chain: u32, error: Error) {
         self.chains[chain as usize].state = State::Poisoned;
         self.errors.entry(chain).or_insert(error);
-    }
-
-    #[cold]
-    fn error_of(&self, chain: u32) -> Payload {
-        let error = self.errors.get(&chain).map(|e| e.origin().clone());
-        Payload::Failed(Box::new(error.unwrap_or_else(|| Error::Stopped { what: "a collective's call".into() })))
     }
 }
 
@@ -290,13 +284,22 @@ impl Chains {
     /// Takes in an arrival from another processor.
     #[inline]
     pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload) {
-        self.take_arrival(core, &mut self.links.borrow_mut(), cell, generation, payload);
+        let Links { cells, returned, .. } = &mut *self.links.borrow_mut();
+        self.take_arrival(core, cells, returned, cell, generation, payload);
     }
 
     #[inline]
-    fn take_arrival(&self, core: &Rc<Core>, links: &mut Links, cell: u32, generation: u64, payload: Payload) {
+    fn take_arrival(
+        &self,
+        core: &Rc<Core>,
+        cells: &mut [Cell],
+        returned: &mut [Payload],
+        cell: u32,
+        generation: u64,
+        payload: Payload,
+    ) {
         let (half, at) = if cell & EMPTY == 0 { (Half::Ready, cell) } else { (Half::Empty, cell & !EMPTY) };
-        let Some(c) = links.cells.get_mut(at as usize) else {
+        let Some(c) = cells.get_mut(at as usize) else {
             return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
         };
         match c.arrive(half, generation) {
@@ -307,7 +310,7 @@ impl Chains {
                 if !matches!(payload, Payload::None) {
                     match half {
                         Half::Ready => c.value = payload,
-                        Half::Empty => links.returned[at as usize] = payload,
+                        Half::Empty => returned[at as usize] = payload,
                     }
                 }
             }
@@ -331,7 +334,7 @@ impl Chains {
 
     #[inline]
     fn queue(&self, core: &Core, chain: u32) {
-        core.queue.borrow_mut().push(self.mapping.priority, queue::Item::Chain { object: self.id, chain });
+        core.queue.push(self.mapping.priority, queue::Item::Chain { object: self.id, chain });
     }
 
     #[cold]
@@ -361,99 +364,57 @@ impl Chains {
     }
 }
 
-/// The call that a chain is in the middle of.
-struct Now {
+/// A chain with everything its subtasks touch at hand.
+struct Active<'a> {
+    core: &'a Rc<Core>,
+    chains: &'a Chains,
     chain: u32,
-    generation: u64,
-    cells: u32,
-    offset: u32,
+    now: &'a mut Chain,
+    cells: &'a mut [Cell],
+    returned: &'a mut [Payload],
+    poison: &'a HashMap<u32, (u64, Error)>,
+    errors: &'a mut HashMap<u32, Error>,
 }
 
-impl Now {
-    /// The cell that a subtask waits for, and which generation.
-    #[inline]
-    fn waits_at(&self, step: &Planned) -> usize {
-        (self.cells + u32::from(step.waits)) as usize
-    }
-
-    #[inline]
-    fn awaits(&self, step: &Planned) -> u64 {
-        self.generation + u64::from(step.ahead)
-    }
+/// Why a chain has stopped before the end of its call.
+enum Stop {
+    /// It waits for a barrier.
+    Waits,
+    /// Something more urgent is ready.
+    Yields,
+    /// What it waits for will never come.
+    Lost(Box<Error>),
 }
 
-impl ReplayCx<'_> {
-    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+impl Active<'_> {
+    /// Runs subtasks up to the end of the call.
     #[inline]
-    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        loop {
-            let run = AssertUnwindSafe(|| self.run_subtasks(object, chain));
-            match catch_unwind(run) {
-                Ok(Ok(())) => return,
-                Ok(Err(lost)) => return self.fail(object, chain, *lost),
-                // The read is done again, and hands the error on.
-                Err(panic) => {
-                    let error = Error::Panicked { place: self.chains.place(chain), message: panic_message(panic) };
-                    self.links.poison_call(chain, error);
-                }
+    fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
+        let plan: &[Planned] = &self.chains.plan[self.now.next as usize..self.now.end as usize];
+        for step in plan {
+            let at = (self.now.cells + u32::from(step.waits)) as usize;
+            let cell = &self.cells[at];
+            let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
+            let awaited = self.now.generation + u64::from(step.ahead);
+            if completed <= awaited && self.must_wait(step, at, awaited)? {
+                return Err(Stop::Waits);
             }
+            if self.core.more_urgent(self.chains.mapping.priority) {
+                return Err(Stop::Yields);
+            }
+            match step.task {
+                Task::Update => self.update(&value, step, at),
+                Task::Read { how } => self.read(&mut value, how, step, at),
+            }
+            self.core.counters.chain_subtasks.add(1);
+            self.now.next += 1;
         }
+        Ok(())
     }
 
-    /// # Errors
-    /// What the chain waits for will never come.
+    /// Registers the chain's wait, unless it will never be over.
     #[inline]
-    fn run_subtasks<R: Replay>(&mut self, object: &mut R, chain: u32) -> Result<(), Box<Error>> {
-        let (core, chains) = (self.core, self.chains);
-        loop {
-            match self.links.chains[chain as usize].state {
-                State::Running | State::Poisoned => {}
-                State::Failed => return Ok(()),
-                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
-                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
-                    Ok(false) => return Ok(()),
-                    Err(e) => self.links.poison_call(chain, e),
-                },
-            }
-            let c = &self.links.chains[chain as usize];
-            let now = Now { chain, generation: c.generation, cells: c.cells, offset: c.offset };
-            for i in c.next..c.end {
-                let step = &chains.plan[i as usize];
-                let cell = &self.links.cells[now.waits_at(step)];
-                let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
-                if completed <= now.awaits(step) && self.must_wait(step, &now)? {
-                    return Ok(());
-                }
-                if core.more_urgent(chains.mapping.priority) {
-                    self.start(chain);
-                    return Ok(());
-                }
-                match step.task {
-                    Task::Update => self.update(object, step, &now),
-                    Task::Read { how } => self.read(object, how, step, &now),
-                }
-                core.counters.chain_subtasks.add(1);
-                self.links.chains[chain as usize].next = i + 1;
-            }
-            let c = &mut self.links.chains[chain as usize];
-            let poisoned = c.state == State::Poisoned;
-            (c.next, c.state) = (c.first, State::Idle);
-            c.generation += 1;
-            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
-            object.end(chain, outcome, self);
-        }
-    }
-
-    #[cold]
-    fn take_error(&mut self, chain: u32) -> Error {
-        let error = self.links.errors.remove(&chain);
-        let error = error.unwrap_or_else(|| Error::Stopped { what: "a collective's call".into() });
-        error.poisons(self.chains.place(chain))
-    }
-
-    /// Registers a chain's wait, unless it will never be over.
-    #[inline]
-    fn must_wait(&mut self, step: &Planned, now: &Now) -> Result<bool, Box<Error>> {
+    fn must_wait(&mut self, step: &Planned, at: usize, awaited: u64) -> Result<bool, Stop> {
         let half = if step.task == Task::Update { Half::Empty } else { Half::Ready };
         #[cfg(feature = "plant")]
         {
@@ -463,33 +424,32 @@ impl ReplayCx<'_> {
                 return Ok(false);
             }
         }
-        let at = now.waits_at(step);
-        if !self.links.poison.is_empty() {
+        if !self.poison.is_empty() {
             let number = if half == Half::Empty { at as u32 | EMPTY } else { at as u32 };
-            if let Some((_, error)) = self.links.poison.get(&number).filter(|(from, _)| now.awaits(step) >= *from) {
-                return Err(Box::new(error.clone()));
+            if let Some((_, error)) = self.poison.get(&number).filter(|(from, _)| awaited >= *from) {
+                return Err(Stop::Lost(Box::new(error.clone())));
             }
         }
-        self.links.cells[at].awaited = Some(half);
+        self.cells[at].awaited = Some(half);
         Ok(true)
     }
 
     /// The update subtask: stores the running value in the exchange region and lends it to the peer.
     #[inline]
-    fn update<R: Replay>(&mut self, object: &R, step: &Planned, now: &Now) {
+    fn update<V: RunningValue>(&mut self, value: &V, step: &Planned, at: usize) {
         let (core, chains) = (self.core, self.chains);
-        let cell = step.cell + now.offset;
-        if self.links.chains[now.chain as usize].state == State::Poisoned {
-            return self.arrive(step, cell, now.generation, self.links.error_of(now.chain));
+        let cell = step.cell + self.now.offset;
+        if self.now.state == State::Poisoned {
+            let payload = self.error();
+            return self.arrive(step, cell, self.now.generation, payload);
         }
-        let value = object.value(now.chain);
+        let mut value = value.bytes();
         let large = value.len() > Payload::INLINE;
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
-            return chains.arrive_here(core, &mut self.links.cells[cell as usize], cell, now.generation, value);
+            return chains.arrive_here(core, &mut self.cells[cell as usize], cell, self.now.generation, value);
         }
         let staged;
-        let mut value = value;
         if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
             // Memory that the network does not know: what leaves it goes through a buffer that the network does.
             core.counters.staged_bytes.add(value.len() as u64);
@@ -499,7 +459,7 @@ impl ReplayCx<'_> {
             }
         }
         let payload = if large {
-            let mut buffer = match std::mem::take(&mut self.links.returned[now.waits_at(step)]) {
+            let mut buffer = match std::mem::take(&mut self.returned[at]) {
                 Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
                 // The first use of the cell, or the buffer's contents went to another node.
                 _ => Buffer::zeroed(value.len()),
@@ -509,54 +469,53 @@ impl ReplayCx<'_> {
         } else {
             Payload::copy_of(value)
         };
-        self.arrive(step, cell, now.generation, payload);
+        self.arrive(step, cell, self.now.generation, payload);
     }
 
     /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
     #[inline]
-    fn read<R: Replay>(&mut self, object: &mut R, how: u8, step: &Planned, now: &Now) {
+    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
         let (core, chains) = (self.core, self.chains);
         let large = chains.bytes > Payload::INLINE;
-        let links = &mut *self.links;
-        let value = &mut links.cells[now.waits_at(step)].value;
-        let bytes = value.bytes();
-        if links.chains[now.chain as usize].state == State::Poisoned {
+        let came = &mut self.cells[at].value;
+        let bytes = came.bytes();
+        if self.now.state == State::Poisoned {
             // Nothing to combine it with.
-        } else if bytes.len() != chains.bytes || matches!(value, Payload::Failed(_)) {
-            let error = match value {
+        } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
+            let error = match came {
                 Payload::Failed(e) => (**e).clone(),
-                _ => chains.wrong_size(now.chain, step.peer, bytes.len()),
+                _ => chains.wrong_size(self.chain, step.peer, bytes.len()),
             };
-            links.chains[now.chain as usize].state = State::Poisoned;
-            links.errors.entry(now.chain).or_insert(error);
+            self.now.state = State::Poisoned;
+            self.errors.entry(self.chain).or_insert(error);
         } else if chains.mapping.access == Access::Copy && step.to != core.id {
             core.counters.region_copies.add(1);
             core.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {
-                object.combine(now.chain, how, Buffer::from_bytes(bytes).as_bytes());
+                value.combine(how, Buffer::from_bytes(bytes).as_bytes());
             } else {
                 // A small value came with the arrival: the cell of this processor is the copy.
-                object.combine(now.chain, how, bytes);
+                value.combine(how, bytes);
             }
         } else {
-            object.combine(now.chain, how, bytes);
+            value.combine(how, bytes);
         }
-        let cell = step.cell + now.offset;
+        let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
-            let to = &mut links.cells[cell as usize];
-            match to.arrive(Half::Empty, now.generation + 1) {
+            let to = &mut self.cells[cell as usize];
+            match to.arrive(Half::Empty, generation) {
                 Ok(true) => chains.queue(core, to.chain),
                 Ok(false) => {}
-                Err(source) => chains.refuse(core, cell | EMPTY, now.generation + 1, source),
+                Err(source) => chains.refuse(core, cell | EMPTY, generation, source),
             }
             return;
         }
-        let back = match value {
-            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(value),
+        let back = match came {
+            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(came),
             _ => Payload::None,
         };
-        self.arrive(step, cell | EMPTY, now.generation + 1, back);
+        self.arrive(step, cell | EMPTY, generation, back);
     }
 
     /// Arrives at a cell of the peer.
@@ -587,10 +546,66 @@ impl ReplayCx<'_> {
     #[inline]
     fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
         if step.to == self.core.id {
-            self.chains.take_arrival(self.core, self.links, cell, generation, payload);
+            self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
         } else {
-            self.core.send(step.to, Message::Arrive { object: self.local.id, cell, generation, payload });
+            self.core.send(step.to, Message::Arrive { object: self.chains.id, cell, generation, payload });
         }
+    }
+
+    #[cold]
+    fn error(&self) -> Payload {
+        let error = self.errors.get(&self.chain).map(|e| e.origin().clone());
+        Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
+    }
+}
+
+fn unknown() -> Error {
+    Error::Stopped { what: "a collective's call".into() }
+}
+
+impl ReplayCx<'_> {
+    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+    #[inline]
+    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        loop {
+            let chains = self.chains;
+            match self.links.chains[chain as usize].state {
+                State::Running | State::Poisoned => {}
+                State::Failed => return,
+                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
+                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
+                    Ok(false) => return,
+                    Err(e) => self.links.poison_call(chain, e),
+                },
+            }
+            let Links { chains: all, cells, returned, poison, errors, .. } = &mut *self.links;
+            let now = &mut all[chain as usize];
+            let mut active = Active { core: self.core, chains, chain, now, cells, returned, poison, errors };
+            let value = object.running(chain);
+            match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
+                Ok(Ok(())) => {}
+                Ok(Err(Stop::Waits)) => return,
+                Ok(Err(Stop::Yields)) => return self.start(chain),
+                Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
+                // The read is done again, and hands the error on.
+                Err(panic) => {
+                    let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
+                    self.links.poison_call(chain, error);
+                    continue;
+                }
+            }
+            let poisoned = now.state == State::Poisoned;
+            (now.next, now.state) = (now.first, State::Idle);
+            now.generation += 1;
+            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
+            object.end(chain, outcome, self);
+        }
+    }
+
+    #[cold]
+    fn take_error(&mut self, chain: u32) -> Box<Error> {
+        let error = self.links.errors.remove(&chain).unwrap_or_else(unknown);
+        Box::new(error.poisons(self.chains.place(chain)))
     }
 
     /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones.

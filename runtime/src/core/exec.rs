@@ -109,7 +109,7 @@ impl Core {
             && !s.queued
         {
             s.queued = true;
-            self.queue.borrow_mut().push(SHARD_PRIORITY, queue::Item::Shard(slot));
+            self.queue.push(SHARD_PRIORITY, queue::Item::Shard(slot));
         }
     }
 

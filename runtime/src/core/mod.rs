@@ -51,7 +51,7 @@ pub(crate) struct Core {
     pub config: Arc<Config>,
     pub wire: Box<dyn Wire>,
     pub counters: Counters,
-    queue: RefCell<queue::ReadyQueue>,
+    queue: queue::ReadyQueue,
     inbox: RefCell<VecDeque<Message>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
@@ -71,7 +71,7 @@ impl Core {
             id,
             wire,
             counters: Counters::default(),
-            queue: RefCell::default(),
+            queue: queue::ReadyQueue::default(),
             inbox: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
@@ -163,13 +163,15 @@ impl Core {
     /// Runs what is ready, up to about `budget` subtasks; false when there was nothing.
     pub fn turn(self: &Rc<Self>, budget: u32) -> bool {
         let mut ran = self.collect_wakes();
-        let messages = std::mem::take(&mut *self.inbox.borrow_mut());
-        for message in messages {
+        // Those that are sent meanwhile are for the next turn.
+        let own = self.inbox.borrow().len();
+        for _ in 0..own {
+            let Some(message) = self.inbox.borrow_mut().pop_front() else { break };
             ran = true;
             self.deliver(self.id, message);
         }
         for _ in 0..budget {
-            let Some(item) = self.queue.borrow_mut().pop_nth(|n| self.wire.pick(n)) else {
+            let Some(item) = self.queue.pop_nth(|n| self.wire.pick(n)) else {
                 break;
             };
             ran = true;
@@ -188,14 +190,14 @@ impl Core {
 
     /// Whether [`Self::turn`] would find something.
     pub fn has_work(&self) -> bool {
-        !self.queue.borrow().is_empty() || !self.inbox.borrow().is_empty() || self.has_wakes()
+        !self.queue.is_empty() || !self.inbox.borrow().is_empty() || self.has_wakes()
     }
 
     /// Tells a waiter that what it waits for is there.
     pub fn notify(self: &Rc<Self>, waiting: Waiting) {
         match waiting {
             Waiting::Chain { object, chain, priority } => {
-                self.queue.borrow_mut().push(priority, queue::Item::Chain { object, chain });
+                self.queue.push(priority, queue::Item::Chain { object, chain });
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(slot) => self.wake_shard(slot),
@@ -206,7 +208,7 @@ impl Core {
     /// Whether something of a higher priority is ready.
     #[inline]
     pub fn more_urgent(&self, than: Priority) -> bool {
-        self.queue.borrow().highest().is_some_and(|l| l > than.0)
+        self.queue.has_above(than)
     }
 
     /// Remembers the first error that nobody may be awaiting.

@@ -1,5 +1,6 @@
 use crate::message::ObjectId;
 use maniple_mapper::Priority;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 /// A leaf task of this processor: a place in its slab and the use of that place.
@@ -20,40 +21,44 @@ pub(crate) enum Item {
 /// Ready items by priority, first in first out within one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    levels: [VecDeque<Item>; Priority::LEVELS as usize],
+    levels: [RefCell<VecDeque<Item>>; Priority::LEVELS as usize],
     /// Bit i is set when level i is not empty.
-    filled: u32,
+    filled: Cell<u32>,
 }
 
 impl ReadyQueue {
     #[inline]
-    pub fn push(&mut self, priority: Priority, item: Item) {
-        self.filled |= 1 << priority.0;
-        self.levels[usize::from(priority.0)].push_back(item);
+    pub fn push(&self, priority: Priority, item: Item) {
+        self.filled.set(self.filled.get() | 1 << priority.0);
+        self.levels[usize::from(priority.0)].borrow_mut().push_back(item);
     }
 
     /// Takes one of the highest level's items: number `pick(how many)`, the oldest being number 0.
     #[inline]
-    pub fn pop_nth(&mut self, pick: impl FnOnce(usize) -> usize) -> Option<Item> {
-        let level = self.highest()?;
-        let queue = &mut self.levels[usize::from(level)];
+    pub fn pop_nth(&self, pick: impl FnOnce(usize) -> usize) -> Option<Item> {
+        let level = self.filled.get().checked_ilog2()?;
+        let mut queue = self.levels[level as usize].borrow_mut();
         let item = match pick(queue.len()) {
             0 => queue.pop_front(),
-            n => queue.remove(n % queue.len()),
+            n => {
+                let n = n % queue.len();
+                queue.remove(n)
+            }
         };
         if queue.is_empty() {
-            self.filled &= !(1 << level);
+            self.filled.set(self.filled.get() & !(1 << level));
         }
         item
     }
 
+    /// Whether there is an item of a higher level.
     #[inline]
-    pub fn highest(&self) -> Option<u8> {
-        self.filled.checked_ilog2().map(|l| l as u8)
+    pub fn has_above(&self, priority: Priority) -> bool {
+        self.filled.get() >> priority.0 > 1
     }
 
     pub fn is_empty(&self) -> bool {
-        self.filled == 0
+        self.filled.get() == 0
     }
 }
 
@@ -63,10 +68,11 @@ mod tests {
 
     #[test]
     fn higher_first_and_fifo_within_a_level() {
-        let mut q = ReadyQueue::default();
+        let q = ReadyQueue::default();
         for (p, i) in [(3, 0), (3, 1), (6, 2), (0, 3), (6, 4)] {
             q.push(Priority(p), Item::Shard(i));
         }
+        assert!(q.has_above(Priority(5)) && !q.has_above(Priority(6)));
         let order: Vec<_> = std::iter::from_fn(|| q.pop_nth(|_| 0)).collect();
         assert_eq!(order, [2, 4, 0, 1, 3].map(Item::Shard));
         assert!(q.is_empty());

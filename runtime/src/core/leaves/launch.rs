@@ -126,7 +126,7 @@ impl Core {
                 leaf.stage = Stage::Ready;
                 let priority = Priority(leaf.priority);
                 drop(leaves);
-                self.queue.borrow_mut().push(priority, Item::Leaf(id));
+                self.queue.push(priority, Item::Leaf(id));
             }
             Stage::Finishing => self.finish_leaf(id, None),
             Stage::Ready | Stage::Free => {}
