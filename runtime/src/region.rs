@@ -73,8 +73,17 @@ impl Column {
         }
     }
 
+    /// Every value was written: what lies within is as it should be too.
     pub fn clear_poison(&self) {
-        if self.poison.borrow().is_some() {
+        self.clear_poison_within(self.rect);
+        for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
+            other.clear_poison_within(self.rect);
+        }
+    }
+
+    /// Every value of `rect` was written.
+    pub fn clear_poison_within(&self, rect: Rect) {
+        if rect.contains_rect(&self.rect) && self.poison.borrow().is_some() {
             *self.poison.borrow_mut() = None;
         }
     }

@@ -578,6 +578,45 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
     }
 }
 
+#[test]
+fn rewritten_values_are_good_in_every_region_that_lies_within() {
+    fn bomb(_: Write<i64>) {
+        panic!("bomb")
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
+        let whole = shard.region(tree)?;
+        let [a, b, late] = [(0, 4), (2, 8), (3, 5)].map(|(lo, hi)| shard.region(rect_of(tree, lo, hi)));
+        let (a, b, late) = (a?, b?, late?);
+        // Used before the failure, so that they are known.
+        let _ = shard.launch(dump, (a.read(A),)).go()?.await?;
+        shard.launch(bomb, (whole.write(A),)).go()?.await.expect_err("it panics");
+        for part in [a, b, late] {
+            let read = shard.launch(dump, (part.read(A),)).go()?.await;
+            assert!(matches!(read, Err(Error::Poisoned { .. })), "{read:?}");
+        }
+        // Part of what is wrong is rewritten: not good enough for what reaches further.
+        shard.launch(|mut u: Write<i64>| u.fill(3), (a.write(A),)).go()?.await?;
+        assert_eq!(shard.launch(dump, (a.read(A),)).go()?.await?, [3; 4]);
+        assert!(shard.launch(dump, (late.read(A),)).go()?.await.is_err());
+        assert!(shard.launch(dump, (whole.read(A),)).go()?.await.is_err());
+        shard.launch(|mut u: Write<i64>| u.fill(5), (whole.write(A),)).go()?.await?;
+        for part in [a, b, late, whole] {
+            assert!(shard.launch(dump, (part.read(A),)).go()?.await?.iter().all(|v| *v == 5));
+        }
+        Ok(())
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
+}
+
 // Refusals.
 
 fn refused(message: &[&str], start: impl Fn(Region, u32) -> Start<()> + Send + Sync + Copy + 'static) {
