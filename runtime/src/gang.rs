@@ -16,7 +16,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A gang: a number of shards and where they run. Made by [`crate::Top::gang`]; plain data that may travel in arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -196,12 +195,13 @@ impl Launcher {
         Place { task: self.name.clone(), shard: None }
     }
 
-    /// Starts every shard of a gang.
+    /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
+        planned: impl FnOnce(&[Vec<Held>]),
     ) -> Result<FutureMap<R>, Error> {
         let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
             Some(Object::Gang(table)) => table.clone(),
@@ -224,7 +224,10 @@ impl Launcher {
             }
         });
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
-        let mut plan = self.plan(&table, &mut held, |h| h.region.rect)?;
+        self.check(&held)?;
+        self.find_homes(&table, &mut held)?;
+        let mut plan = self.plan(&table, &held, |h| h.region.rect);
+        planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
@@ -237,23 +240,12 @@ impl Launcher {
         Ok(FutureMap::new(futures))
     }
 
-    /// Checks the requirements of all shards together, and finds homes and transfers; `instance` says which instance a
-    /// requirement uses. A pure function of its inputs.
-    fn plan(
-        &self,
-        table: &Arc<GangTable>,
-        held: &mut [Vec<Held>],
-        instance: impl Fn(&Held) -> Rect,
-    ) -> Result<Plan, Error> {
-        self.check(held)?;
-        if let Some(own) = &self.held {
-            self.check_covered(own, held)?;
-        }
-        self.find_homes(table, held)?;
+    /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.
+    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: impl Fn(&Held) -> Rect) -> Plan {
         let mut plan = Plan::default();
         let mut versions = self.versions.borrow_mut();
         let columns = || {
-            (0usize..).zip(&*held).flat_map(|(s, list)| {
+            (0usize..).zip(held).flat_map(|(s, list)| {
                 list.iter().flat_map(move |h| {
                     h.fields
                         .iter()
@@ -295,10 +287,10 @@ impl Launcher {
                 versions.write(&key, instance(h), place(s, h));
             }
         }
-        Ok(plan)
+        plan
     }
 
-    /// Exclusive requirements of different shards must not interfere.
+    /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
     fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
@@ -311,7 +303,7 @@ impl Launcher {
             }
         }
         match conflict(&mut claims, Users::Shards) {
-            None => Ok(()),
+            None => self.check_covered(held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
                 between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
@@ -326,8 +318,8 @@ impl Launcher {
         }
     }
 
-    /// A parent passes on only what it holds itself.
-    fn check_covered(&self, own: &[Held], held: &[Vec<Held>]) -> Result<(), Error> {
+    fn check_covered(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+        let Some(own) = &self.held else { return Ok(()) };
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
                 o.region.contains(&h.region)
@@ -379,6 +371,9 @@ impl Launcher {
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        // Where regions that a parent shares are at home, apart from its own processor: that one has started it.
+        let own = self.held.iter().flatten().filter(|h| h.coherence == Coherence::Simultaneous).map(|h| h.home);
+        let homes: BTreeSet<ProcessorId> = own.filter(|&p| p != self.core.id).collect();
         let (over, done) = TaskFuture::pending();
         let state = LaunchState {
             key: launch,
@@ -399,6 +394,7 @@ impl Launcher {
                         launch,
                         known: self.core.known(),
                         within: self.within,
+                        after_within: homes.contains(&source),
                         to,
                         transfers,
                     })),
@@ -415,6 +411,7 @@ impl Launcher {
             let batch = Batch {
                 launch,
                 within: self.within,
+                after_within: homes.contains(&at),
                 known: self.core.known(),
                 task,
                 gang,
@@ -431,15 +428,15 @@ impl Launcher {
         Ok(done)
     }
 
-    /// Brings a region's valid data to this processor, after the launches that write it: each field into the instance
-    /// over the rectangle beside it.
-    pub async fn map(&self, region: Region, fields: &[(FieldId, Rect)], privilege: Privilege) -> Result<(), Error> {
+    /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
+    /// instance of the parent's requirement beside it.
+    pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
         let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
-        let coherence = Coherence::Exclusive;
-        let hold = |&(field, _): &(FieldId, Rect)| Held { region, fields: vec![field], privilege, coherence, home: 0 };
-        let mut held = vec![fields.iter().map(hold).collect()];
-        let instance = |h: &Held| fields.iter().find(|f| h.fields.contains(&f.0)).map_or(region.rect, |f| f.1);
-        let plan = self.plan(&Arc::new(table), &mut held, instance)?;
+        let part = |&(field, own): &(FieldId, &Held)| Held { region, fields: vec![field], privilege, ..own.clone() };
+        let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
+        self.check(&held)?;
+        let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
+        let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect));
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
     }
 

@@ -173,7 +173,22 @@ impl Local {
 }
 
 impl Core {
-    /// A column of a fresh instance or of the one this processor has.
+    /// A fresh instance for a column, or the one that is there.
+    pub(crate) fn store(
+        self: &Rc<Self>,
+        key: ColumnKey,
+        field: &FieldInfo,
+        launch: LaunchKey,
+        shared_home: Option<ProcessorId>,
+    ) -> Result<Store, Error> {
+        Ok(match shared_home {
+            None => Store::Owned(self.owned_instance(key, field)?),
+            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, field)?) },
+            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
+        })
+    }
+
+    /// A column with its instance.
     pub(crate) fn column(
         self: &Rc<Self>,
         region: Region,
@@ -182,11 +197,7 @@ impl Core {
         launch: LaunchKey,
         shared_home: Option<ProcessorId>,
     ) -> Result<Rc<Column>, Error> {
-        let store = match shared_home {
-            None => Store::Owned(self.owned_instance(key, &field)?),
-            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, &field)?) },
-            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
-        };
+        let store = self.store(key, &field, launch, shared_home)?;
         Ok(Rc::new(Column {
             region,
             key,

@@ -5,7 +5,8 @@ mod common;
 use common::{Scatter, mix, runtimes, watched, watched_for};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{
-    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Sum, Write, WriteShared,
+    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
+    Write, WriteShared,
 };
 use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
 use proptest::prelude::*;
@@ -171,11 +172,13 @@ async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, E
     let all = parent.map(args.tree, [field(b).id()], Privilege::ReadWrite).await?;
     let first = parent.launch(update, (all.read_write(field(b)), k.into())).go()?.await?;
     let blocks = bounds(&sizes);
-    let done = parent.launch_gang(&gang, &task, |s| {
-        let (lo, hi) = blocks[s as usize];
-        let held = rect_of(args.tree, lo, hi);
-        Start::new(args.clone()).writes(held, [field(b)])
-    })?;
+    let done = parent
+        .launch_gang(&gang, &task, |s| {
+            let (lo, hi) = blocks[s as usize];
+            let held = rect_of(args.tree, lo, hi);
+            Start::new(args.clone()).writes(held, [field(b)])
+        })
+        .await?;
     // A part, with whatever edges k gives, and then all of it.
     let (lo, hi) = part(k);
     let some = parent.map(rect_of(args.tree, lo, hi), [field(b)], Privilege::ReadWrite).await?;
@@ -679,6 +682,49 @@ fn interfering_shards_are_refused_by_name() {
         2 => held(held(Start::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),
         _ => Start::new(()),
     });
+}
+
+fn misused<T>(outcome: Result<T, Error>, words: &[&str]) {
+    let e = outcome.err().expect("a refusal");
+    assert!(matches!(e, Error::Misuse { .. }), "{e:?}");
+    for words in words {
+        assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+    }
+}
+
+#[test]
+fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
+    fn see(_: ReadShared<i64>) {}
+    fn set(_: WriteShared<i64>) {}
+    fn change(_: ReadWriteShared<i64>) {}
+    async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
+        let (own, shared) = (shard.region(rect_of(tree, 0, 4))?, shard.region(rect_of(tree, 4, 8))?);
+        let words =
+            ["a launch in task `shard` of shard 0", "[0, 4)", "held under exclusive", "`read`", "Start::shares"];
+        misused(shard.launch(see, (own.read_shared(A),)).go(), &words);
+        misused(shard.launch(set, (own.write_shared(A),)).go(), &words);
+        misused(shard.launch(change, (own.read_write_shared(A),)).go(), &words);
+        let words = ["[4, 8)", "simultaneous"];
+        misused(shard.launch(dump, (shared.read(A),)).go(), &words);
+        misused(shard.launch(dump, (shared.read(A).atomic(),)).go(), &words);
+        let _ = shard.launch(dump, (own.read(A),)).go()?.await?;
+        let _ = shard.launch(dump, (own.read(A).atomic(),)).go()?.await?;
+        shard.launch(see, (shared.read_shared(A),)).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                let held = |_| {
+                    let start = Start::new(tree).writes(rect_of(tree, 0, 4), [A]);
+                    start.shares(rect_of(tree, 4, 8), [A], Privilege::ReadWrite)
+                };
+                top.launch(&gang, &task, held)?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
 }
 
 #[test]

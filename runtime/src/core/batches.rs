@@ -26,6 +26,7 @@ struct Operation {
     number: u64,
     launch: LaunchKey,
     within: LaunchKey,
+    after_within: bool,
     uses: Vec<(ColumnKey, bool)>,
     /// `None` once it has started.
     work: Option<Work>,
@@ -56,8 +57,13 @@ pub(crate) struct Batches {
 impl Batches {
     /// Whether an earlier operation keeps operation `at` from starting.
     fn blocked(&self, at: usize) -> bool {
+        // It may come before its parent's own launch, which another process sends, and is no earlier one then.
+        let early = |o: &Operation| o.after_within && !self.started.contains(&o.within);
+        if early(&self.operations[at]) {
+            return true;
+        }
         let Operation { uses, within, .. } = &self.operations[at];
-        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within).any(|earlier| {
+        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within && !early(earlier)).any(|earlier| {
             earlier.uses.iter().any(|(a, a_writes)| {
                 uses.iter().any(|(b, b_writes)| {
                     (*a_writes || *b_writes) && a.tree == b.tree && a.field == b.field && a.rect.overlaps(&b.rect)
@@ -68,12 +74,13 @@ impl Batches {
 
     fn push(&mut self, uses: Vec<(ColumnKey, bool)>, work: Work) {
         self.next += 1;
-        let (launch, within) = match &work {
-            Work::Batch(b) => (b.launch, b.within),
+        let (launch, within, after_within) = match &work {
+            Work::Batch(b) => (b.launch, b.within, b.after_within),
             // Nothing is asked within an order.
-            Work::Send(s) => (NOBODY, s.within),
+            Work::Send(s) => (NOBODY, s.within, s.after_within),
         };
-        self.operations.push_back(Operation { number: self.next, launch, within, uses, work: Some(work) });
+        let number = self.next;
+        self.operations.push_back(Operation { number, launch, within, after_within, uses, work: Some(work) });
     }
 
     fn end(&mut self, number: u64) {

@@ -80,7 +80,7 @@ impl Core {
             data: RefCell::default(),
             launches: RefCell::default(),
             launches_early: RefCell::default(),
-            next_parent: Cell::new(1),
+            next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
             failure: RefCell::default(),
             config,
@@ -218,9 +218,9 @@ impl Core {
         self.failure.borrow().clone()
     }
 
-    /// A number for a parent of this processor; the top-level task is number 0.
+    /// A number for a parent, which no parent of any processor has; the top-level task is number 0.
     pub fn next_parent(&self) -> u32 {
-        self.next_parent.replace(self.next_parent.get() + 1)
+        self.next_parent.replace(self.next_parent.get() + self.machine().processors())
     }
 }
 

@@ -103,23 +103,24 @@ pub(crate) struct Owner {
     running: Cell<u32>,
     /// Failures, with the future that may have told somebody.
     pub failures: Failures,
-    waiting: RefCell<Option<Waiting>>,
+    waiting: RefCell<Vec<Waiting>>,
 }
 
 impl Owner {
     /// Whether all tasks are over; if not, `waiting` is told when they are.
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
-        *self.waiting.borrow_mut() = (!over).then_some(waiting);
+        if !over {
+            self.waiting.borrow_mut().push(waiting);
+        }
         over
     }
 
     fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0
-            && let Some(waiting) = self.waiting.borrow_mut().take()
-        {
-            core.notify(waiting);
+        if self.running.get() == 0 {
+            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+            waiting.into_iter().for_each(|w| core.notify(w));
         }
     }
 }
