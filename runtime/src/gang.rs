@@ -65,7 +65,9 @@ impl<A> Start<A> {
         Self { args, held: Vec::new() }
     }
 
-    /// The shard may use `fields` of `region` with at most this privilege and coherence.
+    /// The shard may use `fields` of `region` with at most this privilege and coherence. Its leaf tasks use what is held
+    /// with exclusive or atomic coherence through slices, and what is held with simultaneous coherence through shared
+    /// accessors; a [`crate::Parent`] may pass the former on to shards that share it.
     ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
     /// coherence share one instance of it.
@@ -295,6 +297,7 @@ impl Launcher {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {
+                self.core.in_tree(h.region, || self.to_hold(shard))?;
                 for &field in &h.fields {
                     self.core.field(h.region.tree, field)?;
                     let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
@@ -318,6 +321,10 @@ impl Launcher {
         }
     }
 
+    fn to_hold(&self, shard: u32) -> String {
+        format!("what shard {shard} is to hold, launched by {}", self.place())
+    }
+
     fn check_covered(&self, held: &[Vec<Held>]) -> Result<(), Error> {
         let Some(own) = &self.held else { return Ok(()) };
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
@@ -329,8 +336,7 @@ impl Launcher {
             if !covered {
                 let show = |h: &Held| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
                 let own: Vec<_> = own.iter().map(show).collect();
-                let what = format!("what shard {shard} is to hold, launched by {}", self.place());
-                return Err(Error::misuse(what, format!("a part of [{}]", own.join(", ")), show(h)));
+                return Err(Error::misuse(self.to_hold(shard), format!("a part of [{}]", own.join(", ")), show(h)));
             }
         }
         Ok(())

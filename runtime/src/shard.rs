@@ -129,12 +129,13 @@ impl Shard {
     /// The shard's view of a region it holds, or of a part of one. Local; never waits.
     ///
     /// # Errors
-    /// When no requirement of the launch contains the region.
+    /// When no requirement of the launch contains the region, or its tree does not.
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         if let Some(index) = regions.iter().position(|r| r.region == region) {
             return Ok(Local { index: index as u32, region });
         }
+        self.core().in_tree(region, || format!("Shard::region in {}", self.place()))?;
         if !self.inner.held.iter().any(|h| h.region.contains(&region)) {
             let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
             let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
@@ -295,19 +296,21 @@ impl Shard {
         Launch::new(self, function, args)
     }
 
-    /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it. The points run in
-    /// any order and in parallel; local, not collective; returns at once.
+    /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it, which is asked once
+    /// a point. The points run in any order and in parallel; local, not collective; returns at once.
     ///
     /// # Errors
-    /// [`Error::Interference`] when two points interfere, and what [`Launch::go`] refuses; nothing is launched then.
+    /// [`Error::Interference`] when two points interfere, and a region, field or privilege that [`Launch::go`] refuses:
+    /// nothing is launched then. After an illegal decision of the mapper the points before the one in question run.
     pub fn index_launch<F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static>(
         &self,
         points: usize,
         function: F,
         args: impl Fn(usize) -> F::Args,
     ) -> Result<FutureMap<O>, Error> {
-        crate::index::check::<F, M, O>(self, points, &args)?;
-        let futures = (0..points).map(|i| self.launch(function.clone(), args(i)).go()).collect::<Result<_, _>>()?;
+        let args: Vec<F::Args> = (0..points).map(args).collect();
+        crate::index::check::<F, M, O>(self, &args)?;
+        let futures = args.into_iter().map(|a| self.launch(function.clone(), a).go()).collect::<Result<_, _>>()?;
         Ok(FutureMap::new(futures))
     }
 

@@ -66,7 +66,7 @@ impl Top {
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
-        let id = self.define(Object::Tree(Tree { name: name.into(), fields }));
+        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }));
         Ok(Region { tree: TreeId(id), rect })
     }
 
@@ -194,8 +194,12 @@ impl Top {
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
     /// earlier one starts after it. Collective.
     ///
+    /// Barriers and collectives made for the gang belong to one launch at a time: a launch whose shards use them must come
+    /// after the end of the one before it that does, because it goes on with their generations where that one left off.
+    ///
     /// # Errors
-    /// Requirements of two shards that interfere, or an illegal decision of the mapper; nothing is launched then.
+    /// Requirements of two shards that interfere, a region outside its tree, or an illegal decision of the mapper; nothing
+    /// is launched then.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,

@@ -728,6 +728,68 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
 }
 
 #[test]
+fn a_region_outside_its_tree_is_refused() {
+    async fn never(_: Shard, _: ()) -> Result<(), Error> {
+        panic!("was launched")
+    }
+    async fn asks(shard: Shard, tree: Region) -> Result<(), Error> {
+        misused(
+            shard.region(rect_of(tree, 9, 11)),
+            &["task `asks` of shard 0", "tree 1 [9, 11)", "region tree `line`, which is [0, 10)"],
+        );
+        shard.region(rect_of(tree, 20, 20)).map(|_| ())
+    }
+    for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
+        let outcome = runtime.run(|top| async move {
+            let tree = top.tree("line", Rect::line(0, 10), &[A.info()])?;
+            let (gang, task) = (top.gang("all", 3)?, top.task("never", never));
+            let plane = Region::new(tree.tree, Rect::new([0, 0], [2, 2]));
+            for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
+                let held = |s| if s == 2 { Start::new(()).reads(wrong, [A]) } else { Start::new(()) };
+                let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
+                misused(top.launch(&gang, &task, held), &words);
+            }
+            let (one, asks) = (top.gang("one", 1)?, top.task("asks", asks));
+            // No points are outside.
+            let empty = rect_of(tree, 20, 20);
+            top.launch(&one, &asks, |_| Start::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
+    }
+}
+
+#[test]
+fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
+    fn count(mut u: ReadWrite<i64>, k: Val<i64>) {
+        u.as_mut_slice()[0] += *k;
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<Vec<i64>, Error> {
+        let parts = (0..4).map(|i| shard.region(rect_of(tree, i, i + 1))).collect::<Result<Vec<_>, _>>()?;
+        let asked = std::cell::RefCell::new(Vec::new());
+        let args = |i: usize| {
+            asked.borrow_mut().push(i);
+            (parts[i].read_write(A), (i as i64).into())
+        };
+        shard.index_launch(4, count, args)?.all().await?;
+        assert_eq!(asked.into_inner(), [0, 1, 2, 3]);
+        // The last point is refused: none runs.
+        let field = |i: usize| if i == 3 { B } else { A };
+        misused(shard.index_launch(4, count, |i| (parts[i].read_write(field(i)), 50.into())), &["of shard 0", "b"]);
+        shard.launch(dump, (shard.region(tree)?.read(A),)).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![0, 1, 2, 3]]), "{name}");
+    }
+}
+
+#[test]
 fn what_does_not_interfere_is_not_refused() {
     async fn fine(_: Shard, _: ()) -> Result<(), Error> {
         Ok(())
