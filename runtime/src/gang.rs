@@ -124,7 +124,7 @@ impl LaunchState {
     }
 
     /// Takes in one processor's results; true when it was the last.
-    pub fn take(&self, core: &Rc<Core>, _from: ProcessorId, done: BatchDone) -> bool {
+    pub fn take(&self, core: &Rc<Core>, done: BatchDone) -> bool {
         for v in &done.valid {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }

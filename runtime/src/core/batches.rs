@@ -7,8 +7,7 @@ use super::Core;
 use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, ProcessorId, Reply, SendColumns, ShardStart,
-    Valid,
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, Reply, SendColumns, ShardStart, Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
@@ -49,6 +48,7 @@ pub(crate) struct Batches {
     /// Data that has come for launches.
     columns: HashMap<LaunchKey, Vec<Columns>>,
     running: HashMap<LaunchKey, Running>,
+    /// Launches under way that have started here and that others ask about: those with regions at home here.
     started: HashSet<LaunchKey>,
     /// Operations whose own shards are over, but not those of other processors that use what is here.
     held: HashMap<LaunchKey, u64>,
@@ -190,7 +190,9 @@ impl Core {
         }
         {
             let mut batches = self.batches.borrow_mut();
-            batches.started.insert(batch.launch);
+            if batch.hold {
+                batches.started.insert(batch.launch);
+            }
             let running = Running {
                 number,
                 hold: batch.hold,
@@ -313,22 +315,23 @@ impl Core {
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
         {
             let mut batches = self.batches.borrow_mut();
+            batches.started.remove(&launch);
             let held = batches.held.remove(&launch);
             held.into_iter().for_each(|number| batches.end(number));
         }
         self.start_operations();
     }
 
-    pub(super) fn take_batch_done(self: &Rc<Self>, from: ProcessorId, done: BatchDone) {
+    pub(super) fn take_batch_done(self: &Rc<Self>, done: BatchDone) {
         let state = self.launches.borrow().get(&done.launch).cloned();
         match state {
             Some(state) => {
-                if state.take(self, from, done) {
+                if state.take(self, done) {
                     self.launches.borrow_mut().remove(&state.key());
                 }
             }
             // This node's top-level task has not come to the launch yet.
-            None => self.launches_early.borrow_mut().push((from, done)),
+            None => self.launches_early.borrow_mut().push(done),
         }
     }
 
@@ -337,8 +340,8 @@ impl Core {
         let key = state.key();
         self.launches.borrow_mut().insert(key, state);
         let early = std::mem::take(&mut *self.launches_early.borrow_mut());
-        for (from, done) in early {
-            self.take_batch_done(from, done);
+        for done in early {
+            self.take_batch_done(done);
         }
     }
 }
