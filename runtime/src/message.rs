@@ -53,7 +53,7 @@ pub(crate) enum Message {
     /// The answer to `Get`.
     Got { token: u64, bytes: Buffer },
     /// Write a simultaneous region on another node.
-    Put(Box<Remote>, Buffer),
+    Put(Box<Put>, Buffer),
     /// The answer to `Put`.
     PutDone { token: u64 },
     /// The run is over, or has failed.
@@ -158,6 +158,15 @@ pub(crate) struct Remote {
     pub launch: LaunchKey,
     pub column: ColumnKey,
     pub rect: Rect,
+    pub token: u64,
+}
+
+/// New values of parts of a simultaneous region's instance on another node, one part after the other.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Put {
+    pub launch: LaunchKey,
+    pub column: ColumnKey,
+    pub parts: Vec<Rect>,
     pub token: u64,
 }
 

@@ -156,7 +156,9 @@ impl Local {
         /// Simultaneous reading: the parameter is a [`ReadShared`].
         read_shared, ReadShared, Read, Simultaneous);
     requirement!(
-        /// Simultaneous writing: the parameter is a [`WriteShared`].
+        /// Simultaneous writing of every value without reading old ones: the parameter is a [`WriteShared`]. A task must
+        /// write all of the region it names, as the rest becomes unspecified; where shards write a part each of one
+        /// region, each names its part, or uses [`Self::read_write_shared`].
         write_shared, WriteShared, WriteDiscard, Simultaneous);
     requirement!(
         /// Simultaneous reading and writing: the parameter is a [`ReadWriteShared`].

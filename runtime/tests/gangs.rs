@@ -581,6 +581,44 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
     }
 }
 
+/// Shards that write different parts of one region they share, of three dimensions, and one that looks on.
+#[test]
+fn shards_that_set_different_elements_of_a_shared_region_leave_each_other_alone() {
+    fn set(mut u: ReadWriteShared<i64, 3>, me: Val<i64>) {
+        for p in u.rect().points::<3>() {
+            if (p[0] + p[1] + p[2]) % 5 == *me {
+                u.set(p, u.get(p) + 100 + *me);
+            }
+        }
+    }
+    async fn shard(shard: Shard, cube: Region) -> Result<(), Error> {
+        let u = shard.region(cube)?;
+        for _ in 0..3 {
+            shard.launch(set, (u.read_write_shared(A), i64::from(shard.index()).into())).go()?.await?;
+        }
+        Ok(())
+    }
+    async fn all(shard: Shard, cube: Region) -> Result<Option<Vec<i64>>, Error> {
+        shard.launch(|u: Read<i64, 3>| u.slice().map(<[i64]>::to_vec), (shard.region(cube)?.read(A),)).go()?.await
+    }
+    let rect = Rect::new([0, 0, 0], [2, 3, 4]);
+    let value = |p: [i64; 3]| Some((p[0] + p[1] + p[2]) % 5).filter(|s| *s < 4).map_or(0, |s| 3 * (100 + s));
+    let expected: Vec<i64> = rect.points::<3>().map(value).collect();
+    for (name, runtime) in everywhere(30) {
+        let outcome = watched(&name, || {
+            runtime.run(move |top| async move {
+                let cube = top.tree("cube", rect, &[A.info()])?;
+                let (four, one) = (top.gang("four", 4)?, top.gang("one", 1)?);
+                let start = |_| Start::new(cube).shares(cube, [A], Privilege::ReadWrite);
+                top.launch(&four, &top.task("shard", shard), start)?.all().await?;
+                let done = top.launch(&one, &top.task("all", all), |_| Start::new(cube).reads(cube, [A]))?;
+                Ok(done.all().await?.swap_remove(0))
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(Some(expected.clone())), "{name}");
+    }
+}
+
 #[test]
 fn rewritten_values_are_good_in_every_region_that_lies_within() {
     fn bomb(_: Write<i64>) {
@@ -693,6 +731,37 @@ fn misused<T>(outcome: Result<T, Error>, words: &[&str]) {
 }
 
 #[test]
+fn a_region_outside_its_tree_is_refused() {
+    async fn never(_: Shard, _: ()) -> Result<(), Error> {
+        panic!("was launched")
+    }
+    async fn asks(shard: Shard, tree: Region) -> Result<(), Error> {
+        misused(
+            shard.region(rect_of(tree, 9, 11)),
+            &["task `asks` of shard 0", "tree 1 [9, 11)", "region tree `line`, which is [0, 10)"],
+        );
+        shard.region(rect_of(tree, 20, 20)).map(|_| ())
+    }
+    for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
+        let outcome = runtime.run(|top| async move {
+            let tree = top.tree("line", Rect::line(0, 10), &[A.info()])?;
+            let (gang, task) = (top.gang("all", 3)?, top.task("never", never));
+            let plane = Region::new(tree.tree, Rect::new([0, 0], [2, 2]));
+            for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
+                let held = |s| if s == 2 { Start::new(()).reads(wrong, [A]) } else { Start::new(()) };
+                let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
+                misused(top.launch(&gang, &task, held), &words);
+            }
+            let (one, asks) = (top.gang("one", 1)?, top.task("asks", asks));
+            // No points are outside.
+            let empty = rect_of(tree, 20, 20);
+            top.launch(&one, &asks, |_| Start::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
+    }
+}
+
+#[test]
 fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
     fn see(_: ReadShared<i64>) {}
     fn set(_: WriteShared<i64>) {}
@@ -724,37 +793,6 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
-    }
-}
-
-#[test]
-fn a_region_outside_its_tree_is_refused() {
-    async fn never(_: Shard, _: ()) -> Result<(), Error> {
-        panic!("was launched")
-    }
-    async fn asks(shard: Shard, tree: Region) -> Result<(), Error> {
-        misused(
-            shard.region(rect_of(tree, 9, 11)),
-            &["task `asks` of shard 0", "tree 1 [9, 11)", "region tree `line`, which is [0, 10)"],
-        );
-        shard.region(rect_of(tree, 20, 20)).map(|_| ())
-    }
-    for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
-        let outcome = runtime.run(|top| async move {
-            let tree = top.tree("line", Rect::line(0, 10), &[A.info()])?;
-            let (gang, task) = (top.gang("all", 3)?, top.task("never", never));
-            let plane = Region::new(tree.tree, Rect::new([0, 0], [2, 2]));
-            for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
-                let held = |s| if s == 2 { Start::new(()).reads(wrong, [A]) } else { Start::new(()) };
-                let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
-                misused(top.launch(&gang, &task, held), &words);
-            }
-            let (one, asks) = (top.gang("one", 1)?, top.task("asks", asks));
-            // No points are outside.
-            let empty = rect_of(tree, 20, 20);
-            top.launch(&one, &asks, |_| Start::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
-        });
-        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::object::CellAddress;
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
-use maniple_regions::{Coherence, Lease, Privilege, SharedInstance};
+use maniple_regions::{Buffer, Coherence, Lease, Privilege, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -79,8 +79,14 @@ pub(crate) struct UseAt {
     pub privilege: Privilege,
     pub coherence: Coherence,
     pub access: Access,
-    /// A copy taken for this task alone.
-    pub staged: Option<SharedInstance>,
+    pub staged: Option<Box<Staged>>,
+}
+
+/// A copy taken for one task alone.
+pub(crate) struct Staged {
+    pub copy: SharedInstance,
+    /// What it held at first, if only changes may go back: others change other values of the same region meanwhile.
+    pub before: Option<Buffer>,
 }
 
 /// A barrier generation a task arrives at when it is done.
