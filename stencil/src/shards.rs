@@ -385,7 +385,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
                 let start = layout.holds(Start::new(args), s, block);
                 let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])
-            })?
+            })
+            .await?
             .all()
             .await?;
         if store {
