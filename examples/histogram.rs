@@ -33,12 +33,12 @@ type Args = (Gang, ShardTask<Region, ()>, ShardTask<Region, Vec<u64>>, Region, R
 async fn aggregate(parent: Parent, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
     let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize)?.iter().collect();
     let start = |r: Region, privilege| Start::new(r).holds(r, [C.id()], privilege, Coherence::Exclusive);
-    parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard))?.all().await?;
+    parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard)).await?.all().await?;
     // Mapping brings the shards' rows to the parent, whose own leaf task then combines them.
     let all = parent.map(rows, [C.id()], Privilege::Read).await?;
     let sum = parent.map(total, [C.id()], Privilege::WriteDiscard).await?;
     parent.launch(add_rows, (all.read(C), sum.write(C))).go()?.await?;
-    parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read))?.all().await
+    parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read)).await?.all().await
 }
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {

@@ -16,7 +16,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A gang: a number of shards and where they run. Made by [`crate::Top::gang`]; plain data that may travel in arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,7 +65,9 @@ impl<A> Start<A> {
         Self { args, held: Vec::new() }
     }
 
-    /// The shard may use `fields` of `region` with at most this privilege and coherence.
+    /// The shard may use `fields` of `region` with at most this privilege and coherence. Its leaf tasks use what is held
+    /// with exclusive or atomic coherence through slices, and what is held with simultaneous coherence through shared
+    /// accessors; a [`crate::Parent`] may pass the former on to shards that share it.
     ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
     /// coherence share one instance of it.
@@ -123,7 +124,7 @@ impl LaunchState {
     }
 
     /// Takes in one processor's results; true when it was the last.
-    pub fn take(&self, core: &Rc<Core>, _from: ProcessorId, done: BatchDone) -> bool {
+    pub fn take(&self, core: &Rc<Core>, done: BatchDone) -> bool {
         for v in &done.valid {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
@@ -196,12 +197,13 @@ impl Launcher {
         Place { task: self.name.clone(), shard: None }
     }
 
-    /// Starts every shard of a gang.
+    /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
+        planned: impl FnOnce(&[Vec<Held>]),
     ) -> Result<FutureMap<R>, Error> {
         let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
             Some(Object::Gang(table)) => table.clone(),
@@ -224,7 +226,10 @@ impl Launcher {
             }
         });
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
-        let mut plan = self.plan(&table, &mut held, |h| h.region.rect)?;
+        self.check(&held)?;
+        self.find_homes(&table, &mut held)?;
+        let mut plan = self.plan(&table, &held, |h| h.region.rect);
+        planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
@@ -237,23 +242,12 @@ impl Launcher {
         Ok(FutureMap::new(futures))
     }
 
-    /// Checks the requirements of all shards together, and finds homes and transfers; `instance` says which instance a
-    /// requirement uses. A pure function of its inputs.
-    fn plan(
-        &self,
-        table: &Arc<GangTable>,
-        held: &mut [Vec<Held>],
-        instance: impl Fn(&Held) -> Rect,
-    ) -> Result<Plan, Error> {
-        self.check(held)?;
-        if let Some(own) = &self.held {
-            self.check_covered(own, held)?;
-        }
-        self.find_homes(table, held)?;
+    /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.
+    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: impl Fn(&Held) -> Rect) -> Plan {
         let mut plan = Plan::default();
         let mut versions = self.versions.borrow_mut();
         let columns = || {
-            (0usize..).zip(&*held).flat_map(|(s, list)| {
+            (0usize..).zip(held).flat_map(|(s, list)| {
                 list.iter().flat_map(move |h| {
                     h.fields
                         .iter()
@@ -295,14 +289,15 @@ impl Launcher {
                 versions.write(&key, instance(h), place(s, h));
             }
         }
-        Ok(plan)
+        plan
     }
 
-    /// Exclusive requirements of different shards must not interfere.
+    /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
     fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {
+                self.core.in_tree(h.region, || self.to_hold(shard))?;
                 for &field in &h.fields {
                     self.core.field(h.region.tree, field)?;
                     let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
@@ -311,7 +306,7 @@ impl Launcher {
             }
         }
         match conflict(&mut claims, Users::Shards) {
-            None => Ok(()),
+            None => self.check_covered(held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
                 between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
@@ -326,8 +321,12 @@ impl Launcher {
         }
     }
 
-    /// A parent passes on only what it holds itself.
-    fn check_covered(&self, own: &[Held], held: &[Vec<Held>]) -> Result<(), Error> {
+    fn to_hold(&self, shard: u32) -> String {
+        format!("what shard {shard} is to hold, launched by {}", self.place())
+    }
+
+    fn check_covered(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+        let Some(own) = &self.held else { return Ok(()) };
         for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
             let covered = own.iter().any(|o| {
                 o.region.contains(&h.region)
@@ -337,8 +336,7 @@ impl Launcher {
             if !covered {
                 let show = |h: &Held| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
                 let own: Vec<_> = own.iter().map(show).collect();
-                let what = format!("what shard {shard} is to hold, launched by {}", self.place());
-                return Err(Error::misuse(what, format!("a part of [{}]", own.join(", ")), show(h)));
+                return Err(Error::misuse(self.to_hold(shard), format!("a part of [{}]", own.join(", ")), show(h)));
             }
         }
         Ok(())
@@ -379,6 +377,9 @@ impl Launcher {
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        // Where regions that a parent shares are at home, apart from its own processor: that one has started it.
+        let own = self.held.iter().flatten().filter(|h| h.coherence == Coherence::Simultaneous).map(|h| h.home);
+        let homes: BTreeSet<ProcessorId> = own.filter(|&p| p != self.core.id).collect();
         let (over, done) = TaskFuture::pending();
         let state = LaunchState {
             key: launch,
@@ -399,6 +400,7 @@ impl Launcher {
                         launch,
                         known: self.core.known(),
                         within: self.within,
+                        after_within: homes.contains(&source),
                         to,
                         transfers,
                     })),
@@ -415,6 +417,7 @@ impl Launcher {
             let batch = Batch {
                 launch,
                 within: self.within,
+                after_within: homes.contains(&at),
                 known: self.core.known(),
                 task,
                 gang,
@@ -431,15 +434,15 @@ impl Launcher {
         Ok(done)
     }
 
-    /// Brings a region's valid data to this processor, after the launches that write it: each field into the instance
-    /// over the rectangle beside it.
-    pub async fn map(&self, region: Region, fields: &[(FieldId, Rect)], privilege: Privilege) -> Result<(), Error> {
+    /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
+    /// instance of the parent's requirement beside it.
+    pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
         let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
-        let coherence = Coherence::Exclusive;
-        let hold = |&(field, _): &(FieldId, Rect)| Held { region, fields: vec![field], privilege, coherence, home: 0 };
-        let mut held = vec![fields.iter().map(hold).collect()];
-        let instance = |h: &Held| fields.iter().find(|f| h.fields.contains(&f.0)).map_or(region.rect, |f| f.1);
-        let plan = self.plan(&Arc::new(table), &mut held, instance)?;
+        let part = |&(field, own): &(FieldId, &Held)| Held { region, fields: vec![field], privilege, ..own.clone() };
+        let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
+        self.check(&held)?;
+        let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
+        let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect));
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
     }
 

@@ -93,21 +93,17 @@ fn conflict_of_column(column: &[Claim], users: Users) -> Option<(&Claim, &Claim,
 }
 
 /// Refuses an index launch of which two points interfere.
-pub(crate) fn check<F: Leaf<M, O>, M, O>(
-    shard: &Shard,
-    points: usize,
-    args: &impl Fn(usize) -> F::Args,
-) -> Result<(), Error> {
+pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
     let core = shard.core();
     let task = core.reserve_leaf();
     let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
     let mut declare = || -> Result<(), Error> {
-        for point in 0..points {
+        for (point, args) in (0u32..).zip(args) {
             let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
-            F::declare(&args(point), &mut Declaring(&mut declared))?;
+            F::declare(args, &mut Declaring(&mut declared))?;
             claims.extend(declared.uses.iter().map(|u| Claim {
-                user: point as u32,
+                user: point,
                 at: Use {
                     region: u.column.region,
                     field: u.column.field.id,

@@ -421,7 +421,8 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// futures are done. Returns at once; local, not collective.
     ///
     /// # Errors
-    /// A privilege the shard does not hold, a field the region does not have, or an illegal decision of the mapper. The
+    /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
+    /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. The
     /// generations that the launch would have arrived at are then poisoned.
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;

@@ -53,7 +53,7 @@ pub(crate) enum Message {
     /// The answer to `Get`.
     Got { token: u64, bytes: Buffer },
     /// Write a simultaneous region on another node.
-    Put(Box<Remote>, Buffer),
+    Put(Box<Put>, Buffer),
     /// The answer to `Put`.
     PutDone { token: u64 },
     /// The run is over, or has failed.
@@ -84,9 +84,20 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether a subtask may be given this much.
+    /// Whether a shard that this one launches may hold this much.
     pub fn allows(&self, privilege: Privilege, coherence: Coherence) -> bool {
         self.privilege.covers(privilege) && self.coherence.may_weaken_to(coherence)
+    }
+
+    /// Whether a leaf task may use this much: slices and shared accessors are for instances of different kinds.
+    pub fn serves(&self, privilege: Privilege, coherence: Coherence) -> bool {
+        let shared = |c| c == Coherence::Simultaneous;
+        self.allows(privilege, coherence) && shared(self.coherence) == shared(coherence)
+    }
+
+    /// Where the one instance is, when there is only one.
+    pub fn shared_home(&self) -> Option<ProcessorId> {
+        (self.coherence == Coherence::Simultaneous).then_some(self.home)
     }
 }
 
@@ -102,6 +113,8 @@ pub(crate) struct Batch {
     pub launch: LaunchKey,
     /// The launch of the parent that asks; its own use of the data does not stand in the way.
     pub within: LaunchKey,
+    /// Regions of `within` are at home here: it must have started.
+    pub after_within: bool,
     /// Objects the parent knew: the batch waits until they are known here too.
     pub known: u32,
     pub task: ObjectId,
@@ -148,6 +161,15 @@ pub(crate) struct Remote {
     pub token: u64,
 }
 
+/// New values of parts of a simultaneous region's instance on another node, one part after the other.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Put {
+    pub launch: LaunchKey,
+    pub column: ColumnKey,
+    pub parts: Vec<Rect>,
+    pub token: u64,
+}
+
 /// Copy `rect` of the local instance over `from` to the receiver's instance over `into`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Transfer {
@@ -164,6 +186,7 @@ pub(crate) struct SendColumns {
     /// As in [`Batch`]: an order must not overtake a batch that waits for objects.
     pub known: u32,
     pub within: LaunchKey,
+    pub after_within: bool,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,
 }

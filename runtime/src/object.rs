@@ -4,7 +4,7 @@ use crate::parcel::Parcel;
 use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_mapper::ExchangeOutput;
-use maniple_regions::FieldSpace;
+use maniple_regions::{FieldSpace, Rect};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ impl Object {
 
 pub(crate) struct Tree {
     pub name: String,
+    pub rect: Rect,
     pub fields: FieldSpace,
 }
 

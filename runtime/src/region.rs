@@ -73,8 +73,17 @@ impl Column {
         }
     }
 
+    /// Every value was written: what lies within is as it should be too.
     pub fn clear_poison(&self) {
-        if self.poison.borrow().is_some() {
+        self.clear_poison_within(self.rect);
+        for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
+            other.clear_poison_within(self.rect);
+        }
+    }
+
+    /// Every value of `rect` was written.
+    pub fn clear_poison_within(&self, rect: Rect) {
+        if rect.contains_rect(&self.rect) && self.poison.borrow().is_some() {
             *self.poison.borrow_mut() = None;
         }
     }
@@ -147,7 +156,9 @@ impl Local {
         /// Simultaneous reading: the parameter is a [`ReadShared`].
         read_shared, ReadShared, Read, Simultaneous);
     requirement!(
-        /// Simultaneous writing: the parameter is a [`WriteShared`].
+        /// Simultaneous writing of every value without reading old ones: the parameter is a [`WriteShared`]. A task must
+        /// write all of the region it names, as the rest becomes unspecified; where shards write a part each of one
+        /// region, each names its part, or uses [`Self::read_write_shared`].
         write_shared, WriteShared, WriteDiscard, Simultaneous);
     requirement!(
         /// Simultaneous reading and writing: the parameter is a [`ReadWriteShared`].
@@ -164,7 +175,22 @@ impl Local {
 }
 
 impl Core {
-    /// A column of a fresh instance or of the one this processor has.
+    /// A fresh instance for a column, or the one that is there.
+    pub(crate) fn store(
+        self: &Rc<Self>,
+        key: ColumnKey,
+        field: &FieldInfo,
+        launch: LaunchKey,
+        shared_home: Option<ProcessorId>,
+    ) -> Result<Store, Error> {
+        Ok(match shared_home {
+            None => Store::Owned(self.owned_instance(key, field)?),
+            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, field)?) },
+            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
+        })
+    }
+
+    /// A column with its instance.
     pub(crate) fn column(
         self: &Rc<Self>,
         region: Region,
@@ -173,11 +199,7 @@ impl Core {
         launch: LaunchKey,
         shared_home: Option<ProcessorId>,
     ) -> Result<Rc<Column>, Error> {
-        let store = match shared_home {
-            None => Store::Owned(self.owned_instance(key, &field)?),
-            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, &field)?) },
-            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
-        };
+        let store = self.store(key, &field, launch, shared_home)?;
         Ok(Rc::new(Column {
             region,
             key,

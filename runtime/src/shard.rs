@@ -6,9 +6,9 @@ use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{ColumnKey, Held, LaunchKey, ObjectId, Valid};
 use crate::object::{GangTable, Object};
 use crate::phase::PhaseAddress;
-use crate::region::{Column, Local};
+use crate::region::{Column, Local, Store};
 use crate::replay::{Replay, ReplayCx};
-use crate::versions::Versions;
+use crate::versions::{Right, Rights, Versions};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
@@ -40,6 +40,8 @@ pub(crate) struct ShardInner {
     pub(crate) owner: Rc<Owner>,
     /// What this task knows to be valid where, when it is a parent.
     pub(crate) versions: RefCell<Option<Rc<RefCell<Versions>>>>,
+    /// What the gangs it launched leave to it, when it is a parent.
+    rights: RefCell<Rights>,
 }
 
 /// A running shard task's view of itself: its place in the gang, its regions, and the launching of subtasks.
@@ -75,6 +77,7 @@ impl Shard {
             regions: RefCell::default(),
             owner: Rc::default(),
             versions: RefCell::default(),
+            rights: RefCell::default(),
         };
         Self { inner: Rc::new(inner) }
     }
@@ -126,12 +129,13 @@ impl Shard {
     /// The shard's view of a region it holds, or of a part of one. Local; never waits.
     ///
     /// # Errors
-    /// When no requirement of the launch contains the region.
+    /// When no requirement of the launch contains the region, or its tree does not.
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         if let Some(index) = regions.iter().position(|r| r.region == region) {
             return Ok(Local { index: index as u32, region });
         }
+        self.core().in_tree(region, || format!("Shard::region in {}", self.place()))?;
         if !self.inner.held.iter().any(|h| h.region.contains(&region)) {
             let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
             let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
@@ -154,7 +158,8 @@ impl Shard {
         let Some(local) = regions.get(index as usize) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
-        let enough = |c: &&Used| self.inner.held[c.held].allows(privilege, coherence);
+        self.check_right(local.region, field, privilege)?;
+        let enough = |c: &&Used| self.inner.held[c.held].serves(privilege, coherence);
         let cached = local.columns.iter().filter(|c| c.column.field.id == field.id).find(enough);
         if let Some(Used { column, .. }) = cached {
             if column.field != *field {
@@ -167,9 +172,8 @@ impl Shard {
         if self.core().field(local.region.tree, field.id)? != *field {
             return Err(self.wrong_field(local.region, field));
         }
-        let home = (held.coherence == Coherence::Simultaneous).then_some(held.home);
         let key = ColumnKey { tree: local.region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().column(local.region, key, *field, self.inner.launch, home)?;
+        let column = self.core().column(local.region, key, *field, self.inner.launch, held.shared_home())?;
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 other.overlaps.borrow_mut().push(Rc::downgrade(&column));
@@ -183,8 +187,8 @@ impl Shard {
         Ok(column)
     }
 
-    /// Position of the requirement of the launch that allows this use of a field of a region.
-    pub(crate) fn requirement(
+    /// Position of the requirement of the launch that allows a leaf task this use of a field of a region.
+    fn requirement(
         &self,
         region: Region,
         field: FieldId,
@@ -193,17 +197,87 @@ impl Shard {
     ) -> Result<usize, Error> {
         let held = &self.inner.held;
         let gives = |h: &Held| h.region.contains(&region) && h.fields.contains(&field);
-        if let Some(found) = held.iter().position(|h| gives(h) && h.allows(privilege, coherence)) {
+        if let Some(found) = held.iter().position(|h| gives(h) && h.serves(privilege, coherence)) {
             return Ok(found);
         }
-        let what = format!("a launch in {}", self.place());
-        if let Some(h) = held.iter().find(|h| gives(h)) {
-            let expected = format!("at most {} under {} coherence on {}", h.privilege, h.coherence, h.region);
-            return Err(Error::misuse(what, expected, format!("{privilege} under {coherence} coherence")));
+        if let Some(h) = held.iter().find(|h| gives(h) && h.allows(privilege, coherence)) {
+            let (methods, all) = ("`read`, `write`, `read_write` or `reduce`", "a requirement made with");
+            let expected = format!("{all} {methods}, as {} is held under {} coherence", h.region, h.coherence);
+            let came = format!("{privilege} under {coherence} coherence, for which `Start::shares` holds a region");
+            return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
-        let known = self.core().field(region.tree, field)?;
-        let fields: Vec<_> = held.iter().filter(|h| h.region.contains(&region)).flat_map(|h| &h.fields).collect();
-        Err(Error::misuse(what, format!("one of the fields the shard holds on {region}: {fields:?}"), known.name))
+        Err(self.not_held(region, field, privilege, Some(coherence)))
+    }
+
+    /// The requirements of the launch that give a parent this use of a field of a region.
+    pub(crate) fn givers(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<Vec<&Held>, Error> {
+        let gives = |h: &&Held| h.region.contains(&region) && h.fields.contains(&field);
+        let found: Vec<&Held> = self.inner.held.iter().filter(|h| gives(h) && h.privilege.covers(privilege)).collect();
+        if found.is_empty() { Err(self.not_held(region, field, privilege, None)) } else { Ok(found) }
+    }
+
+    fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Option<Coherence>) -> Error {
+        let call = if coherence.is_some() { "a launch" } else { "Parent::map" };
+        let what = format!("{call} in {}", self.place());
+        let held = self.inner.held.iter().filter(|h| h.region.contains(&region));
+        if let Some(h) = held.clone().find(|h| h.fields.contains(&field)) {
+            let expected = format!("at most {} under {} coherence on {}", h.privilege, h.coherence, h.region);
+            let coherence = coherence.map_or(String::new(), |c| format!(" under {c} coherence"));
+            return Error::misuse(what, expected, format!("{privilege}{coherence}"));
+        }
+        let fields: Vec<_> = held.flat_map(|h| &h.fields).collect();
+        match self.core().field(region.tree, field) {
+            Ok(f) => Error::misuse(what, format!("one of the fields the shard holds on {region}: {fields:?}"), f.name),
+            Err(e) => e,
+        }
+    }
+
+    /// A parent does not use what a gang of its own may be using, or has left elsewhere.
+    fn check_right(&self, region: Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
+        let right = self.inner.rights.borrow().of(region.tree, field.id, region.rect);
+        let (needed, does) = if privilege.writes() { (Right::All, "uses") } else { (Right::Read, "writes") };
+        if right >= needed {
+            return Ok(());
+        }
+        let what = format!("a launch in {}", self.place());
+        let expected =
+            format!("{region} mapped again (`Parent::map`) since a gang was launched that {does} part of it");
+        Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without that", field.name)))
+    }
+
+    /// A gang is launched that holds this: what of it is left to its parent.
+    pub(crate) fn pass_on(&self, h: &Held) {
+        let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
+        for &field in &h.fields {
+            let key = ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
+            self.inner.rights.borrow_mut().lower(&key, left);
+        }
+        if h.privilege == Privilege::WriteDiscard {
+            self.columns_of(h.region, &h.fields).iter().for_each(|c| c.clear_poison_within(h.region.rect));
+        }
+    }
+
+    /// A region was mapped and no leaf task runs: the parent finds the instances that are there now.
+    pub(crate) fn take_back(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<(), Error> {
+        let key = ColumnKey { tree: region.tree, field, rect: region.rect };
+        let right = if privilege.writes() { Right::All } else { Right::Read };
+        for column in self.columns_of(region, &[field]) {
+            let home = match &*column.store.borrow() {
+                Store::Owned(_) => None,
+                Store::Shared { home, .. } => Some(*home),
+            };
+            let store = self.core().store(column.key, &column.field, column.launch, home)?;
+            *column.store.borrow_mut() = store;
+        }
+        self.inner.rights.borrow_mut().raise(&key, right);
+        Ok(())
+    }
+
+    /// The columns of the fields that have a point of the region.
+    fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
+        let regions = self.inner.regions.borrow();
+        let columns = regions.iter().filter(|r| r.region.overlaps(&region)).flat_map(|r| &r.columns);
+        columns.map(|u| u.column.clone()).filter(|c| fields.contains(&c.field.id)).collect()
     }
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {
@@ -222,19 +296,21 @@ impl Shard {
         Launch::new(self, function, args)
     }
 
-    /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it. The points run in
-    /// any order and in parallel; local, not collective; returns at once.
+    /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it, which is asked once
+    /// a point. The points run in any order and in parallel; local, not collective; returns at once.
     ///
     /// # Errors
-    /// [`Error::Interference`] when two points interfere, and what [`Launch::go`] refuses; nothing is launched then.
+    /// [`Error::Interference`] when two points interfere, and a region, field or privilege that [`Launch::go`] refuses:
+    /// nothing is launched then. After an illegal decision of the mapper the points before the one in question run.
     pub fn index_launch<F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static>(
         &self,
         points: usize,
         function: F,
         args: impl Fn(usize) -> F::Args,
     ) -> Result<FutureMap<O>, Error> {
-        crate::index::check::<F, M, O>(self, points, &args)?;
-        let futures = (0..points).map(|i| self.launch(function.clone(), args(i)).go()).collect::<Result<_, _>>()?;
+        let args: Vec<F::Args> = (0..points).map(args).collect();
+        crate::index::check::<F, M, O>(self, &args)?;
+        let futures = args.into_iter().map(|a| self.launch(function.clone(), a).go()).collect::<Result<_, _>>()?;
         Ok(FutureMap::new(futures))
     }
 
@@ -358,13 +434,18 @@ impl Shard {
         }
     }
 
-    /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
-    pub(crate) async fn leaves_over(&self) -> Option<Error> {
+    /// Waits for the leaf tasks of this shard.
+    pub(crate) async fn no_leaves(&self) {
         poll_fn(|cx| match self.inner.owner.poll(current::waiting(cx.waker())) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
+    }
+
+    /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
+    pub(crate) async fn leaves_over(&self) -> Option<Error> {
+        self.no_leaves().await;
         self.inner.owner.failures.unseen()
     }
 

@@ -2,7 +2,7 @@ use crate::Error;
 use crate::core::Core;
 use crate::future::FutureMap;
 use crate::gang::{Gang, Launcher, ShardTask, Start};
-use crate::message::{Message, ObjectId};
+use crate::message::{Held, Message, ObjectId};
 use crate::object::{GangTable, Object, PhaseSpec, ReplayObject, Task, Tree};
 use crate::parcel::{Parcel, Portable};
 use crate::phase::{Pairs, PhaseBarrier, PhaseOptions, members};
@@ -11,7 +11,7 @@ use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{ExchangeInput, PlaceShardsInput, validate};
-use maniple_regions::{Coherence, FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -66,7 +66,7 @@ impl Top {
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
-        let id = self.define(Object::Tree(Tree { name: name.into(), fields }));
+        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }));
         Ok(Region { tree: TreeId(id), rect })
     }
 
@@ -105,6 +105,10 @@ impl Top {
 
     /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
     /// waits.
+    ///
+    /// [`Self::launch`] can run it too, as one or several parents that hold disjoint regions. Then the top-level task
+    /// itself must await earlier launches that use these regions before, and the parents before it uses the regions
+    /// again: what a parent's gangs do is known only when the parent is over.
     pub fn parent<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -190,15 +194,19 @@ impl Top {
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
     /// earlier one starts after it. Collective.
     ///
+    /// Barriers and collectives made for the gang belong to one launch at a time: a launch whose shards use them must come
+    /// after the end of the one before it that does, because it goes on with their generations where that one left off.
+    ///
     /// # Errors
-    /// Requirements of two shards that interfere, or an illegal decision of the mapper; nothing is launched then.
+    /// Requirements of two shards that interfere, a region outside its tree, or an illegal decision of the mapper; nothing
+    /// is launched then.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
-        self.launcher.launch(gang, task, start)
+        self.launcher.launch(gang, task, start, |_| {})
     }
 
     /// Runs a parent task (see [`Self::parent`]) on processor 0 alone and gives its result to every process.
@@ -212,7 +220,7 @@ impl Top {
         start: impl Fn() -> Start<A>,
     ) -> Result<R, Error> {
         self.launcher.settle().await;
-        let results = self.launcher.launch(&SINGLE, task, |_| start())?;
+        let results = self.launcher.launch(&SINGLE, task, |_| start(), |_| {})?;
         let result = results.get(0)?.clone().await;
         self.launcher.settle().await;
         result
@@ -247,29 +255,35 @@ impl Parent {
         for h in shard.held() {
             for &field in &h.fields {
                 let key = crate::message::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
-                launcher.versions.borrow_mut().write(&key, h.region.rect, core.id);
+                launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
             }
         }
         *shard.inner.versions.borrow_mut() = Some(launcher.versions.clone());
         Self { shard, launcher: Rc::new(launcher) }
     }
 
-    /// Starts every shard of a gang, as [`Top::launch`]; only this parent does so. Its own leaf tasks must be over.
+    /// Starts every shard of a gang, as [`Top::launch`], but only this parent does so. Waits for the leaf tasks that this
+    /// parent has launched, and then for nothing else.
+    ///
+    /// What the gang may write the parent must [`map`](Self::map) before it uses it again, and what the gang may read
+    /// before it writes it again.
     ///
     /// # Errors
     /// As [`Top::launch`]; also a region this parent does not hold.
-    pub fn launch_gang<A: Portable, R: Portable>(
+    pub async fn launch_gang<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
-        self.launcher.launch(gang, task, start)
+        self.shard.no_leaves().await;
+        let pass_on = |held: &[Vec<Held>]| held.iter().flatten().for_each(|h| self.shard.pass_on(h));
+        self.launcher.launch(gang, task, start, pass_on)
     }
 
-    /// Brings the valid data of fields of a region, or of a part of one, to this parent, after the launches that write it,
-    /// and gives the parent the use of it until it launches a gang that interferes (Legion calls this an inline mapping).
-    /// Waits.
+    /// Brings the valid data of fields of a region, or of a part of one, to where this parent's leaf tasks use it, after
+    /// the launches that write it, and gives the parent the use of it until it launches a gang that interferes (Legion
+    /// calls this an inline mapping). Waits, for the parent's own leaf tasks too.
     ///
     /// # Errors
     /// A region or a privilege the parent does not hold.
@@ -280,12 +294,16 @@ impl Parent {
         privilege: Privilege,
     ) -> Result<Local, Error> {
         let local = self.shard.region(region)?;
-        let instance = |field: FieldId| {
-            let held = self.shard.requirement(region, field, privilege, Coherence::Exclusive)?;
-            Ok((field, self.shard.held()[held].region.rect))
-        };
-        let fields: Vec<_> = fields.into_iter().map(|f| instance(f.into())).collect::<Result<_, Error>>()?;
-        self.launcher.map(region, &fields, privilege).await?;
+        let fields: Vec<FieldId> = fields.into_iter().map(Into::into).collect();
+        let mut parts = Vec::with_capacity(fields.len());
+        for &field in &fields {
+            parts.extend(self.shard.givers(region, field, privilege)?.into_iter().map(|own| (field, own)));
+        }
+        self.shard.no_leaves().await;
+        self.launcher.map(region, &parts, privilege).await?;
+        // The parent may have gone on meanwhile, in another branch.
+        self.shard.no_leaves().await;
+        fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
         Ok(local)
     }
 }

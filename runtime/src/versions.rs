@@ -9,52 +9,62 @@ type Holders = Vec<(Rect, ProcessorId)>;
 /// What is known to be valid where, as one parent sees it. Every copy of a replicated parent computes the same.
 #[derive(Default)]
 pub(crate) struct Versions {
-    columns: HashMap<(TreeId, FieldId), Pieces>,
+    columns: HashMap<(TreeId, FieldId), Pieces<Holders>>,
 }
 
-/// Disjoint rectangles that were written, each with its holders. Ordered by their first points, so that scans are the same
-/// everywhere and look only where an overlap can be.
-#[derive(Default)]
-struct Pieces {
-    map: BTreeMap<Rect, Holders>,
+/// Disjoint rectangles, each with what is known of it: holders, of one that was written. Ordered by their first points, so
+/// that scans are the same everywhere and look only where an overlap can be.
+struct Pieces<T> {
+    map: BTreeMap<Rect, T>,
     /// The longest piece in the first dimension.
     longest: i64,
 }
 
-impl Pieces {
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Self { map: BTreeMap::new(), longest: 0 }
+    }
+}
+
+impl<T: Clone> Pieces<T> {
     /// Where pieces that overlap `rect` are.
     fn range(&self, rect: Rect) -> Range<Rect> {
         let first = starting_at(rect, rect.lo(0).saturating_sub(self.longest));
         first..starting_at(rect, rect.hi(0)).max(first)
     }
 
-    fn insert(&mut self, rect: Rect, holders: Holders) {
-        self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
-        self.map.insert(rect, holders);
+    fn overlapping(&self, rect: Rect) -> impl Iterator<Item = (&Rect, &T)> {
+        self.map.range(self.range(rect)).filter(move |(r, _)| r.overlaps(&rect))
     }
 
-    fn write(&mut self, rect: Rect, holder: (Rect, ProcessorId)) {
+    fn insert(&mut self, rect: Rect, known: T) {
+        self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
+        self.map.insert(rect, known);
+    }
+
+    fn write(&mut self, rect: Rect, known: T) {
         if rect.is_empty() {
             return;
         }
-        if let Some(holders) = self.map.get_mut(&rect) {
-            holders.clear();
-            holders.push(holder);
+        if let Some(of_piece) = self.map.get_mut(&rect) {
+            *of_piece = known;
             return;
         }
-        let cut: Vec<Rect> = self.map.range(self.range(rect)).map(|(r, _)| *r).filter(|r| r.overlaps(&rect)).collect();
+        let cut: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
         for old in cut {
-            let holders = self.map.remove(&old).unwrap_or_default();
+            let Some(of_piece) = self.map.remove(&old) else { continue };
             for rest in old.subtract(&rect) {
-                self.insert(rest, holders.clone());
+                self.insert(rest, of_piece.clone());
             }
         }
-        self.insert(rect, vec![holder]);
+        self.insert(rect, known);
     }
+}
 
+impl Pieces<Holders> {
     /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`.
     fn read(&self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
-        for (piece, holders) in self.map.range(self.range(rect)).filter(|(r, _)| r.overlaps(&rect)) {
+        for (piece, holders) in self.overlapping(rect) {
             if holders.contains(&into) {
                 continue;
             }
@@ -103,7 +113,7 @@ pub(crate) fn hull_of(a: Option<Rect>, b: Rect) -> Rect {
 impl Versions {
     /// `key` was, or will be, written through the instance over `from` on `at`.
     pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
-        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, (from, at));
+        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, vec![(from, at)]);
     }
 
     /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
@@ -136,6 +146,52 @@ impl Versions {
                 Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
             })
             .collect()
+    }
+}
+
+/// What a parent may do itself to a rectangle it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Right {
+    /// A gang may write it, or has written it elsewhere.
+    Nothing,
+    /// A gang may read it.
+    Read,
+    /// As much as it holds.
+    All,
+}
+
+/// The rights of one task; everything where nothing else is said.
+#[derive(Default)]
+pub(crate) struct Rights {
+    columns: HashMap<(TreeId, FieldId), Pieces<Right>>,
+}
+
+impl Rights {
+    /// A gang was launched that leaves at most `to` of `key`.
+    pub fn lower(&mut self, key: &ColumnKey, to: Right) {
+        let pieces = self.columns.entry((key.tree, key.field)).or_default();
+        let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| (r.intersect(&key.rect), *right));
+        let keep: Vec<(Rect, Right)> = pieces.overlapping(key.rect).filter_map(lower).collect();
+        pieces.write(key.rect, to);
+        keep.into_iter().for_each(|(r, right)| pieces.write(r, right));
+    }
+
+    /// `key` was mapped with at least the right `to`.
+    pub fn raise(&mut self, key: &ColumnKey, to: Right) {
+        let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) else { return };
+        if to == Right::All {
+            return pieces.write(key.rect, to);
+        }
+        let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| r.intersect(&key.rect));
+        let change: Vec<Rect> = pieces.overlapping(key.rect).filter_map(lower).collect();
+        change.into_iter().for_each(|r| pieces.write(r, to));
+    }
+
+    /// The least right anywhere in a rectangle of a column.
+    pub fn of(&self, tree: TreeId, field: FieldId, rect: Rect) -> Right {
+        let pieces = self.columns.get(&(tree, field));
+        let rights = pieces.into_iter().flat_map(|p| p.overlapping(rect)).map(|(_, right)| *right);
+        rights.min().unwrap_or(Right::All)
     }
 }
 
@@ -184,6 +240,34 @@ mod tests {
                         instances.entry((key.rect, at)).or_default().insert(x, number);
                     }
                 }
+            }
+        }
+    }
+
+    proptest! {
+        /// Against a right for each point.
+        #[test]
+        fn a_rectangle_gives_the_least_right_of_its_points(
+            steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0usize..3), 1..40)
+        ) {
+            const ALL: [Right; 3] = [Right::Nothing, Right::Read, Right::All];
+            let mut rights = Rights::default();
+            let mut truth = [Right::All; 40];
+            for (lower, lo, len, to) in steps {
+                let (key, to) = (key(lo, lo + len), ALL[to]);
+                let part = &mut truth[lo as usize..(lo + len) as usize];
+                if lower {
+                    rights.lower(&key, to);
+                    part.iter_mut().for_each(|r| *r = to.min(*r));
+                } else {
+                    rights.raise(&key, to);
+                    part.iter_mut().for_each(|r| *r = to.max(*r));
+                }
+                for (i, r) in (0i64..).zip(&truth) {
+                    prop_assert_eq!(rights.of(key.tree, key.field, Rect::line(i, i + 1)), *r, "point {}", i);
+                }
+                let all = truth.iter().copied().min();
+                prop_assert_eq!(Some(rights.of(key.tree, key.field, Rect::line(0, 40))), all);
             }
         }
     }

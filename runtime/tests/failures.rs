@@ -357,9 +357,9 @@ fn a_parent_that_fails_fails_single_and_so_do_its_shards() {
     async fn parent(parent: Parent, (gang, task, how): (Gang, ShardTask<(), ()>, u32)) -> Result<(), Error> {
         match how {
             0 => panic!("parent bomb"),
-            1 => drop(parent.launch_gang(&gang, &task, |_| Start::new(()))?.all().await?),
+            1 => drop(parent.launch_gang(&gang, &task, |_| Start::new(())).await?.all().await?),
             // Nobody looks at the launch.
-            _ => drop(parent.launch_gang(&gang, &task, |_| Start::new(()))?),
+            _ => drop(parent.launch_gang(&gang, &task, |_| Start::new(())).await?),
         }
         Ok(())
     }

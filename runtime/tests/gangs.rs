@@ -5,7 +5,8 @@ mod common;
 use common::{Scatter, mix, runtimes, watched, watched_for};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{
-    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, Rect, Reduce, Region, Sum, Write, WriteShared,
+    Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
+    Write, WriteShared,
 };
 use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
 use proptest::prelude::*;
@@ -171,11 +172,13 @@ async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, E
     let all = parent.map(args.tree, [field(b).id()], Privilege::ReadWrite).await?;
     let first = parent.launch(update, (all.read_write(field(b)), k.into())).go()?.await?;
     let blocks = bounds(&sizes);
-    let done = parent.launch_gang(&gang, &task, |s| {
-        let (lo, hi) = blocks[s as usize];
-        let held = rect_of(args.tree, lo, hi);
-        Start::new(args.clone()).writes(held, [field(b)])
-    })?;
+    let done = parent
+        .launch_gang(&gang, &task, |s| {
+            let (lo, hi) = blocks[s as usize];
+            let held = rect_of(args.tree, lo, hi);
+            Start::new(args.clone()).writes(held, [field(b)])
+        })
+        .await?;
     // A part, with whatever edges k gives, and then all of it.
     let (lo, hi) = part(k);
     let some = parent.map(rect_of(args.tree, lo, hi), [field(b)], Privilege::ReadWrite).await?;
@@ -578,6 +581,83 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
     }
 }
 
+/// Shards that write different parts of one region they share, of three dimensions, and one that looks on.
+#[test]
+fn shards_that_set_different_elements_of_a_shared_region_leave_each_other_alone() {
+    fn set(mut u: ReadWriteShared<i64, 3>, me: Val<i64>) {
+        for p in u.rect().points::<3>() {
+            if (p[0] + p[1] + p[2]) % 5 == *me {
+                u.set(p, u.get(p) + 100 + *me);
+            }
+        }
+    }
+    async fn shard(shard: Shard, cube: Region) -> Result<(), Error> {
+        let u = shard.region(cube)?;
+        for _ in 0..3 {
+            shard.launch(set, (u.read_write_shared(A), i64::from(shard.index()).into())).go()?.await?;
+        }
+        Ok(())
+    }
+    async fn all(shard: Shard, cube: Region) -> Result<Option<Vec<i64>>, Error> {
+        shard.launch(|u: Read<i64, 3>| u.slice().map(<[i64]>::to_vec), (shard.region(cube)?.read(A),)).go()?.await
+    }
+    let rect = Rect::new([0, 0, 0], [2, 3, 4]);
+    let value = |p: [i64; 3]| Some((p[0] + p[1] + p[2]) % 5).filter(|s| *s < 4).map_or(0, |s| 3 * (100 + s));
+    let expected: Vec<i64> = rect.points::<3>().map(value).collect();
+    for (name, runtime) in everywhere(30) {
+        let outcome = watched(&name, || {
+            runtime.run(move |top| async move {
+                let cube = top.tree("cube", rect, &[A.info()])?;
+                let (four, one) = (top.gang("four", 4)?, top.gang("one", 1)?);
+                let start = |_| Start::new(cube).shares(cube, [A], Privilege::ReadWrite);
+                top.launch(&four, &top.task("shard", shard), start)?.all().await?;
+                let done = top.launch(&one, &top.task("all", all), |_| Start::new(cube).reads(cube, [A]))?;
+                Ok(done.all().await?.swap_remove(0))
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(Some(expected.clone())), "{name}");
+    }
+}
+
+#[test]
+fn rewritten_values_are_good_in_every_region_that_lies_within() {
+    fn bomb(_: Write<i64>) {
+        panic!("bomb")
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
+        let whole = shard.region(tree)?;
+        let [a, b, late] = [(0, 4), (2, 8), (3, 5)].map(|(lo, hi)| shard.region(rect_of(tree, lo, hi)));
+        let (a, b, late) = (a?, b?, late?);
+        // Used before the failure, so that they are known.
+        let _ = shard.launch(dump, (a.read(A),)).go()?.await?;
+        shard.launch(bomb, (whole.write(A),)).go()?.await.expect_err("it panics");
+        for part in [a, b, late] {
+            let read = shard.launch(dump, (part.read(A),)).go()?.await;
+            assert!(matches!(read, Err(Error::Poisoned { .. })), "{read:?}");
+        }
+        // Part of what is wrong is rewritten: not good enough for what reaches further.
+        shard.launch(|mut u: Write<i64>| u.fill(3), (a.write(A),)).go()?.await?;
+        assert_eq!(shard.launch(dump, (a.read(A),)).go()?.await?, [3; 4]);
+        assert!(shard.launch(dump, (late.read(A),)).go()?.await.is_err());
+        assert!(shard.launch(dump, (whole.read(A),)).go()?.await.is_err());
+        shard.launch(|mut u: Write<i64>| u.fill(5), (whole.write(A),)).go()?.await?;
+        for part in [a, b, late, whole] {
+            assert!(shard.launch(dump, (part.read(A),)).go()?.await?.iter().all(|v| *v == 5));
+        }
+        Ok(())
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
+}
+
 // Refusals.
 
 fn refused(message: &[&str], start: impl Fn(Region, u32) -> Start<()> + Send + Sync + Copy + 'static) {
@@ -640,6 +720,111 @@ fn interfering_shards_are_refused_by_name() {
         2 => held(held(Start::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),
         _ => Start::new(()),
     });
+}
+
+fn misused<T>(outcome: Result<T, Error>, words: &[&str]) {
+    let e = outcome.err().expect("a refusal");
+    assert!(matches!(e, Error::Misuse { .. }), "{e:?}");
+    for words in words {
+        assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+    }
+}
+
+#[test]
+fn a_region_outside_its_tree_is_refused() {
+    async fn never(_: Shard, _: ()) -> Result<(), Error> {
+        panic!("was launched")
+    }
+    async fn asks(shard: Shard, tree: Region) -> Result<(), Error> {
+        misused(
+            shard.region(rect_of(tree, 9, 11)),
+            &["task `asks` of shard 0", "tree 1 [9, 11)", "region tree `line`, which is [0, 10)"],
+        );
+        shard.region(rect_of(tree, 20, 20)).map(|_| ())
+    }
+    for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
+        let outcome = runtime.run(|top| async move {
+            let tree = top.tree("line", Rect::line(0, 10), &[A.info()])?;
+            let (gang, task) = (top.gang("all", 3)?, top.task("never", never));
+            let plane = Region::new(tree.tree, Rect::new([0, 0], [2, 2]));
+            for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
+                let held = |s| if s == 2 { Start::new(()).reads(wrong, [A]) } else { Start::new(()) };
+                let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
+                misused(top.launch(&gang, &task, held), &words);
+            }
+            let (one, asks) = (top.gang("one", 1)?, top.task("asks", asks));
+            // No points are outside.
+            let empty = rect_of(tree, 20, 20);
+            top.launch(&one, &asks, |_| Start::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
+    }
+}
+
+#[test]
+fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
+    fn see(_: ReadShared<i64>) {}
+    fn set(_: WriteShared<i64>) {}
+    fn change(_: ReadWriteShared<i64>) {}
+    async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
+        let (own, shared) = (shard.region(rect_of(tree, 0, 4))?, shard.region(rect_of(tree, 4, 8))?);
+        let words =
+            ["a launch in task `shard` of shard 0", "[0, 4)", "held under exclusive", "`read`", "Start::shares"];
+        misused(shard.launch(see, (own.read_shared(A),)).go(), &words);
+        misused(shard.launch(set, (own.write_shared(A),)).go(), &words);
+        misused(shard.launch(change, (own.read_write_shared(A),)).go(), &words);
+        let words = ["[4, 8)", "simultaneous"];
+        misused(shard.launch(dump, (shared.read(A),)).go(), &words);
+        misused(shard.launch(dump, (shared.read(A).atomic(),)).go(), &words);
+        let _ = shard.launch(dump, (own.read(A),)).go()?.await?;
+        let _ = shard.launch(dump, (own.read(A).atomic(),)).go()?.await?;
+        shard.launch(see, (shared.read_shared(A),)).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                let held = |_| {
+                    let start = Start::new(tree).writes(rect_of(tree, 0, 4), [A]);
+                    start.shares(rect_of(tree, 4, 8), [A], Privilege::ReadWrite)
+                };
+                top.launch(&gang, &task, held)?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
+    }
+}
+
+#[test]
+fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
+    fn count(mut u: ReadWrite<i64>, k: Val<i64>) {
+        u.as_mut_slice()[0] += *k;
+    }
+    async fn shard(shard: Shard, tree: Region) -> Result<Vec<i64>, Error> {
+        let parts = (0..4).map(|i| shard.region(rect_of(tree, i, i + 1))).collect::<Result<Vec<_>, _>>()?;
+        let asked = std::cell::RefCell::new(Vec::new());
+        let args = |i: usize| {
+            asked.borrow_mut().push(i);
+            (parts[i].read_write(A), (i as i64).into())
+        };
+        shard.index_launch(4, count, args)?.all().await?;
+        assert_eq!(asked.into_inner(), [0, 1, 2, 3]);
+        // The last point is refused: none runs.
+        let field = |i: usize| if i == 3 { B } else { A };
+        misused(shard.index_launch(4, count, |i| (parts[i].read_write(field(i)), 50.into())), &["of shard 0", "b"]);
+        shard.launch(dump, (shard.region(tree)?.read(A),)).go()?.await
+    }
+    for (name, runtime) in runtimes(3) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![0, 1, 2, 3]]), "{name}");
+    }
 }
 
 #[test]

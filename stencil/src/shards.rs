@@ -221,6 +221,30 @@ struct ShardResult {
     /// When the shard began, and when the local sum and the total were there in each iteration.
     began: u64,
     stamps: Vec<(u64, u64)>,
+    /// Totals so far, and the last of them.
+    #[serde(skip)]
+    totals: (usize, Option<f64>),
+}
+
+/// When an iteration's local sum and total were there.
+type Stamps = (TaskFuture<u64>, TaskFuture<u64>);
+
+impl ShardResult {
+    /// Waits for an iteration's total, unless an earlier one was the last. Only shard 0 keeps them all.
+    async fn add(&mut self, (total, stamps): (TaskFuture<f64>, Option<Stamps>)) -> Result<(), Error> {
+        let total = total.await?;
+        let (count, last) = self.totals;
+        if goes_on(count, last) {
+            self.totals = (count + 1, Some(total));
+            if stamps.is_some() {
+                self.sums.push(total);
+            }
+        }
+        if let Some((local, total)) = stamps {
+            self.stamps.push((local.await?, total.await?));
+        }
+        Ok(())
+    }
 }
 
 /// A shard of the recursive-doubling version.
@@ -228,51 +252,40 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let watched = shard.index() == 0;
     let mut result = ShardResult { began: now(), ..ShardResult::default() };
-    let (mut stamps, mut vectors) = (Vec::new(), Vec::new());
-    let mut ahead: VecDeque<TaskFuture<f64>> = VecDeque::new();
+    let mut vectors = Vec::new();
+    let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
     shard.launch(load, (exchange.u.write(U), args.start.into())).go()?.detach();
     for iteration in 1..=args.iterations {
         let local = exchange.step(&shard)?;
         let total = args.total.call(&shard, &local)?;
-        if watched {
-            let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
-            stamps.push((at(&local)?, at(&total)?));
-        }
+        let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
+        let stamps = if watched { Some((at(&local)?, at(&total)?)) } else { None };
         exchange.scale(&shard, &total)?.detach();
         if args.history || iteration == args.iterations {
             vectors.push(shard.launch(store, (exchange.u.read(U),)).go()?);
         }
-        ahead.push_back(total);
+        ahead.push_back((total, stamps));
         if ahead.len() > AHEAD
             && let Some(oldest) = ahead.pop_front()
         {
-            result.sums.push(oldest.await?);
-            if !goes_on(&result.sums) {
+            result.add(oldest).await?;
+            if !goes_on(result.totals.0, result.totals.1) {
                 break;
             }
         }
     }
-    for total in ahead {
-        let sum = total.await?;
-        if goes_on(&result.sums) {
-            result.sums.push(sum);
-        }
+    for call in ahead {
+        result.add(call).await?;
     }
     for vector in vectors {
         result.vectors.push(vector.await?);
     }
-    for (local, total) in stamps {
-        result.stamps.push((local.await?, total.await?));
-    }
-    if !watched {
-        result.sums.clear();
-    }
     Ok(result)
 }
 
-/// Whether the last iteration has a next vector. Every shard sees the same sums, so all stop at the same one.
-fn goes_on(sums: &[f64]) -> bool {
-    sums.last().is_none_or(|&sum| kernel::root(sums.len(), sum).is_ok())
+/// Whether the last of `count` iterations has a next vector. Every shard sees the same totals, so all stop at the same one.
+fn goes_on(count: usize, last: Option<f64>) -> bool {
+    last.is_none_or(|sum| kernel::root(count, sum).is_ok())
 }
 
 /// Everything the aggregation version's parent and shards need.
@@ -385,7 +398,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
                 let start = layout.holds(Start::new(args), s, block);
                 let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])
-            })?
+            })
+            .await?
             .all()
             .await?;
         if store {
@@ -401,7 +415,7 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
             let total = parent.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
             let sum = parent.launch(combine, (all.read(S), total.write(S))).go()?.await?;
             sums.push(sum);
-            if !goes_on(&sums) {
+            if !goes_on(sums.len(), sums.last().copied()) {
                 break;
             }
         }

@@ -7,8 +7,7 @@ use super::Core;
 use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, ProcessorId, Reply, SendColumns, ShardStart,
-    Valid,
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, Reply, SendColumns, ShardStart, Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
@@ -26,6 +25,7 @@ struct Operation {
     number: u64,
     launch: LaunchKey,
     within: LaunchKey,
+    after_within: bool,
     uses: Vec<(ColumnKey, bool)>,
     /// `None` once it has started.
     work: Option<Work>,
@@ -48,6 +48,7 @@ pub(crate) struct Batches {
     /// Data that has come for launches.
     columns: HashMap<LaunchKey, Vec<Columns>>,
     running: HashMap<LaunchKey, Running>,
+    /// Launches under way that have started here and that others ask about: those with regions at home here.
     started: HashSet<LaunchKey>,
     /// Operations whose own shards are over, but not those of other processors that use what is here.
     held: HashMap<LaunchKey, u64>,
@@ -56,8 +57,13 @@ pub(crate) struct Batches {
 impl Batches {
     /// Whether an earlier operation keeps operation `at` from starting.
     fn blocked(&self, at: usize) -> bool {
+        // It may come before its parent's own launch, which another process sends, and is no earlier one then.
+        let early = |o: &Operation| o.after_within && !self.started.contains(&o.within);
+        if early(&self.operations[at]) {
+            return true;
+        }
         let Operation { uses, within, .. } = &self.operations[at];
-        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within).any(|earlier| {
+        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within && !early(earlier)).any(|earlier| {
             earlier.uses.iter().any(|(a, a_writes)| {
                 uses.iter().any(|(b, b_writes)| {
                     (*a_writes || *b_writes) && a.tree == b.tree && a.field == b.field && a.rect.overlaps(&b.rect)
@@ -68,12 +74,13 @@ impl Batches {
 
     fn push(&mut self, uses: Vec<(ColumnKey, bool)>, work: Work) {
         self.next += 1;
-        let (launch, within) = match &work {
-            Work::Batch(b) => (b.launch, b.within),
+        let (launch, within, after_within) = match &work {
+            Work::Batch(b) => (b.launch, b.within, b.after_within),
             // Nothing is asked within an order.
-            Work::Send(s) => (NOBODY, s.within),
+            Work::Send(s) => (NOBODY, s.within, s.after_within),
         };
-        self.operations.push_back(Operation { number: self.next, launch, within, uses, work: Some(work) });
+        let number = self.next;
+        self.operations.push_back(Operation { number, launch, within, after_within, uses, work: Some(work) });
     }
 
     fn end(&mut self, number: u64) {
@@ -183,7 +190,9 @@ impl Core {
         }
         {
             let mut batches = self.batches.borrow_mut();
-            batches.started.insert(batch.launch);
+            if batch.hold {
+                batches.started.insert(batch.launch);
+            }
             let running = Running {
                 number,
                 hold: batch.hold,
@@ -306,22 +315,23 @@ impl Core {
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
         {
             let mut batches = self.batches.borrow_mut();
+            batches.started.remove(&launch);
             let held = batches.held.remove(&launch);
             held.into_iter().for_each(|number| batches.end(number));
         }
         self.start_operations();
     }
 
-    pub(super) fn take_batch_done(self: &Rc<Self>, from: ProcessorId, done: BatchDone) {
+    pub(super) fn take_batch_done(self: &Rc<Self>, done: BatchDone) {
         let state = self.launches.borrow().get(&done.launch).cloned();
         match state {
             Some(state) => {
-                if state.take(self, from, done) {
+                if state.take(self, done) {
                     self.launches.borrow_mut().remove(&state.key());
                 }
             }
             // This node's top-level task has not come to the launch yet.
-            None => self.launches_early.borrow_mut().push((from, done)),
+            None => self.launches_early.borrow_mut().push(done),
         }
     }
 
@@ -330,8 +340,8 @@ impl Core {
         let key = state.key();
         self.launches.borrow_mut().insert(key, state);
         let early = std::mem::take(&mut *self.launches_early.borrow_mut());
-        for (from, done) in early {
-            self.take_batch_done(from, done);
+        for done in early {
+            self.take_batch_done(done);
         }
     }
 }

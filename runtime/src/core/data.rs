@@ -1,13 +1,14 @@
 //! Instances of this processor, and the messages that move their contents.
 
-use super::Core;
 use super::queue::TaskId;
-use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Remote, Transfer};
+use super::{Core, Staged};
+use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::MemoryKind;
 use maniple_regions::{Buffer, FieldInfo, Instance, MemoryId, Privilege, Rect, RegionError, SharedInstance};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 enum Held {
@@ -19,7 +20,7 @@ enum Held {
 enum Early {
     Attach,
     Get { rect: Rect, token: u64 },
-    Put { rect: Rect, bytes: Buffer, token: u64 },
+    Put { parts: Vec<Rect>, bytes: Buffer, token: u64 },
 }
 
 /// A task that waits for a column: which of its uses, and the column.
@@ -138,18 +139,26 @@ impl Core {
     }
 
     /// Sends what a task wrote into its copy to the home of the column.
-    pub(super) fn write_back(self: &Rc<Self>, id: TaskId, column: &Rc<Column>, copy: &SharedInstance) {
+    pub(super) fn write_back(self: &Rc<Self>, id: TaskId, column: &Rc<Column>, staged: &Staged) {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return;
         };
-        let token = self.token(id, 0, column);
-        match copy.read_bytes(column.rect) {
-            Ok(bytes) => {
-                let ask = Remote { launch: column.launch, column: column.key, rect: column.rect, token };
-                self.send(*home, Message::Put(Box::new(ask), bytes));
+        let mut bytes = match staged.copy.read_bytes(column.rect) {
+            Ok(bytes) => bytes,
+            Err(e) => return self.note_failure(&self.region_error(&column.key, e)),
+        };
+        let mut parts = vec![column.rect];
+        if let Some(before) = &staged.before {
+            let changed = changes(column.rect, column.field.size, before.as_bytes(), bytes.as_bytes());
+            if changed.is_empty() {
+                return self.leaf_has_one_less(id);
             }
-            Err(e) => self.note_failure(&self.region_error(&column.key, e)),
+            bytes = concatenated(&bytes, changed.iter().map(|c| c.1.clone()));
+            parts = changed.into_iter().map(|c| c.0).collect();
         }
+        let token = self.token(id, 0, column);
+        let put = Put { launch: column.launch, column: column.key, parts, token };
+        self.send(*home, Message::Put(Box::new(put), bytes));
     }
 
     /// Whether requests for a launch's simultaneous regions can be served here yet.
@@ -197,9 +206,14 @@ impl Core {
                 self.counters.moved_bytes.add(bytes.len() as u64);
                 self.send(from, Message::Got { token, bytes });
             }
-            Early::Put { rect, bytes, token } => {
+            Early::Put { parts, bytes, token } => {
                 self.counters.moved_bytes.add(bytes.len() as u64);
-                shared.write_bytes(rect, bytes.as_bytes())?;
+                let mut rest = bytes.as_bytes();
+                for part in parts {
+                    let (values, more) = rest.split_at(part.volume() * shared.field().size);
+                    shared.write_bytes(part, values)?;
+                    rest = more;
+                }
                 self.send(from, Message::PutDone { token });
             }
         }
@@ -214,8 +228,8 @@ impl Core {
         self.serve(from, ask.launch, ask.column, Early::Get { rect: ask.rect, token: ask.token });
     }
 
-    pub(super) fn take_put(self: &Rc<Self>, from: ProcessorId, ask: Remote, bytes: Buffer) {
-        self.serve(from, ask.launch, ask.column, Early::Put { rect: ask.rect, bytes, token: ask.token });
+    pub(super) fn take_put(self: &Rc<Self>, from: ProcessorId, put: Put, bytes: Buffer) {
+        self.serve(from, put.launch, put.column, Early::Put { parts: put.parts, bytes, token: put.token });
     }
 
     pub(super) fn take_attached(self: &Rc<Self>, launch: LaunchKey, key: ColumnKey, instance: SharedInstance) {
@@ -241,7 +255,7 @@ impl Core {
         let copy = SharedInstance::new(column.rect, column.field, self.memory())
             .and_then(|copy| copy.write_bytes(column.rect, bytes.as_bytes()).map(|()| copy));
         match copy {
-            Ok(copy) => self.staged(id, index, copy),
+            Ok(copy) => self.staged(id, index, copy, bytes),
             Err(e) => self.poison_leaf(id, self.region_error(&column.key, e)),
         }
     }
@@ -282,5 +296,92 @@ impl Core {
         }
         let instance = self.owned_instance(key, &field)?;
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e))
+    }
+}
+
+/// The parts of `rect` whose values, of `size` bytes, are not what they were, and the bytes of each part.
+fn changes(rect: Rect, size: usize, before: &[u8], after: &[u8]) -> Vec<(Rect, Range<usize>)> {
+    let row = rect.extent(rect.dim() - 1);
+    let differs = |at: usize| before[at * size..][..size] != after[at * size..][..size];
+    let mut parts: Vec<(Rect, Range<usize>)> = Vec::new();
+    let mut changed = 0;
+    for start in (0..rect.volume()).step_by(row.max(1)) {
+        let mut at = start;
+        while at < start + row {
+            let first = at;
+            while at < start + row && differs(at) {
+                at += 1;
+            }
+            if at > first {
+                parts.push((part_of_row(rect, start / row, first - start, at - start), first * size..at * size));
+                changed += at - first;
+            }
+            at += 1;
+        }
+    }
+    if changed == rect.volume() && changed > 0 {
+        return vec![(rect, 0..after.len())];
+    }
+    parts
+}
+
+/// Elements `from..to` of a row of a rectangle.
+fn part_of_row(rect: Rect, row: usize, from: usize, to: usize) -> Rect {
+    let (row, from, to) = (row as i64, from as i64, to as i64);
+    let (x, y, z) = (rect.lo(0), rect.lo(1), rect.lo(2));
+    match rect.dim() {
+        1 => Rect::new([x + from], [x + to]),
+        2 => Rect::new([x + row, y + from], [x + row + 1, y + to]),
+        _ => {
+            let (i, j) = (x + row / rect.extent(1) as i64, y + row % rect.extent(1) as i64);
+            Rect::new([i, j, z + from], [i + 1, j + 1, z + to])
+        }
+    }
+}
+
+fn concatenated(bytes: &Buffer, parts: impl Iterator<Item = Range<usize>> + Clone) -> Buffer {
+    let mut all = Buffer::zeroed(parts.clone().map(|p| p.len()).sum());
+    let mut rest = all.as_bytes_mut();
+    for part in parts {
+        let (to, more) = rest.split_at_mut(part.len());
+        to.copy_from_slice(&bytes.as_bytes()[part]);
+        rest = more;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maniple_regions::Field;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Putting the changes back makes the new values of the old ones, and touches no other.
+        #[test]
+        fn changes_are_what_differs(
+            dim in 1usize..4, lo in -5i64..5, extents in [0usize..5, 0usize..5, 0usize..5],
+            values in prop::collection::vec((0u16..9, 0u16..9), 125)
+        ) {
+            let hi = extents.map(|e| lo + e as i64);
+            let rect = match dim {
+                1 => Rect::line(lo, hi[0]),
+                2 => Rect::new([lo; 2], [hi[0], hi[1]]),
+                _ => Rect::new([lo; 3], hi),
+            };
+            let column = |f: fn(&(u16, u16)) -> u16| -> Vec<u16> { values.iter().map(f).take(rect.volume()).collect() };
+            let (before, after) = (Buffer::from_slice(&column(|v| v.0)), Buffer::from_slice(&column(|v| v.1 / 3 * 3)));
+            let info = Field::<u16>::new(0, "v").info();
+            let home = SharedInstance::new(rect, info, MemoryId(0)).expect("a small instance");
+            home.write_bytes(rect, before.as_bytes()).expect("of the same length");
+            let parts = changes(rect, 2, before.as_bytes(), after.as_bytes());
+            for (part, range) in &parts {
+                prop_assert_eq!(part.volume() * 2, range.len());
+                home.write_bytes(*part, &after.as_bytes()[range.clone()]).expect("a part");
+            }
+            prop_assert_eq!(home.read_bytes(rect).expect("all"), after.clone());
+            let differ = before.as_bytes().chunks(2).zip(after.as_bytes().chunks(2)).filter(|(a, b)| a != b).count();
+            prop_assert_eq!(parts.iter().map(|p| p.0.volume()).sum::<usize>(), differ);
+        }
     }
 }

@@ -15,7 +15,7 @@ mod report;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use chains::{Chains, Links};
 pub(crate) use exec::Signal;
-pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Start, UseAt, WaitAt};
+pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use report::{Report, join};
@@ -59,7 +59,7 @@ pub(crate) struct Core {
     batches: RefCell<batches::Batches>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
-    launches_early: RefCell<Vec<(ProcessorId, crate::message::BatchDone)>>,
+    launches_early: RefCell<Vec<crate::message::BatchDone>>,
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: RefCell<Option<Error>>,
@@ -80,7 +80,7 @@ impl Core {
             data: RefCell::default(),
             launches: RefCell::default(),
             launches_early: RefCell::default(),
-            next_parent: Cell::new(1),
+            next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
             failure: RefCell::default(),
             config,
@@ -143,7 +143,7 @@ impl Core {
             Message::Release { object, generation, value } => self.release(object, generation, value),
             Message::Poison { object, cell, generation, error } => self.poison_here(object, cell, generation, *error),
             Message::Batch(batch) => self.take_batch(*batch),
-            Message::BatchDone(done) => self.take_batch_done(from, *done),
+            Message::BatchDone(done) => self.take_batch_done(*done),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_send_order(*order),
             Message::Columns(columns) => self.take_columns(*columns),
@@ -220,9 +220,9 @@ impl Core {
         self.failure.borrow().clone()
     }
 
-    /// A number for a parent of this processor; the top-level task is number 0.
+    /// A number for a parent, which no parent of any processor has; the top-level task is number 0.
     pub fn next_parent(&self) -> u32 {
-        self.next_parent.replace(self.next_parent.get() + 1)
+        self.next_parent.replace(self.next_parent.get() + self.machine().processors())
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Bank, Chains, Core};
 use crate::Error;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, Object};
-use maniple_regions::{FieldInfo, TreeId};
+use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -101,6 +101,17 @@ impl Core {
         };
         for (from, message) in early {
             self.deliver(from, message);
+        }
+    }
+
+    /// Refuses a region with points that its tree does not have; `what` says who names it.
+    pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
+        match self.local(region.tree.0).as_ref().map(|l| &*l.object) {
+            Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
+            Some(Object::Tree(t)) => {
+                Err(Error::misuse(what(), format!("a part of region tree `{}`, which is {}", t.name, t.rect), region))
+            }
+            _ => Err(Error::misuse(what(), "a region of a tree made with `Top::tree`", region)),
         }
     }
 

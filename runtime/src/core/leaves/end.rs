@@ -9,11 +9,11 @@ impl Core {
             self.fail_leaf(id, &error);
             return self.drop_guarded(|| task_place("", u32::MAX), ran);
         }
-        let written: SmallVec<[(Rc<Column>, SharedInstance); 2]> = {
+        let written: SmallVec<[(Rc<Column>, Box<Staged>); 2]> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
             let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
-            staged.filter_map(|u| u.staged.take().map(|copy| (u.column.clone(), copy))).collect()
+            staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect()
         };
         if written.is_empty() {
             return self.finish_leaf(id, Some(ran));
@@ -24,8 +24,8 @@ impl Core {
             leaf.unmet = written.len() as u32;
             leaf.ran = Some(ran);
         }
-        for (column, copy) in written {
-            self.write_back(id, &column, &copy);
+        for (column, staged) in written {
+            self.write_back(id, &column, &staged);
         }
     }
 

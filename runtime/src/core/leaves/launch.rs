@@ -136,7 +136,7 @@ impl Core {
     /// Gives a task that is not staged yet a fresh copy to write into.
     pub(in crate::core) fn set_staged(&self, id: TaskId, index: usize, copy: SharedInstance) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.uses[index].staged = Some(copy);
+            leaf.uses[index].staged = Some(Box::new(Staged { copy, before: None }));
         }
     }
 
@@ -178,10 +178,12 @@ impl Core {
         true
     }
 
-    /// Gives a task the copy that was taken for it.
-    pub(in crate::core) fn staged(self: &Rc<Self>, id: TaskId, index: usize, copy: SharedInstance) {
+    /// Gives a task the copy that was taken for it, made from `bytes`.
+    pub(in crate::core) fn staged(self: &Rc<Self>, id: TaskId, index: usize, copy: SharedInstance, bytes: Buffer) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.uses[index].staged = Some(copy);
+            let u = &mut leaf.uses[index];
+            let before = u.privilege.writes().then_some(bytes);
+            u.staged = Some(Box::new(Staged { copy, before }));
         }
         self.leaf_has_one_less(id);
     }

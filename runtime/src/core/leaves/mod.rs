@@ -17,7 +17,7 @@ use crate::object::CellAddress;
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
-use maniple_regions::{Coherence, Lease, Privilege, SharedInstance};
+use maniple_regions::{Buffer, Coherence, Lease, Privilege, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -79,8 +79,14 @@ pub(crate) struct UseAt {
     pub privilege: Privilege,
     pub coherence: Coherence,
     pub access: Access,
-    /// A copy taken for this task alone.
-    pub staged: Option<SharedInstance>,
+    pub staged: Option<Box<Staged>>,
+}
+
+/// A copy taken for one task alone.
+pub(crate) struct Staged {
+    pub copy: SharedInstance,
+    /// What it held at first, if only changes may go back: others change other values of the same region meanwhile.
+    pub before: Option<Buffer>,
 }
 
 /// A barrier generation a task arrives at when it is done.
@@ -103,14 +109,16 @@ pub(crate) struct Owner {
     running: Cell<u32>,
     /// Failures, with the future that may have told somebody.
     pub failures: Failures,
-    waiting: RefCell<Option<Waiting>>,
+    waiting: RefCell<Vec<Waiting>>,
 }
 
 impl Owner {
     /// Whether all are over; if not, `waiting` is told when they are.
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
-        *self.waiting.borrow_mut() = (!over).then_some(waiting);
+        if !over {
+            self.waiting.borrow_mut().push(waiting);
+        }
         over
     }
 
@@ -120,10 +128,9 @@ impl Owner {
 
     pub fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0
-            && let Some(waiting) = self.waiting.borrow_mut().take()
-        {
-            core.notify(waiting);
+        if self.running.get() == 0 {
+            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+            waiting.into_iter().for_each(|w| core.notify(w));
         }
     }
 }

@@ -101,8 +101,8 @@ impl Core {
 
     pub(super) fn lease(&self, u: &mut UseAt) -> Result<Lease, maniple_regions::RegionError> {
         let column = &u.column;
-        if let Some(copy) = &u.staged {
-            return copy.lease(column.rect, u.privilege);
+        if let Some(staged) = &u.staged {
+            return staged.copy.lease(column.rect, u.privilege);
         }
         match &*column.store.borrow() {
             Store::Owned(instance) => instance.lease(column.rect, u.privilege, u.coherence),
@@ -113,7 +113,7 @@ impl Core {
                     self.counters.region_copies.add(1);
                     self.counters.region_copy_bytes.add((column.rect.volume() * column.field.size) as u64);
                     let lease = copy.lease(column.rect, u.privilege);
-                    u.staged = Some(copy);
+                    u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;
                 }
                 instance.lease(column.rect, u.privilege)
