@@ -36,6 +36,8 @@ struct Public {
     received: AtomicU64,
     /// Something outside holds a waker of one of its shards.
     awaits_outside: AtomicBool,
+    /// It has left its loop and reads no more.
+    gone: AtomicBool,
 }
 
 struct Shared {
@@ -98,7 +100,10 @@ impl ThreadsWire {
             let Link { ring: Some(ring), waiting } = &mut *link else {
                 continue;
             };
-            while let Some(message) = waiting.pop_front() {
+            // What waits for a processor that is gone stays: it goes with the wire.
+            while !public.gone.load(Ordering::Relaxed)
+                && let Some(message) = waiting.pop_front()
+            {
                 if let Err(message) = ring.push(message) {
                     waiting.push_front(message);
                     left = true;
@@ -216,7 +221,9 @@ fn processor<F, Fut, R>(
     core.counters.add_to(&mut stats);
     let result = outcome.and_then(|o| o.borrow_mut().take());
     let failure = core.failure();
-    let failure = failure.or(catch_unwind(AssertUnwindSafe(|| drop(core))).err().map(|panic| crashed(id, panic)));
+    // Messages that nobody took hold values of the program.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, from))));
+    let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     // Received for as long as the caller lives.
     let _ = ends.send((result, failure, stats));
 }
@@ -254,7 +261,13 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(
             idle = 0;
         }
     }
+    me.gone.store(true, Ordering::Relaxed);
     wire.flush();
+    // `Stop` may be in the backlog, and until it comes the others read.
+    while wire.backlog.get() && !shared.stuck.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+        wire.flush();
+    }
 }
 
 /// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps.
@@ -305,6 +318,7 @@ impl Public {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             awaits_outside: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         }
     }
 }
