@@ -146,7 +146,7 @@ impl LaunchState {
 /// Something that launches gangs: the replicated top-level task or a parent on processor 0.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
-    pub name: String,
+    pub name: Arc<str>,
     /// Number of this parent; 0 for the top-level task.
     pub number: u32,
     /// The launch this parent itself came from.
@@ -193,7 +193,7 @@ impl Launcher {
     }
 
     fn place(&self) -> Place {
-        Place { task: self.name.clone(), shard: None }
+        Place { task: self.name.to_string(), shard: None }
     }
 
     /// Starts every shard of a gang.
@@ -414,6 +414,7 @@ impl Launcher {
             let uses = uses.into_iter().map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
             let batch = Batch {
                 launch,
+                by: self.name.clone(),
                 within: self.within,
                 known: self.core.known(),
                 task,

@@ -100,6 +100,8 @@ pub(crate) struct ShardStart {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub launch: LaunchKey,
+    /// Name of the parent that asks.
+    pub by: Arc<str>,
     /// The launch of the parent that asks; its own use of the data does not stand in the way.
     pub within: LaunchKey,
     /// Objects the parent knew: the batch waits until they are known here too.
