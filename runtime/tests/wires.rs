@@ -2,8 +2,14 @@
 
 mod common;
 
-use common::watched;
+use common::{mix, watched};
 use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 /// Both drivers, with one to three processors.
 fn drivers() -> Vec<(String, Runtime)> {
@@ -69,6 +75,196 @@ fn a_run_ends_behind_arrivals_that_nobody_awaits() {
         }
     }
     watched("seeded", || arrivals_nobody_awaits(&Runtime::seeded(2, 7), 2, 1, 0)).expect("seeded");
+}
+
+/// Ready once somebody else has said so; gives its waker to `hand` when first polled.
+struct Outside<F> {
+    hand: Option<F>,
+    said: Arc<AtomicBool>,
+}
+
+impl<F: FnOnce(Waker, Arc<AtomicBool>)> Outside<F> {
+    fn new(hand: F) -> Self {
+        Self { hand: Some(hand), said: Arc::default() }
+    }
+}
+
+impl<F: FnOnce(Waker, Arc<AtomicBool>) + Unpin> Future for Outside<F> {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.said.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        if let Some(hand) = self.hand.take() {
+            hand(cx.waker().clone(), self.said.clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// Another thread says so after a while.
+fn said_after(time: Duration) -> impl Future<Output = ()> {
+    Outside::new(move |waker, said| {
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            said.store(true, Ordering::Release);
+            waker.wake();
+        });
+    })
+}
+
+#[test]
+fn a_shard_may_await_a_thread_of_its_own() {
+    async fn shard(shard: Shard, _: ()) -> Result<u32, Error> {
+        if shard.index() == 1 {
+            said_after(Duration::from_millis(150)).await;
+            said_after(Duration::from_millis(1)).await;
+        }
+        Ok(shard.index())
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let task = top.task("awaits a thread", shard);
+                let values = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+                said_after(Duration::from_millis(1)).await;
+                Ok(values)
+            })
+        });
+        assert_eq!(outcome.expect(&at).0, [0, 1, 2], "{at}");
+    }
+}
+
+#[test]
+fn a_waker_that_is_dropped_without_a_wake_is_awaited_no_longer() {
+    async fn shard(shard: Shard, _: ()) -> Result<(), Error> {
+        if shard.index() == 2 {
+            let dropped = Outside::new(|waker, _| {
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(120));
+                    drop(waker);
+                });
+            });
+            dropped.await;
+        }
+        Ok(())
+    }
+    for (at, runtime) in drivers() {
+        let began = Instant::now();
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let task = top.task("forgotten", shard);
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+        });
+        let report = report_of(&at, outcome);
+        assert!(report.contains("`forgotten`"), "{at}: {report}");
+        // Until it is dropped, it may yet wake somebody.
+        assert!(began.elapsed() >= Duration::from_millis(120), "{at}");
+    }
+}
+
+/// A waker of a combinator's own, which passes wakes on to the shard's and counts them.
+#[derive(Default)]
+struct Inner {
+    outer: Mutex<Option<Waker>>,
+    woken: AtomicU32,
+}
+
+impl Wake for Inner {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
+        if let Some(outer) = &*self.outer.lock().expect("nobody panics") {
+            outer.wake_by_ref();
+        }
+    }
+}
+
+/// Polls with a waker of its own and keeps the shard's, as `FuturesUnordered` does.
+async fn under_another_waker<T>(future: impl Future<Output = T>) -> T {
+    let inner = Arc::new(Inner::default());
+    let waker = Waker::from(inner.clone());
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        *inner.outer.lock().expect("nobody panics") = Some(cx.waker().clone());
+        future.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
+}
+
+#[test]
+fn a_combinator_that_keeps_the_waker_raises_no_false_alarm() {
+    async fn shard(shard: Shard, _: ()) -> Result<(), Error> {
+        let time = Duration::from_millis(100 * u64::from(shard.index()));
+        under_another_waker(said_after(time)).await;
+        Ok(())
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let task = top.task("combines", shard);
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+        });
+        outcome.expect(&at);
+    }
+}
+
+#[test]
+fn wakes_from_outside_are_never_taken_for_a_deadlock() {
+    const ROUNDS: u64 = 10_000;
+    /// Wakes shard 0's processor over and over through a waker whose shard is over, so that it keeps looking around.
+    async fn stale(_: Shard, stop: Arc<AtomicBool>) -> Result<(), Error> {
+        Outside::new(move |waker, said| {
+            said.store(true, Ordering::Release);
+            waker.wake_by_ref();
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    waker.wake_by_ref();
+                    std::thread::sleep(Duration::from_micros(5));
+                }
+            });
+        })
+        .await;
+        Ok(())
+    }
+    async fn awaits(shard: Shard, rounds: u64) -> Result<u64, Error> {
+        if shard.index() == 0 {
+            return Ok(0);
+        }
+        let (hand, work) = std::sync::mpsc::channel::<(Waker, Arc<AtomicBool>, u64)>();
+        std::thread::spawn(move || {
+            for (waker, said, spins) in work {
+                (0..spins).for_each(|_| std::hint::spin_loop());
+                said.store(true, Ordering::Release);
+                waker.wake();
+            }
+        });
+        for round in 0..rounds {
+            let hand = hand.clone();
+            Outside::new(move |waker, said| drop(hand.send((waker, said, mix(round) % 3000)))).await;
+        }
+        Ok(rounds)
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    let outcome = watched("wakes", || {
+        Runtime::threads(2).run(move |top| {
+            let stop = stopping.clone();
+            async move {
+                let (one, two) = (top.gang("one", 1)?, top.gang("two", 2)?);
+                let first = top.task("stale", move |shard, ()| stale(shard, stop.clone()));
+                top.launch(&one, &first, |_| Start::new(()))?.all().await?;
+                let second = top.task("awaits", awaits);
+                top.launch(&two, &second, |_| Start::new(ROUNDS))?.all().await
+            }
+        })
+    });
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(outcome.expect("somebody outside always wakes them").0, [0, ROUNDS]);
 }
 
 #[test]

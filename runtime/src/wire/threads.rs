@@ -2,7 +2,7 @@
 
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring};
-use super::{Wire, crashed, deadlock, start_top};
+use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Report};
@@ -16,6 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Slots of a ring: fewer cost speed at hundreds of shards.
 const RING: usize = 256;
@@ -279,16 +280,17 @@ fn sleep(
     from: &[(u32, Receiver<Message>)],
     received: u64,
 ) {
-    me.sent.store(wire.sent.get(), Ordering::Relaxed);
-    me.received.store(received, Ordering::Relaxed);
-    me.awaits_outside.store(core.has_foreign_waker(), Ordering::Relaxed);
-    me.idle.store(true, Ordering::SeqCst);
+    let Some(awaits_outside) = me.announce(core, wire.sent.get(), received) else {
+        return;
+    };
     let still_idle = || from.iter().all(|(_, ring)| ring.is_empty()) && !core.has_work();
     if still_idle() && quiescent(shared) {
         shared.stuck.store(true, Ordering::SeqCst);
         shared.processors.iter().for_each(|p| p.parker.wake());
     } else {
-        let _: Wake = me.parker.park(still_idle, None);
+        // Nobody tells when a waker is dropped.
+        let deadline = awaits_outside.then(|| Instant::now() + OUTSIDE);
+        let _: Wake = me.parker.park(still_idle, deadline);
     }
     me.idle.store(false, Ordering::SeqCst);
 }
@@ -311,6 +313,22 @@ fn quiescent(shared: &Shared) -> bool {
 }
 
 impl Public {
+    /// Publishes that `core` has nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
+    /// published, if somebody outside has woken it meanwhile.
+    fn announce(&self, core: &Core, sent: u64, received: u64) -> Option<bool> {
+        let awaits_outside = core.has_foreign_waker();
+        // Who was outside no more may have left a wake: only now is it sure to be seen.
+        if core.has_work() {
+            return None;
+        }
+        self.sent.store(sent, Ordering::Relaxed);
+        self.received.store(received, Ordering::Relaxed);
+        // Release: whoever sees nobody outside sees the counts that go with it.
+        self.awaits_outside.store(awaits_outside, Ordering::Release);
+        self.idle.store(true, Ordering::SeqCst);
+        Some(awaits_outside)
+    }
+
     fn new() -> Self {
         Self {
             parker: Parker::new(),
@@ -320,5 +338,63 @@ impl Public {
             awaits_outside: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Place;
+    use maniple_mapper::{CollectiveMapper, Machine};
+    use std::future::poll_fn;
+    use std::task::{Poll, Waker};
+
+    struct Nowhere;
+
+    impl Wire for Nowhere {
+        fn send(&self, _: ProcessorId, _: Message) {}
+    }
+
+    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
+    fn waiting() -> (Rc<Core>, Waker) {
+        let config = Config {
+            machine: Machine::new(1, 1),
+            mapper: Arc::new(CollectiveMapper),
+            #[cfg(feature = "plant")]
+            plant: None,
+        };
+        let core = Core::new(0, Arc::new(config), Box::new(Nowhere), Arc::new(|| {}));
+        let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
+        let hand = handed.clone();
+        let body = poll_fn(move |cx| {
+            hand.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        core.spawn(Place { task: "waits".into(), shard: None }, body, Box::new(|_, _| {}));
+        while core.turn(1) {}
+        let waker = handed.borrow_mut().take().expect("it was polled");
+        (core, waker)
+    }
+
+    #[test]
+    fn a_processor_says_whether_it_awaits_somebody_outside() {
+        let (core, waker) = waiting();
+        let me = Public::new();
+        assert_eq!(me.announce(&core, 3, 4), Some(true));
+        assert!(me.idle.load(Ordering::SeqCst) && me.awaits_outside.load(Ordering::SeqCst));
+        drop(waker);
+        assert_eq!(me.announce(&core, 3, 4), Some(false));
+        assert!(!me.awaits_outside.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_processor_that_has_just_been_woken_is_not_idle() {
+        let (core, waker) = waiting();
+        let me = Public::new();
+        // Woken after its last turn, by somebody who then held a waker no more.
+        waker.wake();
+        assert!(!core.has_foreign_waker());
+        assert_eq!(me.announce(&core, 0, 0), None);
+        assert!(!me.idle.load(Ordering::SeqCst));
     }
 }
