@@ -52,6 +52,11 @@ impl<T, W, E> Promise<T, W, E> {
         &self.waiters
     }
 
+    /// Who waits, each to be replaced by another.
+    pub fn waiting_mut(&mut self) -> &mut [W] {
+        &mut self.waiters
+    }
+
     /// Assigns the outcome and returns who waited, in the order they came.
     ///
     /// # Errors

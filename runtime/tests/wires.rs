@@ -267,6 +267,118 @@ fn wakes_from_outside_are_never_taken_for_a_deadlock() {
     assert_eq!(outcome.expect("somebody outside always wakes them").0, [0, ROUNDS]);
 }
 
+/// Polls once with a waker that leads nowhere, then with the shard's own.
+async fn first_polled_by_another<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let elsewhere = Waker::from(Arc::new(Inner::default()));
+    if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&elsewhere)) {
+        return value;
+    }
+    future.await
+}
+
+/// The other way round: first with the shard's own waker.
+async fn then_polled_by_another<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        Poll::Ready(value) => value,
+        Poll::Pending => under_another_waker(future).await,
+    }
+}
+
+#[test]
+fn whoever_polled_last_is_woken() {
+    async fn late(shard: &Shard) {
+        for _ in 0..50 {
+            shard.yield_now().await;
+        }
+    }
+    fn one() -> u32 {
+        1
+    }
+    async fn shard(shard: Shard, (pairs, all): (Pairs, PhaseBarrier)) -> Result<(), Error> {
+        let (mine, before) = (pairs.producer(&shard)?, (shard.index() + shard.shards() - 1) % shard.shards());
+        let (theirs, arriver, waiter) = (pairs.consumer(&shard, before)?, all.arriver(&shard)?, all.waiter(&shard)?);
+        for round in 0..4 {
+            // The last to arrive makes the others wait.
+            if shard.index() == round % shard.shards() {
+                late(&shard).await;
+            }
+            shard.arrive(&mine.ready);
+            shard.arrive(&arriver);
+            if round % 2 == 0 {
+                first_polled_by_another(shard.wait(&theirs.ready)).await?;
+                first_polled_by_another(shard.wait(&waiter)).await?;
+            } else {
+                then_polled_by_another(shard.wait(&theirs.ready)).await?;
+                then_polled_by_another(shard.wait(&waiter)).await?;
+            }
+        }
+        assert_eq!(first_polled_by_another(shard.launch(one, ()).go()?).await?, 1);
+        assert_eq!(then_polled_by_another(shard.launch(one, ()).go()?).await?, 1);
+        Ok(())
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let pairs = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
+                let task = top.task("moves", shard);
+                top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
+            })
+        });
+        outcome.expect(&at);
+    }
+}
+
+#[test]
+fn polling_again_and_again_registers_once() {
+    /// Wakers that `future` holds after each of two has polled it many times in turn, and which of them a wake reached.
+    async fn polled<T>(future: impl Future<Output = T>, arrive: impl FnOnce()) -> [(usize, u32); 2] {
+        let inner: [Arc<Inner>; 2] = Default::default();
+        let wakers = inner.clone().map(Waker::from);
+        let mut future = pin!(future);
+        for waker in (0..100).flat_map(|_| [&wakers[0], &wakers[0], &wakers[1], &wakers[1]]) {
+            assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        let held = inner.each_ref().map(|i| Arc::strong_count(i) - 2);
+        arrive();
+        future.await;
+        let woken = inner.map(|i| i.woken.load(Ordering::Relaxed));
+        [(held[0], woken[0]), (held[1], woken[1])]
+    }
+    fn one() -> u32 {
+        1
+    }
+    async fn shard(shard: Shard, (pairs, all): (Pairs, PhaseBarrier)) -> Result<(), Error> {
+        let (mine, theirs) = (pairs.producer(&shard)?, pairs.consumer(&shard, shard.index())?);
+        let (arriver, waiter) = (all.arriver(&shard)?, all.waiter(&shard)?);
+        let last_only = [(0, 0), (1, 1)];
+        assert_eq!(polled(shard.wait(&theirs.ready), || shard.arrive(&mine.ready)).await, last_only, "a pair");
+        assert_eq!(polled(shard.wait(&waiter), || shard.arrive(&arriver)).await, last_only, "a phase barrier");
+        assert_eq!(polled(shard.launch(one, ()).go()?, || {}).await.map(|p| p.0), [0, 1], "a task's future");
+        // A second wait beside a first one for an earlier generation.
+        let (early, late) = (shard.wait(&theirs.ready), shard.wait(&theirs.ready));
+        let (mut early, arrive) = (pin!(early), || (0..2).for_each(|_| shard.arrive(&mine.ready)));
+        poll_fn(|cx| Poll::Ready(assert!(early.as_mut().poll(cx).is_pending()))).await;
+        assert_eq!(polled(late, arrive).await, last_only, "a later generation");
+        early.await
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("one", 1)?;
+                let pairs = top.pairs("own", &gang, |s| s)?;
+                let all = top.phase_barrier("own", &gang, PhaseOptions::all(&gang))?;
+                let task = top.task("polls", shard);
+                top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
+            })
+        });
+        outcome.expect(&at);
+    }
+}
+
 #[test]
 fn a_report_names_tasks_shards_and_parents() {
     async fn shard(shard: Shard, barrier: PhaseBarrier) -> Result<(), Error> {
