@@ -361,7 +361,7 @@ fn polling_again_and_again_registers_once() {
         // A second wait beside a first one for an earlier generation.
         let (early, late) = (shard.wait(&theirs.ready), shard.wait(&theirs.ready));
         let (mut early, arrive) = (pin!(early), || (0..2).for_each(|_| shard.arrive(&mine.ready)));
-        poll_fn(|cx| Poll::Ready(assert!(early.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx))).await.is_pending());
         assert_eq!(polled(late, arrive).await, last_only, "a later generation");
         early.await
     }
@@ -412,7 +412,7 @@ fn hundreds_of_workers_take_little_memory() {
 fn a_report_names_tasks_shards_and_parents() {
     async fn shard(shard: Shard, barrier: PhaseBarrier) -> Result<(), Error> {
         // Shards 0 and 2 are over, the others wait for them.
-        if shard.index() % 2 == 0 {
+        if shard.index().is_multiple_of(2) {
             return Ok(());
         }
         let end = (barrier.arriver(&shard)?, barrier.waiter(&shard)?);
