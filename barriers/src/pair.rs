@@ -43,6 +43,11 @@ impl<W> PairCell<W> {
         self.waiter.as_ref().map(|w| (self.awaited, w))
     }
 
+    /// The generation somebody waits for, and who, to be replaced by another.
+    pub fn waiting_mut(&mut self) -> Option<(u64, &mut W)> {
+        self.waiter.as_mut().map(|w| (self.awaited, w))
+    }
+
     /// Counts the arrival for `generation` and returns the waiter it releases.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::cells::Waited;
 use super::{Core, Waiting};
+use crate::current::Poller;
 use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{Object, PhaseSpec};
@@ -199,6 +200,23 @@ impl Core {
                 local.waiters.push((generation, waiting));
                 Waited::Registered
             }
+        }
+    }
+
+    /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
+    pub fn replace_at_phase(
+        &self,
+        object: ObjectId,
+        generation: u64,
+        earlier: Poller,
+        waiting: Waiting,
+    ) -> Result<Waiting, Waiting> {
+        let mut objects = self.objects.borrow_mut();
+        let waiters = objects.phase(object).map(|local| &mut local.waiters);
+        let is_earlier = |(g, w): &&mut (u64, Waiting)| *g == generation && Poller::of(w) == Some(earlier);
+        match waiters.and_then(|list| list.iter_mut().find(is_earlier)) {
+            Some((_, w)) => Ok(std::mem::replace(w, waiting)),
+            None => Err(waiting),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::objects::Local;
 use super::{Core, Waiting};
 use crate::Error;
+use crate::current::Poller;
 use crate::message::{Message, ObjectId};
 use crate::object::{CellAddress, EMPTY};
 use crate::payload::Payload;
@@ -67,6 +68,26 @@ impl Bank {
     /// Registers a waiter beside the one the cell has.
     fn wait_later(&mut self, cell: u32, generation: u64, waiting: Waiting) {
         self.later.entry(cell).or_default().push((generation, waiting));
+    }
+
+    /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
+    pub fn replace(
+        &mut self,
+        cell: u32,
+        generation: u64,
+        earlier: Poller,
+        waiting: Waiting,
+    ) -> Result<Waiting, Waiting> {
+        let is_earlier = |g: u64, w: &Waiting| g == generation && Poller::of(w) == Some(earlier);
+        if let Some((g, w)) = self.cell(cell).and_then(PairCell::waiting_mut)
+            && is_earlier(g, w)
+        {
+            return Ok(std::mem::replace(w, waiting));
+        }
+        match self.later.get_mut(&cell).and_then(|list| list.iter_mut().find(|(g, w)| is_earlier(*g, w))) {
+            Some((_, w)) => Ok(std::mem::replace(w, waiting)),
+            None => Err(waiting),
+        }
     }
 
     /// Poisons a cell from `generation` on; returns the waiters that this concerns.

@@ -1,5 +1,6 @@
 //! What this processor waits for, in words; and what a shard that dies leaves behind.
 
+use super::batches::Asked;
 use super::{Core, Waiting};
 use crate::Error;
 use crate::message::ObjectId;
@@ -85,16 +86,28 @@ impl Core {
             }
         }
         let batches = self.batches.borrow();
-        for (launch, left) in batches.unfinished() {
-            lines.push(format!("launch {launch:#x} has {left} shards that are not over on processor {}", self.id));
+        for (asked, left) in batches.unfinished() {
+            let (asked, left) = (self.asked_for(&asked), some_shards(left));
+            lines.push(format!("{asked}: {left} not over on processor {}", self.id));
         }
-        for (launch, expected, came) in batches.waiting() {
+        for (asked, expected, came) in batches.waiting() {
             lines.push(format!(
-                "launch {launch:#x} waits on processor {} for earlier launches or data ({came} of {expected} came)",
+                "{} waits on processor {} for earlier launches or data ({came} of {expected} came)",
+                self.asked_for(&asked),
                 self.id
             ));
         }
         Report { lines, phases }
+    }
+
+    /// What a parent has launched, by the number the parent gave it.
+    fn asked_for(&self, asked: &Asked<'_>) -> String {
+        let (number, by) = (asked.launch & u64::from(u32::MAX), asked.by);
+        match self.local(asked.task).as_ref().map(|l| &*l.object) {
+            Some(task @ Object::Task(_)) => format!("{}, launch {number} of `{by}`", task.describe()),
+            // Mapping is a launch without a task.
+            _ => format!("mapping, launch {number} of `{by}`"),
+        }
     }
 
     fn chain_name(&self, object: u32, chain: u32) -> String {
@@ -133,6 +146,19 @@ impl Core {
                 _ => {}
             }
         }
+    }
+}
+
+/// Names shards, if they are few.
+fn some_shards(mut shards: Vec<u32>) -> String {
+    shards.sort_unstable();
+    match shards.len() {
+        1 => format!("shard {} is", shards[0]),
+        n @ 2..=16 => {
+            let list: Vec<_> = shards.iter().map(u32::to_string).collect();
+            format!("shards {} and {} are", list[..n - 1].join(", "), list[n - 1])
+        }
+        n => format!("{n} shards are"),
     }
 }
 
