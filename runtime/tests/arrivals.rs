@@ -1,4 +1,4 @@
-//! Launches that are not made.
+//! Folds that panic, and launches that are not made.
 
 mod common;
 
@@ -7,7 +7,7 @@ use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement}
 use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
 use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const U: Field<i64> = Field::new(0, "u");
 
@@ -46,6 +46,89 @@ where
 }
 
 fn nothing() {}
+
+/// Whether this is the panic of the fold of `sums`.
+fn fold_bomb(e: &Error) -> bool {
+    match e.origin() {
+        Error::Panicked { place, message } => place.task.contains("`sums`") && message.contains("fold bomb"),
+        _ => false,
+    }
+}
+
+fn explosive(a: u64, b: u64) -> u64 {
+    assert!(a != 13 && b != 13, "fold bomb");
+    a + b
+}
+
+/// Generation 0 has its value, later ones the panic, whether shards wait as they go or have arrived for all before.
+#[test]
+fn a_fold_that_panics_poisons_its_generation_and_all_after() {
+    async fn shard(shard: Shard, (sums, ahead): (PhaseBarrier, bool)) -> Result<Vec<Result<u64, Error>>, Error> {
+        let waiter = sums.waiter(&shard)?;
+        let mut came = Vec::new();
+        for value in [5, 13, 7, 8] {
+            if shard.index() < 2 {
+                shard.arrive_with(&sums.arriver(&shard)?, value);
+            }
+            if !ahead {
+                came.push(shard.wait_value(&waiter).await);
+            }
+        }
+        while came.len() < 4 {
+            came.push(shard.wait_value(&waiter).await);
+        }
+        Ok(came)
+    }
+    for (name, runtime) in runtimes(100) {
+        for ahead in [false, true] {
+            let at = format!("fold that panics, ahead {ahead}, on {name}");
+            let all = Arc::new(Mutex::new(Vec::new()));
+            let seen = all.clone();
+            let outcome = run(&at, &runtime, move |top| {
+                let seen = seen.clone();
+                async move {
+                    let gang = top.gang("all", 3)?;
+                    // The processor of shard 2, which only waits, is the root of the tree.
+                    let sums = PhaseOptions::between([0, 1], [2, 0, 1]).reduce(explosive);
+                    let sums = top.phase_barrier("sums", &gang, sums)?;
+                    let task = top.task("shard", shard);
+                    let came = top.launch(&gang, &task, |_| Start::new((sums, ahead)))?.all().await?;
+                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = came;
+                    Ok(())
+                }
+            });
+            assert!(outcome.as_ref().is_err_and(fold_bomb), "{at}: {outcome:?}");
+            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            assert_eq!(all.len(), 3, "{at}");
+            for came in all.iter() {
+                assert_eq!(came[0], Ok(10), "{at}: {came:?}");
+                assert!(came[1..].iter().all(|c| c.as_ref().is_err_and(fold_bomb)), "{at}: {came:?}");
+            }
+        }
+    }
+}
+
+/// No shard waits for the generation whose fold panics, or any later one.
+#[test]
+fn a_fold_that_panics_unseen_fails_the_run() {
+    async fn shard(shard: Shard, sums: PhaseBarrier) -> Result<(), Error> {
+        let (arriver, waiter) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
+        for value in [5, 13, 7] {
+            shard.arrive_with(&arriver, value);
+        }
+        shard.wait(&waiter).await
+    }
+    for (name, runtime) in runtimes(50) {
+        let at = format!("unseen fold on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let gang = top.gang("all", 3)?;
+            let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(explosive))?;
+            let task = top.task("shard", shard);
+            top.launch(&gang, &task, |_| Start::new(sums))?.all().await
+        });
+        assert!(outcome.as_ref().is_err_and(fold_bomb), "{at}: {outcome:?}");
+    }
+}
 
 #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Links {

@@ -27,11 +27,12 @@ pub(crate) struct PhaseLocal {
     values: VecDeque<Vec<(u32, u64)>>,
     first_value: u64,
     released: u64,
-    /// Values of the last generations that are over.
-    results: VecDeque<u64>,
+    /// The last generations that are over, ascending, and their values.
+    results: VecDeque<(u64, u64)>,
     /// How many of them are kept: whoever arrives may be a window ahead of its own waits.
     kept: u64,
     pub waiters: Vec<(u64, Waiting)>,
+    /// Generations from this one on will never be over, and why.
     poison: Option<(u64, Error)>,
 }
 
@@ -67,6 +68,11 @@ impl PhaseLocal {
     /// This processor's arrivers, by position in the barrier's list, and how often each has arrived.
     pub fn arrived(&self) -> impl Iterator<Item = (u32, u64)> {
         self.arrivers.iter().copied().zip(self.cell.arrivals().iter().copied())
+    }
+
+    /// Why a generation will never be over, if it is known not to.
+    fn poisoned(&self, generation: u64) -> Option<&Error> {
+        self.poison.as_ref().filter(|(from, _)| generation >= *from).map(|(_, e)| e)
     }
 
     fn add_values(&mut self, generation: u64, values: Vec<(u32, u64)>) {
@@ -134,7 +140,12 @@ impl Core {
                         }
                         None => match fold(spec, values) {
                             Ok(value) => self.release(object, generation, value),
-                            Err(e) => self.poison_tree(object, generation, &e),
+                            Err(e) => {
+                                // No task has failed, so nobody else tells of it if nobody waits. Generations that the
+                                // same arrival completed after this one are refused by the poison.
+                                self.note_failure(&e);
+                                return self.poison_tree(object, generation, &e);
+                            }
                         },
                     }
                 }
@@ -162,8 +173,12 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
+            if local.poisoned(generation).is_some() {
+                return;
+            }
+            debug_assert_eq!(generation, local.released, "the root and the wire keep the order of generations");
             local.released = generation + 1;
-            local.results.push_back(value);
+            local.results.push_back((generation, value));
             if local.results.len() as u64 > local.kept {
                 local.results.pop_front();
             }
@@ -193,13 +208,11 @@ impl Core {
         if generation < local.released {
             return Waited::Complete;
         }
-        match &local.poison {
-            Some((from, e)) if generation >= *from => Waited::Poisoned(Box::new(e.clone())),
-            _ => {
-                local.waiters.push((generation, waiting));
-                Waited::Registered
-            }
+        if let Some(e) = local.poisoned(generation) {
+            return Waited::Poisoned(Box::new(e.clone()));
         }
+        local.waiters.push((generation, waiting));
+        Waited::Registered
     }
 
     /// Where a generation stands, without waiting for it.
@@ -207,10 +220,10 @@ impl Core {
         let mut objects = self.objects.borrow_mut();
         match objects.phase(object) {
             Some(local) if generation < local.released => Waited::Complete,
-            Some(PhaseLocal { poison: Some((from, e)), .. }) if generation >= *from => {
-                Waited::Poisoned(Box::new(e.clone()))
+            Some(local) => {
+                local.poisoned(generation).map_or(Waited::Registered, |e| Waited::Poisoned(Box::new(e.clone())))
             }
-            _ => Waited::Registered,
+            None => Waited::Registered,
         }
     }
 
@@ -218,12 +231,8 @@ impl Core {
     pub fn phase_value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let mut objects = self.objects.borrow_mut();
         let Some(local) = objects.phase(object) else { return Err((0, 0)) };
-        let value = || {
-            let back = local.released.checked_sub(generation + 1)? as usize;
-            let at = local.results.len().checked_sub(back + 1)?;
-            local.results.get(at).copied()
-        };
-        value().ok_or((local.released, local.kept))
+        let at = local.results.binary_search_by_key(&generation, |r| r.0);
+        at.map(|i| local.results[i].1).map_err(|_| (local.released, local.kept))
     }
 
     /// Poisons a phase barrier on every processor it concerns.
@@ -236,7 +245,9 @@ impl Core {
             return;
         };
         let Object::Phase(spec) = &*spec.object else { return };
-        for &to in spec.tree.members() {
+        // Here at once: arrivals and releases that follow must not get there before it.
+        self.poison_phase(object, generation, error.clone());
+        for &to in spec.tree.members().iter().filter(|&&to| to != self.id) {
             self.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
         }
     }
