@@ -192,3 +192,38 @@ fn a_launch_that_is_not_made_takes_no_generation() {
         }
     }
 }
+
+/// However far arrivers may run ahead, a reduction does not keep every value it has ever had.
+#[test]
+fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
+    const KEPT: u64 = 1 << 16;
+    async fn shard(shard: Shard, (sums, n): (PhaseBarrier, u64)) -> Result<bool, Error> {
+        let (arriver, waiter) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
+        for g in 0..n {
+            shard.arrive_with(&arriver, g);
+        }
+        for g in [n - 1, n - KEPT] {
+            waiter.seek(g);
+            assert_eq!(shard.wait_value(&waiter).await?, 2 * g);
+        }
+        waiter.seek(0);
+        match shard.wait_value(&waiter).await {
+            Err(Error::Misuse { came, .. }) if came == "generation 0" => Ok(false),
+            value => value.map(|v| v == 0),
+        }
+    }
+    for (name, runtime) in runtimes(2) {
+        for n in [KEPT, KEPT + 1] {
+            let at = format!("{n} values on {name}");
+            let outcome = run(&at, &runtime, move |top| async move {
+                let gang = top.gang("all", 2)?;
+                let sums = PhaseOptions::all(&gang).window(u64::MAX).reduce(|a, b| a + b);
+                let sums = top.phase_barrier("sums", &gang, sums)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((sums, n)))?.all().await
+            });
+            // The last value may be over on one processor before the other.
+            assert_eq!(outcome, Ok(vec![n == KEPT; 2]), "{at}");
+        }
+    }
+}

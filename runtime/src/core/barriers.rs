@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// How many generations' reduction values a member keeps for late waiters, at least.
-const KEPT_VALUES: u64 = 64;
+/// How many generations' reduction values a member keeps for late waiters, at least and, with a very wide window, at
+/// most (a megabyte).
+const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
 /// One member of a combining tree.
 pub(crate) struct PhaseLocal {
@@ -45,6 +46,7 @@ impl PhaseLocal {
             (p, (spec.local_arrivers(p).len() + before) as u32)
         });
         let contributors = arrivers.len() + contributing(processor).count();
+        let (least, most) = KEPT_VALUES;
         Self {
             cell: PhaseCell::new(contributors as u32, spec.window),
             arrivers,
@@ -54,7 +56,7 @@ impl PhaseLocal {
             first_value: 0,
             released: 0,
             results: VecDeque::new(),
-            kept: if spec.fold.is_some() { KEPT_VALUES.max(spec.window.saturating_add(1)) } else { KEPT_VALUES },
+            kept: if spec.fold.is_some() { spec.window.saturating_add(1).clamp(least, most) } else { least },
             waiters: Vec::new(),
             poison: None,
         }
