@@ -412,8 +412,9 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
 
     /// The task arrives at `barrier` when it is done; if it fails, that generation and all later ones are poisoned.
     ///
-    /// Which generation is fixed by [`go`](Self::go), and arrivals must come in that order: tasks that arrive at the same
-    /// barrier one after the other need something that orders them, such as data, a wait or a future.
+    /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
+    /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
+    /// and within the barrier's window; otherwise it is an error.
     pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
         self.arrivals.push(barrier);
         self

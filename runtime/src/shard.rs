@@ -283,7 +283,7 @@ impl Shard {
         .await
     }
 
-    /// Arrives at a barrier now. Local; never waits.
+    /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         match barrier.next_arrival().0 {
             ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),

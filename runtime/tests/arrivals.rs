@@ -1,4 +1,4 @@
-//! Folds that panic, and launches that are not made.
+//! Arrivals in any order, arrivals of tasks that fail, folds that panic, and launches that are not made.
 
 mod common;
 
@@ -46,6 +46,10 @@ where
 }
 
 fn nothing() {}
+
+fn bomb() {
+    panic!("leaf bomb")
+}
 
 /// Whether this is the panic of the fold of `sums`.
 fn fold_bomb(e: &Error) -> bool {
@@ -143,6 +147,154 @@ fn links(top: &Top, shards: u32, gate: PhaseOptions) -> Result<(Gang, Links), Er
     let begin = top.pairs("begin", &gang, |s| s)?;
     let gate = top.phase_barrier("gate", &gang, gate)?;
     Ok((gang, Links { ring, gate, begin }))
+}
+
+/// Two leaf tasks that nothing orders arrive one after the other at a pair and at a phase barrier, the later one first;
+/// so for several rounds, and the next shard waits for each.
+#[test]
+fn leaf_tasks_may_arrive_in_any_order() {
+    async fn shard(shard: Shard, links: Links) -> Result<(), Error> {
+        let from = (shard.index() + shard.shards() - 1) % shard.shards();
+        let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+        let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
+        let (begin, begun) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        for _ in 0..5 {
+            shard.launch(nothing, ()).wait(&begun.ready).arrive(&out.ready).arrive(&arriver).go()?.detach();
+            for _ in 0..3 {
+                shard.launch(nothing, ()).arrive(&out.ready).arrive(&arriver).go()?.await?;
+            }
+            let last = shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).go()?;
+            let none = shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).go()?;
+            shard.arrive(&begin.ready);
+            for _ in 0..2 {
+                shard.wait(&inn.ready).await?;
+                shard.wait(&waiter).await?;
+            }
+            last.await?;
+            none.await?;
+        }
+        Ok(())
+    }
+    for (name, runtime) in runtimes(100) {
+        let at = format!("any order on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(8).arity(1))?;
+            let task = top.task("shard", shard);
+            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+        });
+        assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
+    }
+}
+
+/// Tasks that wait for the same generations in any order are all told.
+#[test]
+fn waits_of_a_pair_may_be_in_any_order() {
+    async fn shard(shard: Shard, links: Links) -> Result<(), Error> {
+        let (own, inn) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        let mut tasks = Vec::new();
+        for g in [5, 3, 4, 3, 0, 5] {
+            inn.ready.seek(g);
+            tasks.push((g, shard.launch(nothing, ()).wait(&inn.ready).go()?));
+        }
+        for g in 0..6 {
+            shard.arrive(&own.ready);
+            for (_, task) in tasks.extract_if(.., |(of, _)| *of == g) {
+                task.await?;
+            }
+        }
+        Ok(())
+    }
+    for (name, runtime) in runtimes(50) {
+        let at = format!("waits in any order on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3))?;
+            let task = top.task("shard", shard);
+            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+        });
+        assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
+    }
+}
+
+/// A leaf fails, its shard handles that and goes on with leaves that arrive, and so does who waits for them.
+#[test]
+fn a_failure_that_is_handled_does_not_fail_the_run() {
+    async fn shard(shard: Shard, (links, how): (Links, u32)) -> Result<Vec<bool>, Error> {
+        let from = (shard.index() + shard.shards() - 1) % shard.shards();
+        let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+        let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
+        let launch = |fails: bool| {
+            let leaf = if fails { bomb } else { nothing };
+            match how & 1 {
+                0 => shard.launch(leaf, ()).arrive(&out.ready).go(),
+                _ => shard.launch(leaf, ()).arrive(&arriver).go(),
+            }
+        };
+        let mut leaves = Vec::new();
+        for g in 0..6 {
+            let leaf = launch(g == 2 && shard.index() == 1)?;
+            if how & 2 == 0 {
+                assert_eq!(leaf.clone().await.is_err(), g == 2 && shard.index() == 1);
+            }
+            leaves.push(leaf);
+        }
+        let mut came = Vec::new();
+        for _ in 0..6 {
+            let outcome = match how & 1 {
+                0 => shard.wait(&inn.ready).await,
+                _ => shard.wait(&waiter).await,
+            };
+            came.push(outcome.is_ok());
+        }
+        for leaf in leaves {
+            drop(leaf.await);
+        }
+        Ok(came)
+    }
+    for (name, runtime) in runtimes(100) {
+        for how in 0..4 {
+            let at = format!("handled failure {how} on {name}");
+            let outcome = run(&at, &runtime, move |top| async move {
+                let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).arity(1))?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((links, how)))?.all().await
+            });
+            let (fine, poisoned) = (vec![true; 6], vec![true, true, false, false, false, false]);
+            let expected = match how & 1 {
+                0 => vec![fine.clone(), fine, poisoned],
+                _ => vec![poisoned; 3],
+            };
+            assert_eq!(outcome, Ok(expected), "{at}");
+        }
+    }
+}
+
+/// A failed leaf's shard arrives more often than any window allows, all of it in vain, and nothing is said about that.
+#[test]
+fn arrivals_after_a_failure_are_dropped_silently() {
+    async fn shard(shard: Shard, links: Links) -> Result<u32, Error> {
+        let (own, inn) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
+        shard.launch(bomb, ()).arrive(&own.ready).arrive(&arriver).go()?.await.expect_err("it panics");
+        for _ in 0..200 {
+            shard.arrive(&own.ready);
+            shard.arrive(&arriver);
+        }
+        let mut failed = 0;
+        for _ in 0..3 {
+            failed += u32::from(shard.wait(&inn.ready).await.is_err());
+            failed += u32::from(shard.wait(&waiter).await.is_err());
+        }
+        Ok(failed)
+    }
+    for (name, runtime) in runtimes(50) {
+        let at = format!("arrivals in vain on {name}");
+        let outcome = run(&at, &runtime, |top| async move {
+            let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(4))?;
+            let task = top.task("shard", shard);
+            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+        });
+        assert_eq!(outcome, Ok(vec![6; 3]), "{at}");
+    }
 }
 
 /// A launch that is dropped, or refused, neither waits nor arrives: whoever waits gets the next one that is made.

@@ -6,7 +6,7 @@ use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{Object, PhaseSpec};
 use crate::{Error, Place};
-use maniple_barriers::{BarrierError, PhaseCell};
+use maniple_barriers::{Arrivals, BarrierError, PhaseCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 /// One member of a combining tree.
 pub(crate) struct PhaseLocal {
     /// Contributors: the arrivers of this processor, then the children that contribute.
-    cell: PhaseCell<()>,
+    cell: PhaseCell,
     /// Positions of this processor's arrivers in the barrier's list.
     arrivers: Vec<u32>,
     /// Whom this member reports to, and as which contributor.
@@ -67,8 +67,8 @@ impl PhaseLocal {
         self.released
     }
 
-    /// This processor's arrivers, by position in the barrier's list, and how often each has arrived.
-    pub fn arrived(&self) -> impl Iterator<Item = (u32, u64)> {
+    /// This processor's arrivers, by position in the barrier's list, and what has come of each.
+    pub fn arrived(&self) -> impl Iterator<Item = (u32, Arrivals)> {
         self.arrivers.iter().copied().zip(self.cell.arrivals().iter().copied())
     }
 
@@ -119,19 +119,28 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            local.cell.arrive(contributor, generation).map(|complete| {
-                if spec.fold.is_some() {
-                    local.add_values(generation, values);
-                }
-                let first = local.cell.completed() - complete;
-                let passed: Vec<_> = (0..complete)
-                    .map(|i| {
-                        local.first_value = first + i + 1;
-                        (first + i, local.values.pop_front().unwrap_or_default())
-                    })
-                    .collect();
-                (passed, local.parent)
-            })
+            if local.poisoned(generation).is_some() {
+                // Whoever waits is told of the failure; what still comes after it completes nothing.
+                return;
+            }
+            local
+                .cell
+                .arrive(contributor, generation)
+                .map(|complete| {
+                    if spec.fold.is_some() {
+                        local.add_values(generation, values);
+                    }
+                    let first = local.cell.completed() - complete;
+                    let passed: Vec<_> = (0..complete)
+                        .map(|i| {
+                            local.first_value = first + i + 1;
+                            (first + i, local.values.pop_front().unwrap_or_default())
+                        })
+                        .collect();
+                    (passed, local.parent)
+                })
+                // What is complete here may be over elsewhere, and stays so.
+                .map_err(|source| (source, generation.max(local.cell.completed())))
         };
         match outcome {
             Ok((passed, parent)) => {
@@ -152,15 +161,12 @@ impl Core {
                     }
                 }
             }
-            Err(mut source) => {
-                let mut from = generation;
+            Err((mut source, from)) => {
                 // Contributors are numbered by member, arrivers by the barrier's list.
-                match &mut source {
-                    BarrierError::OverArrival { arriver, .. } => *arriver = spec.arriver_behind(self.id, contributor),
-                    BarrierError::OutOfOrder { arriver, expected, .. } => {
-                        (*arriver, from) = (spec.arriver_behind(self.id, contributor), *expected);
-                    }
-                    _ => {}
+                if let BarrierError::OverArrival { arriver, .. } | BarrierError::ArrivedTwice { arriver, .. } =
+                    &mut source
+                {
+                    *arriver = spec.arriver_behind(self.id, contributor);
                 }
                 let error = Error::Barrier { barrier: self.name_of(object), source };
                 self.note_failure(&error);
