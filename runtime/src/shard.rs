@@ -367,7 +367,7 @@ impl Shard {
         .await
     }
 
-    /// Arrives at a barrier now. Local; never waits.
+    /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         match barrier.next_arrival().0 {
             ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),
@@ -387,7 +387,8 @@ impl Shard {
     ///
     /// # Errors
     /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
-    /// of one more than the barrier's window where that is more, so that who also arrives is never too late.
+    /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
+    /// than 65536, however wide the window.
     pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::message::ObjectId;
 use crate::object::{GangTable, Object};
 use crate::phase::{Counter, End};
+use maniple_barriers::Arrivals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ pub(crate) struct Report {
 struct PhaseReport {
     name: String,
     awaited: BTreeSet<u64>,
-    /// Shards, and how often each has arrived.
-    arrived: Vec<(u32, u64)>,
+    /// Shards, and what has come of each.
+    arrived: Vec<(u32, Arrivals)>,
 }
 
 impl Core {
@@ -43,10 +44,11 @@ impl Core {
         };
         let mut named = Vec::new();
         for (local, phase) in self.objects.borrow().iter() {
-            for (cell, generation, completed, waiting) in local.bank.borrow().waiting() {
-                let name = local.cell_name(self.id, cell);
+            for (cell, generation, arrivals, waiting) in local.bank.borrow().waiting() {
+                let (name, complete, early) = (local.cell_name(self.id, cell), arrivals.next(), list(arrivals.early()));
+                let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
                 lines.push(format!(
-                    "{} waits for generation {generation} of {name}; generations complete: {completed}",
+                    "{} waits for generation {generation} of {name}; generations complete: {complete}{early}",
                     who(waiting)
                 ));
                 if let Waiting::Task(t) = waiting {
@@ -162,6 +164,10 @@ fn some_shards(mut shards: Vec<u32>) -> String {
     }
 }
 
+fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
+    items.map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// Joins the reports of all processors; equal lines are counted, and only the first 200 are shown.
 pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
@@ -178,14 +184,25 @@ pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
         }
     }
     for PhaseReport { name, awaited, mut arrived } in phases.into_values() {
-        arrived.sort_unstable();
+        arrived.sort_unstable_by_key(|(shard, _)| *shard);
         for generation in awaited {
-            let missing = arrived.iter().filter(|(_, times)| *times <= generation);
-            let missing: Vec<_> = missing.map(|(shard, _)| shard.to_string()).collect();
+            let missing = list(arrived.iter().filter(|(_, a)| a.next() <= generation).map(|(shard, _)| shard));
             if !missing.is_empty() {
-                let list = missing.join(", ");
-                counted
-                    .insert(format!("missing for generation {generation} of phase barrier `{name}`: shard {list}"), 1);
+                counted.insert(
+                    format!("missing for generation {generation} of phase barrier `{name}`: shard {missing}"),
+                    1,
+                );
+            }
+            // Otherwise it would not be seen why a shard that has arrived is missing.
+            for (shard, a) in arrived.iter().filter(|(_, a)| a.next() <= generation) {
+                let early = list(a.early());
+                if !early.is_empty() {
+                    let lacks = a.next();
+                    counted.insert(
+                        format!("shard {shard} arrived early at phase barrier `{name}`: {early}, but not for {lacks}"),
+                        1,
+                    );
+                }
             }
         }
     }
