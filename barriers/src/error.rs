@@ -3,10 +3,12 @@ use serde::{Deserialize, Serialize};
 /// What a barrier or a promise refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BarrierError {
-    /// An arriver is further ahead of the slowest one than the barrier allows.
+    /// An arriver is further ahead than the barrier allows: of the slowest arriver, or of an arrival of its own that
+    /// has not come.
     #[error(
         "over-arrival: arriver {arriver} arrived for generation {generation}, but generation {current} is not \
-         complete and the window allows running ahead by {window}; wait for the barrier before arriving again"
+         complete and the window allows running ahead by {window}; wait for the barrier before arriving again, and \
+         look for an arrival for generation {current} that was lost or is still to come"
     )]
     OverArrival {
         /// Position of the arriver in the barrier's list.
@@ -18,10 +20,21 @@ pub enum BarrierError {
         /// How many generations beyond `current` are legal.
         window: u64,
     },
-    /// An arrival was lost, delivered twice or overtaken: generations of one arriver must come one by one.
+    /// An arriver arrived for the same generation again.
     #[error(
-        "arriver {arriver}: expected its arrival for generation {expected}, got one for generation {came}; \
-         an arrival was lost or doubled, or tasks that arrive ran in another order than they were launched in"
+        "arriver {arriver} arrived for generation {generation} twice, expected one arrival for each generation; an \
+         arrival was doubled, or its handle was moved back with `seek`"
+    )]
+    ArrivedTwice {
+        /// Position of the arriver in the barrier's list.
+        arriver: u32,
+        /// Generation that came again.
+        generation: u64,
+    },
+    /// At a cell whose arrivals come strictly one by one, one was lost, doubled or overtaken.
+    #[error(
+        "arriver {arriver}: expected its arrival for generation {expected}, got one for generation {came}; an arrival \
+         was lost or doubled"
     )]
     OutOfOrder {
         /// Position of the arriver in the barrier's list.

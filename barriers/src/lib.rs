@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+mod arrivals;
 mod error;
 mod handle;
 mod pair;
@@ -8,6 +9,7 @@ mod phase;
 mod promise;
 mod tree;
 
+pub use arrivals::Arrivals;
 pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
 pub use pair::{PairCell, PairWait};

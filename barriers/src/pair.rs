@@ -1,12 +1,12 @@
-use crate::BarrierError;
+use crate::{Arrivals, BarrierError};
 
-/// The cell of one half of a ready/empty pair: one arriver, one waiter, and the generations complete so far.
+/// The cell of one half of a ready/empty pair: one arriver, one waiter, and the generations that have come so far.
 ///
-/// `W` names whoever is to be told. The cell is plain data of three words; what an arrival carries is kept by its
-/// owner.
+/// `W` names whoever is to be told. The cell is plain data of three words and a `W`; what an arrival carries is kept by
+/// its owner.
 #[derive(Debug, Clone)]
 pub struct PairCell<W> {
-    completed: u64,
+    arrivals: Arrivals,
     awaited: u64,
     waiter: Option<W>,
 }
@@ -23,19 +23,24 @@ pub enum PairWait {
 
 impl<W> Default for PairCell<W> {
     fn default() -> Self {
-        Self { completed: 0, awaited: 0, waiter: None }
+        Self::starting_at(0)
     }
 }
 
 impl<W> PairCell<W> {
     /// A cell whose first `completed` generations are complete from the start.
     pub fn starting_at(completed: u64) -> Self {
-        Self { completed, ..Self::default() }
+        Self { arrivals: Arrivals::starting_at(completed), awaited: 0, waiter: None }
     }
 
     /// Generations complete so far: generations `0..completed` have arrived.
     pub fn completed(&self) -> u64 {
-        self.completed
+        self.arrivals.next()
+    }
+
+    /// What has arrived, complete or early.
+    pub fn arrivals(&self) -> Arrivals {
+        self.arrivals
     }
 
     /// The generation somebody waits for, and who.
@@ -43,18 +48,20 @@ impl<W> PairCell<W> {
         self.waiter.as_ref().map(|w| (self.awaited, w))
     }
 
-    /// Counts the arrival for `generation` and returns the waiter it releases.
+    /// The generation somebody waits for, and who, to be replaced by another.
+    pub fn waiting_mut(&mut self) -> Option<(u64, &mut W)> {
+        self.waiter.as_mut().map(|w| (self.awaited, w))
+    }
+
+    /// Takes in the arrival for `generation` and returns the waiter it releases.
     ///
     /// # Errors
-    /// [`BarrierError::OutOfOrder`] when `generation` is not the next one.
+    /// [`BarrierError::ArrivedTwice`], [`BarrierError::OverArrival`]; the cell is then unchanged.
     #[inline]
     pub fn arrive(&mut self, generation: u64) -> Result<Option<W>, BarrierError> {
-        if generation != self.completed {
-            return Err(BarrierError::OutOfOrder { arriver: 0, expected: self.completed, came: generation });
-        }
-        self.completed += 1;
+        self.arrivals.arrive(0, generation)?;
         match self.waiter {
-            Some(_) if self.awaited == generation => Ok(self.waiter.take()),
+            Some(_) if self.awaited < self.arrivals.next() => Ok(self.waiter.take()),
             _ => Ok(None),
         }
     }
@@ -65,7 +72,7 @@ impl<W> PairCell<W> {
     /// [`BarrierError::SecondWaiter`] when somebody else waits already.
     #[inline]
     pub fn wait(&mut self, generation: u64, waiter: W) -> Result<PairWait, BarrierError> {
-        if generation < self.completed {
+        if generation < self.completed() {
             return Ok(PairWait::Complete);
         }
         if self.waiter.is_some() {
@@ -107,10 +114,21 @@ mod tests {
     }
 
     #[test]
-    fn lost_and_doubled_arrivals_are_seen() {
+    fn an_early_arrival_releases_nobody_before_its_turn() {
+        let mut cell = PairCell::starting_at(1);
+        assert_eq!(cell.wait(2, 'w'), Ok(PairWait::Registered));
+        assert_eq!((cell.arrive(3), cell.arrive(2), cell.completed()), (Ok(None), Ok(None), 1));
+        assert_eq!((cell.arrive(1), cell.completed()), (Ok(Some('w')), 4));
+        assert_eq!(cell.wait(3, 'x'), Ok(PairWait::Complete));
+    }
+
+    #[test]
+    fn doubled_arrivals_and_those_beyond_the_window_are_refused() {
         let mut cell = PairCell::<()>::default();
         assert_eq!(cell.arrive(0), Ok(None));
-        assert_eq!(cell.arrive(0), Err(BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 0 }));
-        assert_eq!(cell.arrive(2), Err(BarrierError::OutOfOrder { arriver: 0, expected: 1, came: 2 }));
+        assert_eq!(cell.arrive(0), Err(BarrierError::ArrivedTwice { arriver: 0, generation: 0 }));
+        assert_eq!(cell.arrive(65), Ok(None));
+        let over = BarrierError::OverArrival { arriver: 0, generation: 66, current: 1, window: 64 };
+        assert_eq!(cell.arrive(66), Err(over));
     }
 }

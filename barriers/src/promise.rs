@@ -76,6 +76,21 @@ impl<T, W, E> Promise<T, W, E> {
         pending
     }
 
+    /// How many wait.
+    pub fn waiters(&self) -> usize {
+        usize::from(self.waiters.first.is_some()) + self.waiters.rest.len()
+    }
+
+    /// Number `at` of those who wait.
+    pub fn waiter(&self, at: usize) -> Option<&W> {
+        if at == 0 { self.waiters.first.as_ref() } else { self.waiters.rest.get(at - 1) }
+    }
+
+    /// The same, to be replaced by another.
+    pub fn waiter_mut(&mut self, at: usize) -> Option<&mut W> {
+        if at == 0 { self.waiters.first.as_mut() } else { self.waiters.rest.get_mut(at - 1) }
+    }
+
     /// Assigns the outcome and returns who waited, in the order they came.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 use crate::Error;
 use crate::core::{Core, Waiting};
-use crate::current;
+use crate::current::{self, Poller};
 use maniple_barriers::{Promise, PromiseState};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 pub(crate) struct FutureCell<T> {
     promise: RefCell<Promise<T, Waiting, Box<Error>>>,
@@ -23,6 +23,8 @@ pub(crate) struct FutureCell<T> {
 #[must_use = "a future that nobody awaits or passes on hides its task's failure"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
+    /// Which of the promise's waiters is whoever awaits this clone.
+    registered: Cell<Option<u32>>,
 }
 
 /// The other end of a [`TaskFuture`].
@@ -32,7 +34,13 @@ pub struct Resolver<T> {
 
 impl<T> Clone for TaskFuture<T> {
     fn clone(&self) -> Self {
-        Self { cell: self.cell.clone() }
+        Self::of(self.cell.clone())
+    }
+}
+
+impl<T> TaskFuture<T> {
+    fn of(cell: Rc<FutureCell<T>>) -> Self {
+        Self { cell, registered: Cell::new(None) }
     }
 }
 
@@ -50,14 +58,14 @@ impl<T: 'static> TaskFuture<T> {
     /// An unsettled future and its other end.
     pub fn pending() -> (Resolver<T>, Self) {
         let cell = Rc::new(FutureCell { promise: RefCell::new(Promise::default()), seen: Cell::new(false) });
-        (Resolver { cell: cell.clone() }, Self { cell })
+        (Resolver { cell: cell.clone() }, Self::of(cell))
     }
 
     /// A future that holds `value` already.
     pub fn ready(value: T) -> Self {
         let mut promise = Promise::default();
         let _ = promise.settle(Ok(value));
-        Self { cell: Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }) }
+        Self::of(Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }))
     }
 
     /// Lets the task go its way without its value. If it fails and nobody else is told, its shard fails.
@@ -84,6 +92,34 @@ impl<T: 'static> TaskFuture<T> {
     pub(crate) fn wait(&self, waiting: Waiting) -> bool {
         self.cell.promise.borrow_mut().wait(waiting)
     }
+
+    /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
+    fn register(&self, waker: &Waker) {
+        // An unsettled promise only gains waiters: each keeps its place.
+        let place = self.registered.get().map(|at| at as usize);
+        let is_same = |at: usize| {
+            let promise = self.cell.promise.borrow();
+            promise.waiter(at).and_then(Poller::of).is_some_and(|p| p.polls_with(waker))
+        };
+        if place.is_some_and(is_same) {
+            return;
+        }
+        // Wakers are cloned and dropped while nothing is borrowed: their code is not ours.
+        let waiting = current::waiting(waker);
+        let mut promise = self.cell.promise.borrow_mut();
+        match place {
+            Some(at) => {
+                let earlier = promise.waiter_mut(at).map(|waiter| std::mem::replace(waiter, waiting));
+                drop(promise);
+                drop(earlier);
+            }
+            None => {
+                self.registered.set(Some(promise.waiters() as u32));
+                let registered = promise.wait(waiting);
+                debug_assert!(registered);
+            }
+        }
+    }
 }
 
 impl<T: Clone + 'static> Future for TaskFuture<T> {
@@ -94,8 +130,7 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
         match outcome {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                let registered = self.wait(current::waiting(cx.waker()));
-                debug_assert!(registered);
+                self.register(cx.waker());
                 Poll::Pending
             }
         }
@@ -240,5 +275,48 @@ impl<T: Clone + 'static> FutureMap<T> {
 impl<T> fmt::Debug for FutureMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.futures).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Silent;
+
+    impl Wake for Silent {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_shard_that_polls_again_and_again_is_registered_once_and_its_waker_not_cloned() {
+        let (_resolver, mut future) = TaskFuture::<u32>::pending();
+        let own = Arc::new(Silent);
+        let waker = Waker::from(own.clone());
+        for _ in 0..10 {
+            let polled = current::polling(7, &waker, || Pin::new(&mut future).poll(&mut Context::from_waker(&waker)));
+            assert!(polled.is_pending());
+        }
+        assert!(matches!(future.cell.promise.borrow().waiter(0), Some(Waiting::Shard(7))));
+        assert_eq!(future.cell.promise.borrow().waiters(), 1);
+        assert_eq!(Arc::strong_count(&own), 2);
+    }
+
+    #[test]
+    fn each_clone_has_a_waiter_of_its_own() {
+        let (_resolver, mut one) = TaskFuture::<u32>::pending();
+        let mut other = one.clone();
+        let own = [Arc::new(Silent), Arc::new(Silent)];
+        let wakers = own.clone().map(Waker::from);
+        for _ in 0..10 {
+            assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[0])).is_pending());
+            assert!(Pin::new(&mut other).poll(&mut Context::from_waker(&wakers[1])).is_pending());
+        }
+        assert_eq!(one.cell.promise.borrow().waiters(), 2);
+        // The one moves to the other's waker: both are then woken by that.
+        assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[1])).is_pending());
+        assert_eq!(own.map(|o| Arc::strong_count(&o)), [2, 4]);
     }
 }

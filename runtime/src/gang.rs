@@ -16,6 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A gang: a number of shards and where they run. Made by [`crate::Top::gang`]; plain data that may travel in arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -147,7 +148,7 @@ impl LaunchState {
 /// Something that launches gangs: the replicated top-level task or a parent on processor 0.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
-    pub name: String,
+    pub name: Arc<str>,
     /// Number of this parent; 0 for the top-level task.
     pub number: u32,
     /// The launch this parent itself came from.
@@ -194,7 +195,7 @@ impl Launcher {
     }
 
     fn place(&self) -> Place {
-        Place { task: self.name.clone(), shard: None }
+        Place { task: self.name.to_string(), shard: None }
     }
 
     /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
@@ -416,6 +417,7 @@ impl Launcher {
             let uses = uses.into_iter().map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
             let batch = Batch {
                 launch,
+                by: self.name.clone(),
                 within: self.within,
                 after_within: homes.contains(&at),
                 known: self.core.known(),

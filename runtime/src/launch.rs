@@ -325,11 +325,13 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendBody for Detached<F, M, O
 
 /// Something a launch can wait for: the next generation of a barrier.
 pub trait Waitable {
+    /// Takes the next generation.
     #[doc(hidden)]
     fn next_wait(&self) -> WaitPoint;
 }
 /// Something a launch can arrive at when its task is done.
 pub trait Arrivable {
+    /// Takes the next generation.
     #[doc(hidden)]
     fn next_arrival(&self) -> ArrivalPoint;
 }
@@ -363,7 +365,7 @@ impl Arrivable for Arriver<Phase, PhaseAddress> {
     }
 }
 
-/// A launch being put together; [`go`](Self::go) makes it.
+/// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
 #[must_use = "nothing is launched before `go`"]
 pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     shard: &'s Shard,
@@ -371,8 +373,8 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     args: F::Args,
     name: &'static str,
     priority: Option<Priority>,
-    waits: SmallVec<[WaitAt; 2]>,
-    arrivals: SmallVec<[ArrivalAt; 2]>,
+    waits: SmallVec<[&'s dyn Waitable; 2]>,
+    arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     marker: PhantomData<fn() -> (M, O)>,
 }
 
@@ -403,17 +405,18 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     }
 
     /// The task starts after the next generation of `barrier`.
-    pub fn wait(mut self, barrier: &impl Waitable) -> Self {
-        self.waits.push(barrier.next_wait().0);
+    pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
+        self.waits.push(barrier);
         self
     }
 
-    /// The task arrives at `barrier` when it is done; if it fails, that generation is poisoned.
+    /// The task arrives at `barrier` when it is done; if it fails, that generation and all later ones are poisoned.
     ///
-    /// Which generation is fixed now, and arrivals must come in that order: tasks that arrive at the same barrier one
-    /// after the other need something that orders them, such as data, a wait or a future.
-    pub fn arrive(mut self, barrier: &impl Arrivable) -> Self {
-        self.arrivals.push(barrier.next_arrival().0);
+    /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
+    /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
+    /// and within the barrier's window; otherwise it is an error.
+    pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
+        self.arrivals.push(barrier);
         self
     }
 
@@ -422,29 +425,26 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     ///
     /// # Errors
     /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
-    /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. The
-    /// generations that the launch would have arrived at are then poisoned.
+    /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
+    /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
         let core = shard.core();
         let task = core.reserve_leaf();
         let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
         let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
-        let owed = arrivals.clone();
         let launched = F::declare(&args, &mut Declaring(&mut declared)).and_then(|()| {
             let (resolver, future) = TaskFuture::pending();
             drop(resolver);
             let Declared { uses, unmet, .. } = declared;
             let (sink, owner) = (future.sink(), shard.inner.owner.clone());
+            let (waits, arrivals) = (&waits, &arrivals);
             let start = Start { name, shard: shard.index(), priority, waits, arrivals, sink, owner };
             let body = Launched { function: Some(function), args: Some(args), output: None, marker: PhantomData };
             core.launch_leaf(task, start, uses, unmet, Box::new(body))?;
             Ok(future)
         });
-        launched.inspect_err(|e| {
-            core.cancel_leaf(task);
-            core.poison_arrivals(&owed, e);
-        })
+        launched.inspect_err(|_| core.cancel_leaf(task))
     }
 }
 

@@ -111,6 +111,8 @@ pub(crate) struct ShardStart {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub launch: LaunchKey,
+    /// Name of the parent that asks.
+    pub by: Arc<str>,
     /// The launch of the parent that asks; its own use of the data does not stand in the way.
     pub within: LaunchKey,
     /// Regions of `within` are at home here: it must have started.

@@ -18,6 +18,8 @@ pub struct PhaseAddress {
 
 /// A family of ready/empty pairs, one for each producing shard of a gang. Made by [`crate::Top::pairs`]; plain data
 /// that may travel in arguments.
+///
+/// Arrivals at either half may come up to 64 generations before their turn, as those of tasks that nothing orders do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pairs {
     pub(crate) id: ObjectId,
@@ -178,7 +180,8 @@ impl PhaseOptions {
         Self { arrivers, waiters, window: 64, arity: 4, fold: None }
     }
 
-    /// How many generations an arriver may be ahead of the slowest.
+    /// How many generations an arriver may be ahead of the slowest, and of an arrival of its own that is still to come;
+    /// of the latter by 64 at most.
     ///
     /// Every processor of the combining tree checks those who report to it, so what is too far ahead may be refused later,
     /// by up to one window a level. An arrival is safe when its task or shard has, itself or through others, waited for the

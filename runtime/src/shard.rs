@@ -1,6 +1,6 @@
 use crate::core::{ArrivalAt, WaitAt};
 use crate::core::{Core, Owner, Waited, Waiting};
-use crate::current;
+use crate::current::{self, Poller};
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{ColumnKey, Held, LaunchKey, ObjectId, Valid};
@@ -345,11 +345,19 @@ impl Shard {
     pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
         let point = barrier.next_wait().0;
         let core = self.core();
-        let mut registered = false;
+        let mut registered: Option<Poller> = None;
         poll_fn(|cx| {
-            let waiting = if registered { None } else { Some(current::waiting(cx.waker())) };
-            let outcome = core.check_wait(point, waiting);
-            registered = true;
+            let outcome = match registered {
+                Some(poller) if poller.polls_with(cx.waker()) => core.check_wait(point, None),
+                earlier => {
+                    let waiting = current::waiting(cx.waker());
+                    registered = Poller::of(&waiting);
+                    match earlier {
+                        None => core.check_wait(point, Some(waiting)),
+                        Some(earlier) => core.wait_instead(point, earlier, waiting),
+                    }
+                }
+            };
             match outcome {
                 Waited::Complete => Poll::Ready(Ok(())),
                 Waited::Registered => Poll::Pending,
@@ -359,7 +367,7 @@ impl Shard {
         .await
     }
 
-    /// Arrives at a barrier now. Local; never waits.
+    /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         match barrier.next_arrival().0 {
             ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),
@@ -379,7 +387,8 @@ impl Shard {
     ///
     /// # Errors
     /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
-    /// of one more than the barrier's window where that is more, so that who also arrives is never too late.
+    /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
+    /// than 65536, however wide the window.
     pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
@@ -498,6 +507,27 @@ impl Core {
                 (None, _) => Waited::Poisoned(Box::new(Error::misuse("a wait", "a barrier of this run", object))),
             },
             (WaitAt::Phase { object, generation }, None) => self.phase_state(object, generation),
+        }
+    }
+
+    /// Looks at a barrier generation that `earlier` is registered for, and puts `waiting` in its place.
+    #[cold]
+    fn wait_instead(&self, point: WaitAt, earlier: Poller, waiting: Waiting) -> Waited {
+        match self.check_wait(point, None) {
+            Waited::Registered => {}
+            over => return over,
+        }
+        let replaced = match point {
+            WaitAt::Phase { object, generation } => self.replace_at_phase(object, generation, earlier, waiting),
+            WaitAt::Cell { object, cell, generation } => match self.local(object) {
+                Some(local) => local.bank.borrow_mut().replace(cell, generation, earlier, waiting),
+                None => Err(waiting),
+            },
+        };
+        match replaced {
+            // Dropped only now: its waker's destructor is not ours, and nothing is borrowed any more.
+            Ok(_earlier) => Waited::Registered,
+            Err(waiting) => self.check_wait(point, Some(waiting)),
         }
     }
 }

@@ -232,32 +232,107 @@ fn a_deadlock_names_the_missing_arrivers() {
     }
 }
 
-/// Nothing orders the two tasks that arrive, and the second is over first.
+/// What one handle does wrong is an error, although nobody waits: an arrival is made twice, complete or early, or before
+/// its turn by more than 64 generations, however wide the window.
 #[test]
-fn arrivals_that_overtake_each_other_are_refused() {
-    async fn shard(shard: Shard, (gate, ring): (PhaseBarrier, Pairs)) -> Result<(), Error> {
-        let waiter = gate.waiter(&shard)?;
+fn arrivals_that_come_twice_or_much_too_early_are_refused() {
+    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Pairs, u32)) -> Result<(), Error> {
         if shard.index() == 0 {
-            let arriver = gate.arriver(&shard)?;
-            let (own, inn) = (ring.producer(&shard)?, ring.consumer(&shard, 0)?);
-            shard.launch(nothing, ()).wait(&inn.ready).arrive(&arriver).go()?.detach();
-            shard.launch(nothing, ()).arrive(&arriver).go()?.await?;
-            shard.arrive(&own.ready);
+            let (own, arriver) = (ring.producer(&shard)?, gate.arriver(&shard)?);
+            let generations = match how / 2 {
+                0 => vec![0, 1, 2, 0],
+                1 => vec![0, 1, 7, 7],
+                _ => vec![0, 1, 66, 67],
+            };
+            for g in generations {
+                if how % 2 == 0 {
+                    own.ready.seek(g);
+                    shard.launch(nothing, ()).arrive(&own.ready).go()?.await?;
+                } else {
+                    arriver.seek(g);
+                    shard.launch(nothing, ()).arrive(&arriver).go()?.await?;
+                }
+            }
         }
-        shard.wait(&waiter).await
+        Ok(())
     }
-    for (name, runtime) in runtimes(100) {
-        let at = format!("overtaking on {name}");
-        let outcome = run(&at, &runtime, |top| async move {
-            let gang: Gang = top.gang("all", 3)?;
-            let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([2, 0], 0..3))?;
-            let ring = top.pairs("self", &gang, |s| s)?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new((gate, ring)))?.all().await
-        });
-        let source = BarrierError::OutOfOrder { arriver: 1, expected: 0, came: 1 };
-        let expected = Error::Barrier { barrier: "phase barrier `gate`".into(), source };
-        assert_eq!(outcome.as_ref().expect_err(&at).origin(), &expected, "{at}");
+    for (name, runtime) in runtimes(50) {
+        for how in 0..6 {
+            let at = format!("refused arrival {how} on {name}");
+            let outcome = run(&at, &runtime, move |top| async move {
+                let gang: Gang = top.gang("all", 3)?;
+                let gate = PhaseOptions::between([2, 0], 0..3).window(1000);
+                let gate = top.phase_barrier("gate", &gang, gate)?;
+                let ring = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
+            });
+            let (barrier, arriver) = match how % 2 {
+                0 => ("`ring` ready of pair shard 0 -> shard 1", 0),
+                _ => ("phase barrier `gate`", 1),
+            };
+            let source = match how / 2 {
+                0 => BarrierError::ArrivedTwice { arriver, generation: 0 },
+                1 => BarrierError::ArrivedTwice { arriver, generation: 7 },
+                _ => BarrierError::OverArrival { arriver, generation: 67, current: 2, window: 64 },
+            };
+            let expected = Error::Barrier { barrier: barrier.into(), source };
+            assert_eq!(outcome.as_ref().expect_err(&at).origin(), &expected, "{at}");
+        }
+    }
+}
+
+/// Later arrivals do not stand in for one that is lost, and the report says that they are there.
+#[test]
+fn a_lost_arrival_is_a_deadlock() {
+    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Pairs, u32)) -> Result<(), Error> {
+        let (own, arriver) = (ring.producer(&shard)?, gate.arriver(&shard)?);
+        let (inn, waiter) = (ring.consumer(&shard, (shard.index() + 2) % 3)?, gate.waiter(&shard)?);
+        for g in 0..4 {
+            // One of them forgets its arrival for generation 1.
+            if (shard.index(), g) == (1, 1) {
+                own.ready.take();
+                arriver.take();
+            } else {
+                shard.arrive(&own.ready);
+                shard.arrive(&arriver);
+            }
+        }
+        match how {
+            0 => waiter.seek(2),
+            _ => inn.ready.seek(2),
+        }
+        match how {
+            0 => shard.wait(&waiter).await,
+            _ => shard.wait(&inn.ready).await,
+        }
+    }
+    for (name, runtime) in runtimes(50) {
+        for how in 0..2 {
+            let at = format!("lost arrival {how} on {name}");
+            let outcome = run(&at, &runtime, move |top| async move {
+                let gang: Gang = top.gang("all", 3)?;
+                let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
+                let ring = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let task = top.task("shard", shard);
+                top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
+            });
+            let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: {outcome:?}") };
+            let expected: &[&[&str]] = match how {
+                0 => &[
+                    &["of shard 0 waits for generation 2 of phase barrier `gate`; generations over: 1"],
+                    &["missing for generation 2 of phase barrier `gate`: shard 1"],
+                    &["shard 1 arrived early at phase barrier `gate`: 2, 3, but not for 1"],
+                ],
+                _ => &[&[
+                    "of shard 2 waits for generation 2 of `ring` ready of pair shard 1 -> shard 2",
+                    "generations complete: 1, arrived early: 2, 3",
+                ]],
+            };
+            for words in expected {
+                assert!(has(&report, words), "{at}: {words:?} is not in\n{report}");
+            }
+        }
     }
 }
 

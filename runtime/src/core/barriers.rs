@@ -2,22 +2,24 @@
 
 use super::cells::Waited;
 use super::{Core, Waiting};
+use crate::current::Poller;
 use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{Object, PhaseSpec};
 use crate::{Error, Place};
-use maniple_barriers::{BarrierError, PhaseCell};
+use maniple_barriers::{Arrivals, BarrierError, PhaseCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// How many generations' reduction values a member keeps for late waiters, at least.
-const KEPT_VALUES: u64 = 64;
+/// How many generations' reduction values a member keeps for late waiters, at least and, with a very wide window, at
+/// most (a megabyte).
+const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
 /// One member of a combining tree.
 pub(crate) struct PhaseLocal {
     /// Contributors: the arrivers of this processor, then the children that contribute.
-    cell: PhaseCell<()>,
+    cell: PhaseCell,
     /// Positions of this processor's arrivers in the barrier's list.
     arrivers: Vec<u32>,
     /// Whom this member reports to, and as which contributor.
@@ -27,11 +29,12 @@ pub(crate) struct PhaseLocal {
     values: VecDeque<Vec<(u32, u64)>>,
     first_value: u64,
     released: u64,
-    /// Values of the last generations that are over.
-    results: VecDeque<u64>,
+    /// The last generations that are over, ascending, and their values.
+    results: VecDeque<(u64, u64)>,
     /// How many of them are kept: whoever arrives may be a window ahead of its own waits.
     kept: u64,
     pub waiters: Vec<(u64, Waiting)>,
+    /// Generations from this one on will never be over, and why.
     poison: Option<(u64, Error)>,
 }
 
@@ -44,6 +47,7 @@ impl PhaseLocal {
             (p, (spec.local_arrivers(p).len() + before) as u32)
         });
         let contributors = arrivers.len() + contributing(processor).count();
+        let (least, most) = KEPT_VALUES;
         Self {
             cell: PhaseCell::new(contributors as u32, spec.window),
             arrivers,
@@ -53,7 +57,7 @@ impl PhaseLocal {
             first_value: 0,
             released: 0,
             results: VecDeque::new(),
-            kept: if spec.fold.is_some() { KEPT_VALUES.max(spec.window.saturating_add(1)) } else { KEPT_VALUES },
+            kept: if spec.fold.is_some() { spec.window.saturating_add(1).clamp(least, most) } else { least },
             waiters: Vec::new(),
             poison: None,
         }
@@ -64,9 +68,14 @@ impl PhaseLocal {
         self.released
     }
 
-    /// This processor's arrivers, by position in the barrier's list, and how often each has arrived.
-    pub fn arrived(&self) -> impl Iterator<Item = (u32, u64)> {
+    /// This processor's arrivers, by position in the barrier's list, and what has come of each.
+    pub fn arrived(&self) -> impl Iterator<Item = (u32, Arrivals)> {
         self.arrivers.iter().copied().zip(self.cell.arrivals().iter().copied())
+    }
+
+    /// Why a generation will never be over, if it is known not to.
+    fn poisoned(&self, generation: u64) -> Option<&Error> {
+        self.poison.as_ref().filter(|(from, _)| generation >= *from).map(|(_, e)| e)
     }
 
     fn add_values(&mut self, generation: u64, values: Vec<(u32, u64)>) {
@@ -111,19 +120,28 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            local.cell.arrive(contributor, generation).map(|complete| {
-                if spec.fold.is_some() {
-                    local.add_values(generation, values);
-                }
-                let first = local.cell.completed() - complete;
-                let passed: Vec<_> = (0..complete)
-                    .map(|i| {
-                        local.first_value = first + i + 1;
-                        (first + i, local.values.pop_front().unwrap_or_default())
-                    })
-                    .collect();
-                (passed, local.parent)
-            })
+            if local.poisoned(generation).is_some() {
+                // Whoever waits is told of the failure; what still comes after it completes nothing.
+                return;
+            }
+            local
+                .cell
+                .arrive(contributor, generation)
+                .map(|complete| {
+                    if spec.fold.is_some() {
+                        local.add_values(generation, values);
+                    }
+                    let first = local.cell.completed() - complete;
+                    let passed: Vec<_> = (0..complete)
+                        .map(|i| {
+                            local.first_value = first + i + 1;
+                            (first + i, local.values.pop_front().unwrap_or_default())
+                        })
+                        .collect();
+                    (passed, local.parent)
+                })
+                // What is complete here may be over elsewhere, and stays so.
+                .map_err(|source| (source, generation.max(local.cell.completed())))
         };
         match outcome {
             Ok((passed, parent)) => {
@@ -134,20 +152,22 @@ impl Core {
                         }
                         None => match fold(spec, values) {
                             Ok(value) => self.release(object, generation, value),
-                            Err(e) => self.poison_tree(object, generation, &e),
+                            Err(e) => {
+                                // No task has failed, so nobody else tells of it if nobody waits. Generations that the
+                                // same arrival completed after this one are refused by the poison.
+                                self.note_failure(&e);
+                                return self.poison_tree(object, generation, &e);
+                            }
                         },
                     }
                 }
             }
-            Err(mut source) => {
-                let mut from = generation;
+            Err((mut source, from)) => {
                 // Contributors are numbered by member, arrivers by the barrier's list.
-                match &mut source {
-                    BarrierError::OverArrival { arriver, .. } => *arriver = spec.arriver_behind(self.id, contributor),
-                    BarrierError::OutOfOrder { arriver, expected, .. } => {
-                        (*arriver, from) = (spec.arriver_behind(self.id, contributor), *expected);
-                    }
-                    _ => {}
+                if let BarrierError::OverArrival { arriver, .. } | BarrierError::ArrivedTwice { arriver, .. } =
+                    &mut source
+                {
+                    *arriver = spec.arriver_behind(self.id, contributor);
                 }
                 let error = Error::Barrier { barrier: self.name_of(object), source };
                 self.note_failure(&error);
@@ -162,8 +182,12 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
+            if local.poisoned(generation).is_some() {
+                return;
+            }
+            debug_assert_eq!(generation, local.released, "the root and the wire keep the order of generations");
             local.released = generation + 1;
-            local.results.push_back(value);
+            local.results.push_back((generation, value));
             if local.results.len() as u64 > local.kept {
                 local.results.pop_front();
             }
@@ -193,12 +217,27 @@ impl Core {
         if generation < local.released {
             return Waited::Complete;
         }
-        match &local.poison {
-            Some((from, e)) if generation >= *from => Waited::Poisoned(Box::new(e.clone())),
-            _ => {
-                local.waiters.push((generation, waiting));
-                Waited::Registered
-            }
+        if let Some(e) = local.poisoned(generation) {
+            return Waited::Poisoned(Box::new(e.clone()));
+        }
+        local.waiters.push((generation, waiting));
+        Waited::Registered
+    }
+
+    /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
+    pub fn replace_at_phase(
+        &self,
+        object: ObjectId,
+        generation: u64,
+        earlier: Poller,
+        waiting: Waiting,
+    ) -> Result<Waiting, Waiting> {
+        let mut objects = self.objects.borrow_mut();
+        let waiters = objects.phase(object).map(|local| &mut local.waiters);
+        let is_earlier = |(g, w): &&mut (u64, Waiting)| *g == generation && Poller::of(w) == Some(earlier);
+        match waiters.and_then(|list| list.iter_mut().find(is_earlier)) {
+            Some((_, w)) => Ok(std::mem::replace(w, waiting)),
+            None => Err(waiting),
         }
     }
 
@@ -207,10 +246,10 @@ impl Core {
         let mut objects = self.objects.borrow_mut();
         match objects.phase(object) {
             Some(local) if generation < local.released => Waited::Complete,
-            Some(PhaseLocal { poison: Some((from, e)), .. }) if generation >= *from => {
-                Waited::Poisoned(Box::new(e.clone()))
+            Some(local) => {
+                local.poisoned(generation).map_or(Waited::Registered, |e| Waited::Poisoned(Box::new(e.clone())))
             }
-            _ => Waited::Registered,
+            None => Waited::Registered,
         }
     }
 
@@ -218,12 +257,8 @@ impl Core {
     pub fn phase_value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let mut objects = self.objects.borrow_mut();
         let Some(local) = objects.phase(object) else { return Err((0, 0)) };
-        let value = || {
-            let back = local.released.checked_sub(generation + 1)? as usize;
-            let at = local.results.len().checked_sub(back + 1)?;
-            local.results.get(at).copied()
-        };
-        value().ok_or((local.released, local.kept))
+        let at = local.results.binary_search_by_key(&generation, |r| r.0);
+        at.map(|i| local.results[i].1).map_err(|_| (local.released, local.kept))
     }
 
     /// Poisons a phase barrier on every processor it concerns.
@@ -236,7 +271,9 @@ impl Core {
             return;
         };
         let Object::Phase(spec) = &*spec.object else { return };
-        for &to in spec.tree.members() {
+        // Here at once: arrivals and releases that follow must not get there before it.
+        self.poison_phase(object, generation, error.clone());
+        for &to in spec.tree.members().iter().filter(|&&to| to != self.id) {
             self.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
         }
     }

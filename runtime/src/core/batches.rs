@@ -7,7 +7,7 @@ use super::Core;
 use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, Reply, SendColumns, ShardStart, Valid,
+    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, ObjectId, Reply, SendColumns, ShardStart, Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
@@ -15,6 +15,7 @@ use crate::shard::Shard;
 use crate::{Error, Place};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 enum Work {
     Batch(Batch),
@@ -34,11 +35,21 @@ struct Operation {
 /// A started batch.
 struct Running {
     number: u64,
+    task: ObjectId,
+    by: Arc<str>,
+    shards: Vec<u32>,
     hold: bool,
     reply: Reply,
     left: usize,
     results: Vec<(u32, Result<Parcel, Error>)>,
     valid: Vec<Valid>,
+}
+
+/// What a batch is part of, for reports.
+pub(crate) struct Asked<'a> {
+    pub launch: LaunchKey,
+    pub task: ObjectId,
+    pub by: &'a str,
 }
 
 #[derive(Default)]
@@ -103,15 +114,22 @@ impl Batches {
         operation.work.take().map(|work| (operation.number, work))
     }
 
-    /// Launches whose batch here is not over: the launch, shards still running, and whether it has started.
-    pub fn unfinished(&self) -> impl Iterator<Item = (LaunchKey, usize)> {
-        self.running.iter().map(|(k, r)| (*k, r.left))
+    /// Batches that are not over, with their shards that are not.
+    pub fn unfinished(&self) -> impl Iterator<Item = (Asked<'_>, Vec<u32>)> {
+        self.running.iter().map(|(launch, r)| {
+            let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
+            let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
+            (Asked { launch: *launch, task: r.task, by: &r.by }, left)
+        })
     }
 
-    /// Batches that wait for data or for earlier ones.
-    pub fn waiting(&self) -> impl Iterator<Item = (LaunchKey, u32, usize)> {
+    /// Batches that wait for data or for earlier ones, with how many messages of data they need and how many have come.
+    pub fn waiting(&self) -> impl Iterator<Item = (Asked<'_>, u32, usize)> {
         self.operations.iter().filter_map(|o| match &o.work {
-            Some(Work::Batch(b)) => Some((b.launch, b.columns, self.columns.get(&b.launch).map_or(0, Vec::len))),
+            Some(Work::Batch(b)) => {
+                let came = self.columns.get(&b.launch).map_or(0, Vec::len);
+                Some((Asked { launch: b.launch, task: b.task, by: &b.by }, b.columns, came))
+            }
             _ => None,
         })
     }
@@ -195,6 +213,9 @@ impl Core {
             }
             let running = Running {
                 number,
+                task: batch.task,
+                by: batch.by,
+                shards: batch.shards.iter().map(|s| s.shard).collect(),
                 hold: batch.hold,
                 reply: batch.reply,
                 left: batch.shards.len(),

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{self, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Shards are polled after the subtasks of raised priority and before the application's.
@@ -176,10 +177,14 @@ impl Core {
         !self.exec.borrow().wakes.1.is_empty()
     }
 
-    /// Whether somebody outside holds a waker: then something may still come.
+    /// Whether somebody outside holds a waker: then something may still come. If not, all wakes that ever came from
+    /// outside are in the queue by now: look there after this.
     pub fn has_foreign_waker(&self) -> bool {
         // Two references are the slot's own.
-        self.exec.borrow().slots.iter().any(|s| s.used && Arc::strong_count(&s.handle) > 2)
+        let found = self.exec.borrow().slots.iter().any(|s| s.used && Arc::strong_count(&s.handle) > 2);
+        // The counts are read with Relaxed. Whoever dropped a waker counted down with Release, after its wakes.
+        atomic::fence(Ordering::Acquire);
+        found
     }
 
     pub fn stopped(&self) -> bool {

@@ -1,10 +1,12 @@
 //! What this processor waits for, in words; and what a shard that dies leaves behind.
 
+use super::batches::Asked;
 use super::{Core, Waiting};
 use crate::Error;
 use crate::message::ObjectId;
 use crate::object::{GangTable, Object};
 use crate::phase::{Counter, End};
+use maniple_barriers::Arrivals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ pub(crate) struct Report {
 struct PhaseReport {
     name: String,
     awaited: BTreeSet<u64>,
-    /// Shards, and how often each has arrived.
-    arrived: Vec<(u32, u64)>,
+    /// Shards, and what has come of each.
+    arrived: Vec<(u32, Arrivals)>,
 }
 
 impl Core {
@@ -42,10 +44,11 @@ impl Core {
         };
         let mut named = Vec::new();
         for (local, phase) in self.objects.borrow().iter() {
-            for (cell, generation, completed, waiting) in local.bank.borrow().waiting() {
-                let name = local.cell_name(self.id, cell);
+            for (cell, generation, arrivals, waiting) in local.bank.borrow().waiting() {
+                let (name, complete, early) = (local.cell_name(self.id, cell), arrivals.next(), list(arrivals.early()));
+                let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
                 lines.push(format!(
-                    "{} waits for generation {generation} of {name}; generations complete: {completed}",
+                    "{} waits for generation {generation} of {name}; generations complete: {complete}{early}",
                     who(waiting)
                 ));
                 if let Waiting::Task(t) = waiting {
@@ -85,16 +88,28 @@ impl Core {
             }
         }
         let batches = self.batches.borrow();
-        for (launch, left) in batches.unfinished() {
-            lines.push(format!("launch {launch:#x} has {left} shards that are not over on processor {}", self.id));
+        for (asked, left) in batches.unfinished() {
+            let (asked, left) = (self.asked_for(&asked), some_shards(left));
+            lines.push(format!("{asked}: {left} not over on processor {}", self.id));
         }
-        for (launch, expected, came) in batches.waiting() {
+        for (asked, expected, came) in batches.waiting() {
             lines.push(format!(
-                "launch {launch:#x} waits on processor {} for earlier launches or data ({came} of {expected} came)",
+                "{} waits on processor {} for earlier launches or data ({came} of {expected} came)",
+                self.asked_for(&asked),
                 self.id
             ));
         }
         Report { lines, phases }
+    }
+
+    /// What a parent has launched, by the number the parent gave it.
+    fn asked_for(&self, asked: &Asked<'_>) -> String {
+        let (number, by) = (asked.launch & u64::from(u32::MAX), asked.by);
+        match self.local(asked.task).as_ref().map(|l| &*l.object) {
+            Some(task @ Object::Task(_)) => format!("{}, launch {number} of `{by}`", task.describe()),
+            // Mapping is a launch without a task.
+            _ => format!("mapping, launch {number} of `{by}`"),
+        }
     }
 
     fn chain_name(&self, object: u32, chain: u32) -> String {
@@ -136,6 +151,23 @@ impl Core {
     }
 }
 
+/// Names shards, if they are few.
+fn some_shards(mut shards: Vec<u32>) -> String {
+    shards.sort_unstable();
+    match shards.len() {
+        1 => format!("shard {} is", shards[0]),
+        n @ 2..=16 => {
+            let list: Vec<_> = shards.iter().map(u32::to_string).collect();
+            format!("shards {} and {} are", list[..n - 1].join(", "), list[n - 1])
+        }
+        n => format!("{n} shards are"),
+    }
+}
+
+fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
+    items.map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// Joins the reports of all processors; equal lines are counted, and only the first 200 are shown.
 pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
@@ -152,14 +184,25 @@ pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
         }
     }
     for PhaseReport { name, awaited, mut arrived } in phases.into_values() {
-        arrived.sort_unstable();
+        arrived.sort_unstable_by_key(|(shard, _)| *shard);
         for generation in awaited {
-            let missing = arrived.iter().filter(|(_, times)| *times <= generation);
-            let missing: Vec<_> = missing.map(|(shard, _)| shard.to_string()).collect();
+            let missing = list(arrived.iter().filter(|(_, a)| a.next() <= generation).map(|(shard, _)| shard));
             if !missing.is_empty() {
-                let list = missing.join(", ");
-                counted
-                    .insert(format!("missing for generation {generation} of phase barrier `{name}`: shard {list}"), 1);
+                counted.insert(
+                    format!("missing for generation {generation} of phase barrier `{name}`: shard {missing}"),
+                    1,
+                );
+            }
+            // Otherwise it would not be seen why a shard that has arrived is missing.
+            for (shard, a) in arrived.iter().filter(|(_, a)| a.next() <= generation) {
+                let early = list(a.early());
+                if !early.is_empty() {
+                    let lacks = a.next();
+                    counted.insert(
+                        format!("shard {shard} arrived early at phase barrier `{name}`: {early}, but not for {lacks}"),
+                        1,
+                    );
+                }
             }
         }
     }

@@ -16,6 +16,10 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
+const OUTSIDE: Duration = Duration::from_millis(50);
 
 /// How a processor reaches the others. Messages of one ordered pair of processors keep their order; nothing else is
 /// promised.
@@ -111,8 +115,14 @@ impl Runtime {
     ///
     /// The result is that of the first node, with the counts of all processors.
     ///
+    /// Shards and the top-level task may await what comes from outside the run, another thread say (on the seeded driver such
+    /// a program is not repeatable). While anybody holds a clone of a shard's waker, something may still come, so the run
+    /// waits, and only looks every 50 ms whether the clone is still there. Combinators that poll with wakers of their own,
+    /// such as `FuturesUnordered`, keep such a clone inside the shard's future: a deadlock below one is therefore not
+    /// reported, and the run never ends. `join!`, `select!` and [`crate::FutureMap::all`] keep none.
+    ///
     /// # Errors
-    /// The top-level task's error; that of a task nobody awaited; a deadlock.
+    /// The top-level task's error; that of a task nobody awaited; [`Error::Deadlock`] when nothing can go on.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,

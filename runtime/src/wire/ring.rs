@@ -46,6 +46,11 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
+/// What a slot takes up in memory.
+pub const fn slot_bytes<T>() -> usize {
+    size_of::<Slot<T>>()
+}
+
 /// A word on a cache line of its own.
 #[repr(align(64))]
 struct Line(AtomicUsize);

@@ -1,7 +1,8 @@
 //! One thread drives all processors in an order drawn from a seed. Each processor is a node of its own, and every message
 //! is encoded and decoded, so that nothing slips in that could not cross hosts.
 
-use super::{Wire, crashed, deadlock, start_top};
+use super::park::{Parker, Wake};
+use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
@@ -14,6 +15,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 struct Net {
     random: fastrand::Rng,
@@ -66,15 +68,16 @@ where
         step: 0,
         error: None,
     }));
+    let parker = Arc::new(Parker::new());
     let cores: Vec<Rc<Core>> = (0..processors as u32)
         .map(|id| {
             let wire = SeededWire { net: net.clone(), from: id };
-            // Nobody sleeps here, so nobody need be woken.
-            Core::new(id, config.clone(), Box::new(wire), Arc::new(|| {}))
+            let parker = parker.clone();
+            Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()))
         })
         .collect();
     let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
-    let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net)));
+    let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     for core in &cores {
         core.drop_futures();
@@ -96,7 +99,7 @@ where
 }
 
 /// Runs until every processor has stopped; the error if it cannot go on.
-fn drive(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
+fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Error> {
     let n = cores.len();
     let mut choices: Vec<usize> = Vec::new();
     loop {
@@ -120,7 +123,16 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>) -> Option<Error> {
             match later {
                 Some(due) => net.borrow_mut().step = due,
                 None if cores.iter().all(|c| c.stopped()) => return None,
-                None => return Some(deadlock(cores.iter().map(|c| c.report()))),
+                None => {
+                    let awaits_outside = cores.iter().any(|c| c.has_foreign_waker());
+                    let still_idle = || !cores.iter().any(|c| c.has_work());
+                    if awaits_outside {
+                        // Nobody tells when a waker is dropped.
+                        let _: Wake = parker.park(still_idle, Some(Instant::now() + OUTSIDE));
+                    } else if still_idle() {
+                        return Some(deadlock(cores.iter().map(|c| c.report())));
+                    }
+                }
             }
             continue;
         }

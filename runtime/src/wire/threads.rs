@@ -1,8 +1,8 @@
 //! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
 
 use super::park::{Parker, Wake, fence};
-use super::ring::{Receiver, Sender, ring};
-use super::{Wire, crashed, deadlock, start_top};
+use super::ring::{Receiver, Sender, ring, slot_bytes};
+use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Report};
@@ -14,11 +14,14 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-/// Slots of a ring: fewer cost speed at hundreds of shards.
+/// Most slots of a ring: fewer cost speed at hundreds of shards.
 const RING: usize = 256;
+/// Bytes that the slots of all rings take at most, should every processor talk to every other.
+const RINGS: usize = 256 << 20;
 /// Turns without work before a processor that has a core of its own sleeps.
 const SPINS: u32 = 1000;
 /// The same when processors share cores: then spinning takes the core from whoever has work.
@@ -36,16 +39,24 @@ struct Public {
     received: AtomicU64,
     /// Something outside holds a waker of one of its shards.
     awaits_outside: AtomicBool,
+    /// It has left its loop and reads no more.
+    gone: AtomicBool,
+    /// Rings that have been opened to this processor so far; those that it has yet to take are in `hall`.
+    opened: AtomicUsize,
+    hall: Mutex<Vec<(ProcessorId, Receiver<Message>)>>,
 }
 
 struct Shared {
     processors: Vec<Public>,
+    /// Slots of each ring.
+    slots: usize,
     /// Everybody was idle with nothing in flight: the run cannot go on.
     stuck: AtomicBool,
     report: Mutex<Vec<Report>>,
 }
 
 struct ThreadsWire {
+    id: ProcessorId,
     to: Vec<RefCell<Link>>,
     shared: Arc<Shared>,
     sent: Cell<u64>,
@@ -55,7 +66,9 @@ struct ThreadsWire {
     backlog: Cell<bool>,
 }
 
+#[derive(Default)]
 struct Link {
+    /// Opened with the first message: most pairs of many processors have nothing to say to each other.
     ring: Option<Sender<Message>>,
     /// What did not fit into the ring.
     waiting: VecDeque<Message>,
@@ -66,7 +79,7 @@ impl Wire for Rc<ThreadsWire> {
     fn send(&self, to: ProcessorId, message: Message) {
         let mut link = self.to[to as usize].borrow_mut();
         let Link { ring, waiting } = &mut *link;
-        let Some(ring) = ring else { return };
+        let ring = ring.get_or_insert_with(|| self.open(to));
         let refused = if waiting.is_empty() { ring.push(message).err() } else { Some(message) };
         if let Some(message) = refused {
             waiting.push_back(message);
@@ -91,6 +104,17 @@ impl Wire for Rc<ThreadsWire> {
 }
 
 impl ThreadsWire {
+    /// Makes the ring to another processor and hands that its end.
+    #[cold]
+    fn open(&self, to: ProcessorId) -> Sender<Message> {
+        let (sender, receiver) = ring(self.shared.slots);
+        let public = &self.shared.processors[to as usize];
+        public.hall.lock().unwrap_or_else(PoisonError::into_inner).push((self.id, receiver));
+        // Like a push: what follows in the README for values holds for the ring itself.
+        public.opened.fetch_add(1, Ordering::Release);
+        sender
+    }
+
     fn push_backlog(&self) {
         let mut left = false;
         for (link, public) in self.to.iter().zip(&self.shared.processors) {
@@ -98,7 +122,10 @@ impl ThreadsWire {
             let Link { ring: Some(ring), waiting } = &mut *link else {
                 continue;
             };
-            while let Some(message) = waiting.pop_front() {
+            // What waits for a processor that is gone stays: it goes with the wire.
+            while !public.gone.load(Ordering::Relaxed)
+                && let Some(message) = waiting.pop_front()
+            {
                 if let Err(message) = ring.push(message) {
                     waiting.push_front(message);
                     left = true;
@@ -113,6 +140,13 @@ impl ThreadsWire {
     }
 }
 
+/// Slots of a ring between two of `n` processors.
+fn slots_between(n: usize) -> usize {
+    let room = RINGS / slot_bytes::<Message>() / (n * n);
+    // A ring's slots are a power of two; with less than four it hardly ever takes what it is given.
+    1 << room.clamp(4, RING).ilog2()
+}
+
 pub(super) fn run<F, Fut, R>(config: Arc<Config>, top: &F) -> Result<(R, Stats), Error>
 where
     F: Fn(Top) -> Fut + Sync,
@@ -122,24 +156,15 @@ where
     let n = config.machine.processors() as usize;
     let shared = Arc::new(Shared {
         processors: (0..n).map(|_| Public::new()).collect(),
+        slots: slots_between(n),
         stuck: AtomicBool::new(false),
         report: Mutex::default(),
     });
-    // senders[i][j] leads from i to j, receivers[j][i] is its end.
-    let mut senders: Vec<Vec<Option<Sender<Message>>>> = (0..n).map(|_| (0..n).map(|_| None).collect()).collect();
-    let mut receivers: Vec<Vec<(u32, Receiver<Message>)>> = (0..n).map(|_| Vec::new()).collect();
-    for (i, from) in senders.iter_mut().enumerate() {
-        for (j, to) in from.iter_mut().enumerate().filter(|(j, _)| *j != i) {
-            let (sender, receiver) = ring(RING);
-            *to = Some(sender);
-            receivers[j].push((i as u32, receiver));
-        }
-    }
     let (ends, end) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
-        for (id, (to, from)) in senders.into_iter().zip(receivers).enumerate() {
+        for id in 0..n {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(id as u32, config, mine, to, from, top, &ends);
+            let body = move || processor(id as u32, config, mine, top, &ends);
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // The processors that did start see a processor that is never idle; end them.
@@ -157,6 +182,11 @@ where
         result = result.or(outcome);
         failure = failure.or(error);
         stats.add(&part);
+    }
+    for (id, public) in (0..).zip(&shared.processors) {
+        let untaken = std::mem::take(&mut *public.hall.lock().unwrap_or_else(PoisonError::into_inner));
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
+        failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     }
     if shared.stuck.load(Ordering::SeqCst) {
         let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
@@ -179,8 +209,6 @@ fn processor<F, Fut, R>(
     id: ProcessorId,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    to: Vec<Option<Sender<Message>>>,
-    mut from: Vec<(u32, Receiver<Message>)>,
     top: &F,
     ends: &crossbeam_channel::Sender<End<R>>,
 ) where
@@ -189,7 +217,8 @@ fn processor<F, Fut, R>(
     R: Send + 'static,
 {
     let wire = Rc::new(ThreadsWire {
-        to: to.into_iter().map(|ring| RefCell::new(Link { ring, waiting: VecDeque::new() })).collect(),
+        id,
+        to: (0..shared.processors.len()).map(|_| RefCell::default()).collect(),
         shared: shared.clone(),
         sent: Cell::new(0),
         unfenced: Cell::new(false),
@@ -200,6 +229,7 @@ fn processor<F, Fut, R>(
         Arc::new(move || shared.processors[id as usize].parker.wake())
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
+    let mut from = Vec::new();
     let outcome = (id == 0).then(|| start_top(&core, top));
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&core, &wire, &shared, &mut from)));
     if let Err(panic) = driven {
@@ -216,12 +246,14 @@ fn processor<F, Fut, R>(
     core.counters.add_to(&mut stats);
     let result = outcome.and_then(|o| o.borrow_mut().take());
     let failure = core.failure();
-    let failure = failure.or(catch_unwind(AssertUnwindSafe(|| drop(core))).err().map(|panic| crashed(id, panic)));
+    // Messages that nobody took hold values of the program.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, from))));
+    let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     // Received for as long as the caller lives.
     let _ = ends.send((result, failure, stats));
 }
 
-fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(u32, Receiver<Message>)]) {
+fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Vec<(ProcessorId, Receiver<Message>)>) {
     let me = &shared.processors[core.id as usize];
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = shared.processors.len() > cores;
@@ -230,6 +262,9 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(
     let mut idle = 0u32;
     while !core.stopped() && !shared.stuck.load(Ordering::Relaxed) {
         let before = received;
+        if me.opened.load(Ordering::Relaxed) != from.len() {
+            from.append(&mut me.hall.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         for (source, ring) in from.iter_mut() {
             for _ in 0..RING {
                 let Some(message) = ring.pop() else { break };
@@ -254,7 +289,13 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut [(
             idle = 0;
         }
     }
+    me.gone.store(true, Ordering::Relaxed);
     wire.flush();
+    // `Stop` may be in the backlog, and until it comes the others read.
+    while wire.backlog.get() && !shared.stuck.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+        wire.flush();
+    }
 }
 
 /// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps.
@@ -263,19 +304,22 @@ fn sleep(
     wire: &ThreadsWire,
     shared: &Shared,
     me: &Public,
-    from: &[(u32, Receiver<Message>)],
+    from: &[(ProcessorId, Receiver<Message>)],
     received: u64,
 ) {
-    me.sent.store(wire.sent.get(), Ordering::Relaxed);
-    me.received.store(received, Ordering::Relaxed);
-    me.awaits_outside.store(core.has_foreign_waker(), Ordering::Relaxed);
-    me.idle.store(true, Ordering::SeqCst);
-    let still_idle = || from.iter().all(|(_, ring)| ring.is_empty()) && !core.has_work();
+    let Some(awaits_outside) = me.announce(core, wire.sent.get(), received) else {
+        return;
+    };
+    let nothing_came =
+        || me.opened.load(Ordering::Acquire) == from.len() && from.iter().all(|(_, ring)| ring.is_empty());
+    let still_idle = || nothing_came() && !core.has_work();
     if still_idle() && quiescent(shared) {
         shared.stuck.store(true, Ordering::SeqCst);
         shared.processors.iter().for_each(|p| p.parker.wake());
     } else {
-        let _: Wake = me.parker.park(still_idle, None);
+        // Nobody tells when a waker is dropped.
+        let deadline = awaits_outside.then(|| Instant::now() + OUTSIDE);
+        let _: Wake = me.parker.park(still_idle, deadline);
     }
     me.idle.store(false, Ordering::SeqCst);
 }
@@ -298,6 +342,22 @@ fn quiescent(shared: &Shared) -> bool {
 }
 
 impl Public {
+    /// Publishes that `core` has nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
+    /// published, if somebody outside has woken it meanwhile.
+    fn announce(&self, core: &Core, sent: u64, received: u64) -> Option<bool> {
+        let awaits_outside = core.has_foreign_waker();
+        // Who was outside no more may have left a wake: only now is it sure to be seen.
+        if core.has_work() {
+            return None;
+        }
+        self.sent.store(sent, Ordering::Relaxed);
+        self.received.store(received, Ordering::Relaxed);
+        // Release: whoever sees nobody outside sees the counts that go with it.
+        self.awaits_outside.store(awaits_outside, Ordering::Release);
+        self.idle.store(true, Ordering::SeqCst);
+        Some(awaits_outside)
+    }
+
     fn new() -> Self {
         Self {
             parker: Parker::new(),
@@ -305,6 +365,78 @@ impl Public {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             awaits_outside: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            opened: AtomicUsize::new(0),
+            hall: Mutex::default(),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Place;
+    use maniple_mapper::{CollectiveMapper, Machine};
+    use std::future::poll_fn;
+    use std::task::{Poll, Waker};
+
+    struct Nowhere;
+
+    impl Wire for Nowhere {
+        fn send(&self, _: ProcessorId, _: Message) {}
+    }
+
+    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
+    fn waiting() -> (Rc<Core>, Waker) {
+        let config = Config {
+            machine: Machine::new(1, 1),
+            mapper: Arc::new(CollectiveMapper),
+            #[cfg(feature = "plant")]
+            plant: None,
+        };
+        let core = Core::new(0, Arc::new(config), Box::new(Nowhere), Arc::new(|| {}));
+        let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
+        let hand = handed.clone();
+        let body = poll_fn(move |cx| {
+            hand.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        core.spawn(Place { task: "waits".into(), shard: None }, body, Box::new(|_, _| {}));
+        while core.turn(1) {}
+        let waker = handed.borrow_mut().take().expect("it was polled");
+        (core, waker)
+    }
+
+    #[test]
+    fn all_rings_together_keep_within_bounds() {
+        let slots = |n: usize| slots_between(n);
+        assert!((1..=16).all(|n| slots(n) == RING));
+        for n in 1..=1024 {
+            assert!(slots(n).is_power_of_two() && slots(n) >= 4);
+            assert!(n * n * slots(n) * slot_bytes::<Message>() <= RINGS, "{n} processors, {} slots", slots(n));
+        }
+        assert_eq!(slots(100_000), 4);
+    }
+
+    #[test]
+    fn a_processor_says_whether_it_awaits_somebody_outside() {
+        let (core, waker) = waiting();
+        let me = Public::new();
+        assert_eq!(me.announce(&core, 3, 4), Some(true));
+        assert!(me.idle.load(Ordering::SeqCst) && me.awaits_outside.load(Ordering::SeqCst));
+        drop(waker);
+        assert_eq!(me.announce(&core, 3, 4), Some(false));
+        assert!(!me.awaits_outside.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_processor_that_has_just_been_woken_is_not_idle() {
+        let (core, waker) = waiting();
+        let me = Public::new();
+        // Woken after its last turn, by somebody who then held a waker no more.
+        waker.wake();
+        assert!(!core.has_foreign_waker());
+        assert_eq!(me.announce(&core, 0, 0), None);
+        assert!(!me.idle.load(Ordering::SeqCst));
     }
 }

@@ -48,7 +48,7 @@ pub struct Stuck {
     pub leaf: Option<&'static str>,
     pub barrier: String,
     pub generation: u64,
-    /// Who does not arrive for it at a phase barrier, ascending.
+    /// Who does not arrive for it, or for one before it, at a phase barrier, ascending.
     pub missing: Vec<u32>,
 }
 
@@ -90,7 +90,6 @@ impl Graph {
     fn add_shard(&mut self, program: &Program, shard: u32) {
         let mut previous = None;
         let mut values = vec![Number::Now(i64::from(shard))];
-        let mut last_leaf = vec![None; program.phases.len()];
         let mut updated = None;
         let mut waits: BTreeMap<Barrier, u64> = BTreeMap::new();
         let mut next = |b: Barrier| {
@@ -111,8 +110,7 @@ impl Graph {
                 Step::Arrive { phase, value, of, by } => {
                     let number = if by == By::Leaf { number(of) } else { Number::Now(value) };
                     let needs: &[Number] = if by == By::Leaf { &[number] } else { &[] };
-                    self.nodes.push(node(task(by, "put"), needs, last_leaf[phase], None, Makes::Put(number)));
-                    last_leaf[phase] = (by == By::Leaf).then_some(at);
+                    self.nodes.push(node(task(by, "put"), needs, None, None, Makes::Put(number)));
                     self.arrive(Barrier::Phase(phase), shard, at);
                     by
                 }
@@ -138,8 +136,9 @@ impl Graph {
                 }
                 Step::Fill { pairs, of, by } => {
                     let g = next(Barrier::Empty(pairs, shard));
-                    // The first fill finds room.
-                    let waits = g.checked_sub(1).map(|before| (Barrier::Empty(pairs, shard), before));
+                    // The first fill of each buffer finds room.
+                    let before = g.checked_sub(program.pairs[pairs].buffers);
+                    let waits = before.map(|before| (Barrier::Empty(pairs, shard), before));
                     self.nodes.push(node(task(by, "put"), &[number(of)], None, waits, Makes::Put(number(of))));
                     self.arrive(Barrier::Ready(pairs, shard), shard, at);
                     by
@@ -178,16 +177,24 @@ impl Graph {
         self.last.push(previous);
     }
 
-    /// The arrivals that complete a generation; `Err` with the arrivers who make none.
-    fn completing(&self, program: &Program, (barrier, generation): (Barrier, u64)) -> Result<Vec<usize>, Vec<u32>> {
-        let arrivers = match barrier {
-            Barrier::Phase(p) => program.phases[p].arrivers.clone(),
-            Barrier::Ready(_, producer) => vec![producer],
-            Barrier::Empty(p, producer) => vec![program.pairs[p][producer as usize]],
-        };
-        let arrival = |s: &u32| self.arrivals.get(&(barrier, *s)).and_then(|all| all.get(generation as usize)).copied();
-        let missing: Vec<u32> = arrivers.iter().filter(|s| arrival(s).is_none()).copied().collect();
-        if missing.is_empty() { Ok(arrivers.iter().filter_map(arrival).collect()) } else { Err(missing) }
+    /// The arrivals that complete a generation, those for it and for all before it; `None` when one is never made.
+    fn completing(&self, program: &Program, (barrier, generation): (Barrier, u64)) -> Option<Vec<usize>> {
+        let arrivers = arrivers(program, barrier);
+        let arrivals = arrivers.iter().flat_map(|s| (0..=generation).map(|g| self.arrival(barrier, *s, g)));
+        arrivals.collect()
+    }
+
+    /// The node with which a shard arrives for a generation.
+    fn arrival(&self, barrier: Barrier, shard: u32, generation: u64) -> Option<usize> {
+        self.arrivals.get(&(barrier, shard))?.get(generation as usize).copied()
+    }
+}
+
+fn arrivers(program: &Program, barrier: Barrier) -> Vec<u32> {
+    match barrier {
+        Barrier::Phase(p) => program.phases[p].arrivers.clone(),
+        Barrier::Ready(_, producer) => vec![producer],
+        Barrier::Empty(p, producer) => vec![program.pairs[p].to[producer as usize]],
     }
 }
 
@@ -208,8 +215,8 @@ pub fn predict(program: &Program) -> Prediction {
     loop {
         let before = done.iter().flatten().count();
         for (at, node) in nodes.iter().enumerate() {
-            let arrivals = node.waits.map_or(Ok(Vec::new()), |w| graph.completing(program, w));
-            let Ok(arrivals) = arrivals else { continue };
+            let arrivals = node.waits.map_or(Some(Vec::new()), |w| graph.completing(program, w));
+            let Some(arrivals) = arrivals else { continue };
             let earlier: Option<Vec<&Done>> = node.after.iter().chain(&arrivals).map(|&n| done[n].as_ref()).collect();
             if let (None, Some(earlier)) = (&done[at], earlier) {
                 let mut over = vec![0; program.phases.len()];
@@ -233,7 +240,7 @@ pub fn predict(program: &Program) -> Prediction {
         let Phase { arrivers, window, .. } = &program.phases[p];
         let position = arrivers.iter().take_while(|s| *s != shard).count() as u32;
         let early = |(g, d): &(u64, &Done)| d.over[p] + window < *g;
-        let arrived = (0..).zip(nodes.iter().map_while(|&n| done[n].as_ref()));
+        let arrived = (0..).zip(nodes).filter_map(|(g, &n)| Some((g, done[n].as_ref()?)));
         overruns.extend(arrived.filter(early).map(|(g, _)| (p, position, g)));
     }
     if done.iter().all(Option::is_some) {
@@ -254,7 +261,7 @@ fn number(done: &[Option<Done>], n: Number) -> i64 {
 fn make(program: &Program, graph: &Graph, done: &[Option<Done>], own: &mut [i64; 3], node: &Node) -> Done {
     let number = |n| number(done, n);
     let written = |n: &usize| done[*n].as_ref().map_or(0, |d| d.written);
-    let at = |b, g| graph.completing(program, (b, g)).unwrap_or_default();
+    let at = |b, g| arrivers(program, b).into_iter().filter_map(move |s| graph.arrival(b, s, g));
     let value = match node.makes {
         Makes::Nothing => 0,
         Makes::Put(n) => return Done { written: number(n), value: joined(number(n), 1), over: Vec::new() },
@@ -263,13 +270,14 @@ fn make(program: &Program, graph: &Graph, done: &[Option<Done>], own: &mut [i64;
             // A leaf's arrival carries nothing.
             let carried = |n: &usize| if graph.nodes[*n].leaf.is_some() { 0 } else { written(n) as u64 };
             let arrivals = at(Barrier::Phase(p), g);
-            arrivals.iter().map(carried).reduce(|a, b| fold.call(a, b)).unwrap_or(0) as i64
+            arrivals.map(|n| carried(&n)).reduce(|a, b| fold.call(a, b)).unwrap_or(0) as i64
         }
         Makes::Looked(p, g, n) => {
-            at(Barrier::Phase(p), g).iter().fold(number(n), |sum, arrival| joined(sum, written(arrival)))
+            let arrivals = graph.completing(program, (Barrier::Phase(p), g)).unwrap_or_default();
+            arrivals.iter().fold(number(n), |sum, arrival| joined(sum, written(arrival)))
         }
         Makes::Taken(p, from, g, n) => {
-            at(Barrier::Ready(p, from), g).iter().fold(number(n), |sum, arrival| joined(sum, written(arrival)))
+            at(Barrier::Ready(p, from), g).fold(number(n), |sum, arrival| joined(sum, written(&arrival)))
         }
         Makes::Updated(n) => own.iter_mut().fold(number(n), |sum, v| {
             let sum = joined(sum, *v);
@@ -288,16 +296,9 @@ fn stuck(program: &Program, graph: &Graph, done: &[Option<Done>]) -> Vec<Stuck> 
         if node.previous.is_some_and(|p| done[p].is_none()) {
             continue;
         }
-        let arrivers = match barrier {
-            Barrier::Phase(p) => program.phases[p].arrivers.clone(),
-            Barrier::Ready(_, producer) => vec![producer],
-            Barrier::Empty(p, producer) => vec![program.pairs[p][producer as usize]],
-        };
-        let arrived = |s: &&u32| {
-            let all = graph.arrivals.get(&(barrier, **s));
-            all.and_then(|a| a.get(generation as usize)).is_some_and(|&n| done[n].is_some())
-        };
-        let missing: BTreeSet<u32> = arrivers.iter().filter(|s| !arrived(s)).copied().collect();
+        let is_done = |n: Option<usize>| n.is_some_and(|n| done[n].is_some());
+        let arrived = |s: &u32| (0..=generation).all(|g| is_done(graph.arrival(barrier, *s, g)));
+        let missing: BTreeSet<u32> = arrivers(program, barrier).into_iter().filter(|s| !arrived(s)).collect();
         if missing.is_empty() {
             continue;
         }

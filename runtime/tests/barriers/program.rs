@@ -37,13 +37,13 @@ pub enum Step {
         of: usize,
         by: By,
     },
-    /// Puts a value into the shard's cell of a family of pairs.
+    /// Puts a value into the next of the shard's buffers of a family of pairs.
     Fill {
         pairs: usize,
         of: usize,
         by: By,
     },
-    /// Reads the cell of shard `from`, which produces for this one.
+    /// Reads the next buffer of shard `from`, which produces for this one.
     Take {
         pairs: usize,
         from: u32,
@@ -92,12 +92,20 @@ pub struct Phase {
     pub fold: Option<Fold>,
 }
 
+/// A family of pairs.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// The consumer of each shard.
+    pub to: Vec<u32>,
+    /// How many buffers a producer fills in turn: so many tasks may use them at once, and arrive in any order.
+    pub buffers: u64,
+}
+
 #[derive(Debug, Clone)]
 pub struct Program {
     pub shards: u32,
     pub phases: Vec<Phase>,
-    /// For each family of pairs, the consumer of each shard.
-    pub pairs: Vec<Vec<u32>>,
+    pub pairs: Vec<Family>,
     pub scripts: Vec<Vec<Step>>,
 }
 
@@ -107,21 +115,23 @@ pub fn joined(a: i64, b: i64) -> i64 {
     a.wrapping_mul(31).wrapping_add(b)
 }
 
-pub fn put(mut slot: WriteShared<i64>, value: Val<i64>, _after: Val<i64>) -> i64 {
+pub fn put(mut slot: WriteShared<i64>, value: Val<i64>) -> i64 {
     slot.fill(*value);
     joined(*value, 1)
 }
 
-/// The cells of one generation: `count` of them, `stride` apart.
+/// `count` rows of `width` cells each, `stride` apart.
 #[derive(Clone, Copy)]
 struct Cells {
     first: i64,
     stride: i64,
     count: i64,
+    width: i64,
 }
 
 fn look(board: ReadShared<i64>, cells: Val<Cells>, value: Val<i64>) -> i64 {
-    (0..cells.count).fold(*value, |sum, i| joined(sum, board.get([cells.first + i * cells.stride])))
+    let at = (0..cells.count).flat_map(|i| (0..cells.width).map(move |j| cells.first + i * cells.stride + j));
+    at.fold(*value, |sum, at| joined(sum, board.get([at])))
 }
 
 fn update(mut own: ReadWrite<i64>, value: Val<i64>) -> i64 {
@@ -158,8 +168,8 @@ impl Number {
     }
 }
 
-// Where things are: phase after phase one row an arriver and one column a generation, then a cell for each pair, then
-// the cells of each shard.
+// Where things are: phase after phase one row an arriver and one column a generation, then the buffers of each pair,
+// then the cells of each shard.
 
 impl Program {
     fn columns(&self, phase: usize) -> i64 {
@@ -173,14 +183,22 @@ impl Program {
         Rect::line(first, first + size(phase))
     }
 
-    fn cell(&self, pairs: usize, producer: u32) -> Rect {
-        let first = self.board(self.phases.len() - 1).hi(0);
-        let at = first + pairs as i64 * i64::from(self.shards) + i64::from(producer);
+    fn buffers(&self, pairs: usize, producer: u32) -> Rect {
+        let buffers = |p: usize| self.pairs[p].buffers as i64;
+        let before: i64 = (0..pairs).map(|p| buffers(p) * i64::from(self.shards)).sum();
+        let first = self.board(self.phases.len() - 1).hi(0) + before + buffers(pairs) * i64::from(producer);
+        Rect::line(first, first + buffers(pairs))
+    }
+
+    /// The buffer of one generation.
+    fn buffer(&self, pairs: usize, producer: u32, generation: u64) -> Rect {
+        let at = self.buffers(pairs, producer).lo(0) + (generation % self.pairs[pairs].buffers) as i64;
         Rect::line(at, at + 1)
     }
 
     fn own(&self, shard: u32) -> Rect {
-        let first = self.cell(self.pairs.len(), 0).lo(0) + OWN * i64::from(shard);
+        let last = (self.pairs.len().checked_sub(1)).map(|p| self.buffers(p, self.shards - 1));
+        let first = last.unwrap_or(self.board(self.phases.len() - 1)).hi(0) + OWN * i64::from(shard);
         Rect::line(first, first + OWN)
     }
 
@@ -203,9 +221,9 @@ impl Program {
         for (p, phase) in self.phases.iter().enumerate() {
             share(self.board(p), phase.arrivers.contains(&shard), phase.waiters.contains(&shard));
         }
-        for (p, consumers) in self.pairs.iter().enumerate() {
-            for (producer, &consumer) in (0..).zip(consumers) {
-                share(self.cell(p, producer), producer == shard, consumer == shard);
+        for (p, family) in self.pairs.iter().enumerate() {
+            for (producer, &consumer) in (0..).zip(&family.to) {
+                share(self.buffers(p, producer), producer == shard, consumer == shard);
             }
         }
         start
@@ -232,8 +250,8 @@ async fn run(top: Top, program: Arc<Program>) -> Result<Vec<Vec<i64>>, Error> {
         };
         phases.push(top.phase_barrier(&format!("phase {i}"), &gang, options)?);
     }
-    for (i, to) in program.pairs.iter().enumerate() {
-        pairs.push(top.pairs(&format!("pairs {i}"), &gang, |s| to[s as usize])?);
+    for (i, family) in program.pairs.iter().enumerate() {
+        pairs.push(top.pairs(&format!("pairs {i}"), &gang, |s| family.to[s as usize])?);
     }
     let scripts = program.clone();
     let task = top.task("script", move |shard, handles| body(scripts.clone(), shard, handles));
@@ -247,8 +265,6 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
     let local = |rect: Rect| -> Result<Local, Error> { shard.region(Region::new(tree, rect)) };
     let own = local(program.own(me))?;
     let ends = |p: usize| -> Result<Producer, Error> { handles.2[p].producer(&shard) };
-    // Several leaves that arrive at the same phase must do so one after the other.
-    let mut last: Vec<Option<TaskFuture<i64>>> = program.phases.iter().map(|_| None).collect();
     let mut values = vec![Number::Now(i64::from(me))];
     for step in &program.scripts[me as usize] {
         let input = |of: usize| values[of % values.len()].input();
@@ -260,17 +276,9 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
                 let at = at + arriver.generation() as i64;
                 let slot = local(Rect::line(at, at + 1))?.write_shared(U);
                 match by {
-                    By::Leaf => {
-                        let after: Value<i64> = last[phase].as_ref().map_or(0.into(), Into::into);
-                        let future = shard.launch(put, (slot, input(of), after)).arrive(&arriver).go()?;
-                        last[phase] = Some(future.clone());
-                        Number::Later(future)
-                    }
+                    By::Leaf => Number::Later(shard.launch(put, (slot, input(of))).arrive(&arriver).go()?),
                     By::Shard => {
-                        if let Some(earlier) = last[phase].take() {
-                            earlier.await?;
-                        }
-                        let written = shard.launch(put, (slot, value.into(), 0.into())).go()?.await?;
+                        let written = shard.launch(put, (slot, value.into())).go()?.await?;
                         match program.phases[phase].fold {
                             Some(_) => shard.arrive_with(&arriver, value as u64),
                             None => shard.arrive(&arriver),
@@ -282,8 +290,10 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
             Step::Wait { phase, of, by } => {
                 let waiter = handles.1[phase].waiter(&shard)?;
                 let (board, stride) = (program.board(phase), program.columns(phase));
-                let first = board.lo(0) + waiter.generation() as i64;
-                let cells = Cells { first, stride, count: program.phases[phase].arrivers.len() as i64 };
+                // A generation is over when all before it are: there is something in all their columns.
+                let width = waiter.generation() as i64 + 1;
+                let cells =
+                    Cells { first: board.lo(0), stride, count: program.phases[phase].arrivers.len() as i64, width };
                 let board = local(board)?.read_shared(U);
                 match by {
                     By::Leaf => Number::Later(shard.launch(look, (board, cells.into(), input(of))).wait(&waiter).go()?),
@@ -299,15 +309,18 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
             }
             Step::Fill { pairs, of, by } => {
                 let Producer { empty, ready } = ends(pairs)?;
-                let slot = local(program.cell(pairs, me))?.write_shared(U);
+                let g = ready.generation();
+                // The first fill of each buffer finds room, as generation 0 says.
+                empty.seek((g + 1).saturating_sub(program.pairs[pairs].buffers));
+                let slot = local(program.buffer(pairs, me, g))?.write_shared(U);
                 match by {
                     By::Leaf => {
-                        let launch = shard.launch(put, (slot, input(of), 0.into()));
+                        let launch = shard.launch(put, (slot, input(of)));
                         Number::Later(launch.wait(&empty).arrive(&ready).go()?)
                     }
                     By::Shard => {
                         shard.wait(&empty).await?;
-                        let written = shard.launch(put, (slot, input(of), 0.into())).go()?.await?;
+                        let written = shard.launch(put, (slot, input(of))).go()?.await?;
                         shard.arrive(&ready);
                         Number::Now(written)
                     }
@@ -315,9 +328,9 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
             }
             Step::Take { pairs, from, of, by } => {
                 let Consumer { ready, empty } = handles.2[pairs].consumer(&shard, from)?;
-                let cell = program.cell(pairs, from);
-                let cells = Cells { first: cell.lo(0), stride: 1, count: 1 };
-                let slot = local(cell)?.read_shared(U);
+                let buffer = program.buffer(pairs, from, ready.generation());
+                let cells = Cells { first: buffer.lo(0), stride: 1, count: 1, width: 1 };
+                let slot = local(buffer)?.read_shared(U);
                 match by {
                     By::Leaf => {
                         let launch = shard.launch(look, (slot, cells.into(), input(of)));
@@ -383,12 +396,15 @@ pub fn random(seed: u64, kind: Kind) -> Program {
             fold: r.choice([None, Some(Fold::Sum), Some(Fold::Max), Some(Fold::Digits)]).flatten(),
         })
         .collect();
-    let pairs: Vec<Vec<u32>> = (0..r.usize(0..=2)).map(|_| (0..shards).map(|_| r.u32(0..shards)).collect()).collect();
+    let pairs: Vec<Family> = (0..r.usize(0..=2))
+        .map(|_| Family { to: (0..shards).map(|_| r.u32(0..shards)).collect(), buffers: r.u64(1..=3) })
+        .collect();
     let mut scripts: Vec<Vec<Step>> = vec![Vec::new(); shards as usize];
     // How often each shard has arrived, waited, and knows by its own waits that a phase was over.
     let table = || vec![vec![0u64; shards as usize]; phases.len()];
     let (mut arrived, mut waited, mut known) = (table(), table(), table());
-    let mut full: Vec<Vec<bool>> = pairs.iter().map(|p| vec![false; p.len()]).collect();
+    // Buffers that have been filled and not taken.
+    let mut full: Vec<Vec<u64>> = pairs.iter().map(|p| vec![0; p.to.len()]).collect();
     // Whether to trust others to have waited: then an arrival may overrun the window.
     let daring = r.u32(0..4) == 0;
     for _ in 0..r.u32(6..=14) * shards + 4 {
@@ -421,15 +437,15 @@ pub fn random(seed: u64, kind: Kind) -> Program {
             0..12 if !pairs.is_empty() => {
                 let pairs_at = r.usize(0..pairs.len());
                 let full = &mut full[pairs_at];
-                let due = |&from: &u32| full[from as usize] && pairs[pairs_at][from as usize] == s;
+                let due = |&from: &u32| full[from as usize] > 0 && pairs[pairs_at].to[from as usize] == s;
                 let from = (0..shards).find(due);
                 match from {
                     Some(from) if r.bool() => {
-                        full[from as usize] = false;
+                        full[from as usize] -= 1;
                         scripts[i].push(Step::Take { pairs: pairs_at, from, of, by });
                     }
-                    _ if !full[i] => {
-                        full[i] = true;
+                    _ if full[i] < pairs[pairs_at].buffers => {
+                        full[i] += 1;
                         scripts[i].push(Step::Fill { pairs: pairs_at, of, by });
                     }
                     _ => {}

@@ -140,8 +140,8 @@ impl Core {
         }
     }
 
-    /// Poisons what a refused launch would have arrived at.
-    pub fn poison_arrivals(self: &Rc<Self>, arrivals: &[ArrivalAt], error: &Error) {
+    /// Poisons what a task that failed would have arrived at.
+    fn poison_arrivals(self: &Rc<Self>, arrivals: &[ArrivalAt], error: &Error) {
         for arrival in arrivals {
             match *arrival {
                 ArrivalAt::Cell(at, generation) => self.poison(at, generation, error),

@@ -17,7 +17,7 @@ impl Core {
     pub fn launch_leaf(
         self: &Rc<Self>,
         id: TaskId,
-        start: Start,
+        start: Start<'_>,
         mut uses: SmallVec<[UseAt; 4]>,
         unmet: u32,
         body: Box<dyn Body>,
@@ -28,8 +28,9 @@ impl Core {
         for u in &uses {
             unmet += self.depend(id, u);
         }
-        for wait in &start.waits {
-            let waited = match *wait {
+        // Nothing is refused any more: what takes generations from here on is a task that waits and arrives.
+        for wait in start.waits {
+            let waited = match wait.next_wait().0 {
                 WaitAt::Cell { object, cell, generation } => match self.local(object) {
                     Some(local) => self.wait_cell(&local, cell, generation, Waiting::Task(id)),
                     None => continue,
@@ -47,7 +48,8 @@ impl Core {
             let leaf = &mut leaves.slab[id.index as usize];
             leaf.unmet += unmet;
             (leaf.name, leaf.shard, leaf.processor, leaf.priority) = (start.name, start.shard, processor, priority.0);
-            (leaf.body, leaf.sink, leaf.uses, leaf.arrivals) = (Some(body), Some(start.sink), uses, start.arrivals);
+            (leaf.body, leaf.sink, leaf.uses) = (Some(body), Some(start.sink), uses);
+            leaf.arrivals.extend(start.arrivals.iter().map(|a| a.next_arrival().0));
             start.owner.one_more();
             leaf.owner = Some(start.owner);
             leaf.poison = poison;
@@ -56,7 +58,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn map_leaf(&self, start: &Start, uses: &mut [UseAt]) -> Result<(ProcessorId, Priority), Error> {
+    pub(super) fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<(ProcessorId, Priority), Error> {
         let machine = self.machine();
         let requirements: SmallVec<[RequirementInput; 4]> =
             uses.iter().map(|u| u.column.requirement(u, machine, self.id)).collect();
@@ -69,7 +71,7 @@ impl Core {
         };
         self.counters.mapper_calls.add(1);
         let mapper = self.mapper();
-        // A panic must not get past the launch, which owes arrivals.
+        // A panic must not get past the launch, which gives its reservation back.
         let out = catch_unwind(AssertUnwindSafe(|| mapper.map_leaf(&input))).map_err(|panic| {
             let task = format!("mapper `{}`, call map_leaf for {}", mapper.name(), task_place(start.name, start.shard));
             Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }

@@ -12,6 +12,7 @@ use super::queue::{Item, TaskId};
 use super::{Core, Waiting};
 use crate::error::panic_message;
 use crate::future::{Failures, Sink};
+use crate::launch::{Arrivable, Waitable};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::region::{Column, Store};
@@ -136,12 +137,12 @@ impl Owner {
 }
 
 /// Everything a launch says.
-pub(crate) struct Start {
+pub(crate) struct Start<'a> {
     pub name: &'static str,
     pub shard: u32,
     pub priority: Option<Priority>,
-    pub waits: SmallVec<[WaitAt; 2]>,
-    pub arrivals: SmallVec<[ArrivalAt; 2]>,
+    pub waits: &'a [&'a dyn Waitable],
+    pub arrivals: &'a [&'a dyn Arrivable],
     pub sink: Rc<dyn Sink>,
     pub owner: Rc<Owner>,
 }

@@ -1,0 +1,126 @@
+use crate::BarrierError;
+
+/// The arrivals of one arriver: all generations below [`next`](Self::next), and those of later ones that came early.
+///
+/// Tasks that arrive may overtake each other, so an arrival up to [`WINDOW`](Self::WINDOW) generations before its turn
+/// is kept and counts when the ones before it have come. Plain data of two words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    next: u64,
+    /// Bit i: generation `next + 1 + i` has come.
+    early: u64,
+}
+
+impl Arrivals {
+    /// How many generations beyond the first missing one an arrival may come.
+    pub const WINDOW: u64 = u64::BITS as u64;
+
+    /// Arrivals of which the first `generations` count as made.
+    pub fn starting_at(generations: u64) -> Self {
+        Self { next: generations, early: 0 }
+    }
+
+    /// The first generation that has not come.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Generations that came although an earlier one is missing, ascending.
+    pub fn early(&self) -> impl Iterator<Item = u64> + use<> {
+        let Self { next, early } = *self;
+        (0..Self::WINDOW).filter(move |i| early >> i & 1 == 1).map(move |i| next + 1 + i)
+    }
+
+    /// Takes in the arrival for `generation`; it and the early ones after it count as soon as none before is missing.
+    /// `arriver` is who arrives, for errors.
+    ///
+    /// # Errors
+    /// [`BarrierError::ArrivedTwice`], and [`BarrierError::OverArrival`] beyond the window; nothing is changed then.
+    #[inline]
+    pub fn arrive(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {
+        if generation == self.next && self.early == 0 {
+            self.next += 1;
+            return Ok(());
+        }
+        self.arrive_unordered(arriver, generation)
+    }
+
+    fn arrive_unordered(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {
+        let Some(ahead) = generation.checked_sub(self.next) else {
+            return Err(BarrierError::ArrivedTwice { arriver, generation });
+        };
+        if ahead == 0 {
+            let run = self.early.trailing_ones();
+            self.next += 1 + u64::from(run);
+            self.early = self.early.checked_shr(run + 1).unwrap_or(0);
+            return Ok(());
+        }
+        if ahead > Self::WINDOW {
+            let (current, window) = (self.next, Self::WINDOW);
+            return Err(BarrierError::OverArrival { arriver, generation, current, window });
+        }
+        let bit = 1 << (ahead - 1);
+        if self.early & bit != 0 {
+            return Err(BarrierError::ArrivedTwice { arriver, generation });
+        }
+        self.early |= bit;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_whole_window_may_come_before_the_one_that_is_missing() {
+        let mut a = Arrivals::starting_at(3);
+        for g in (4..=67).rev() {
+            assert_eq!((a.arrive(0, g), a.next()), (Ok(()), 3));
+        }
+        assert_eq!(a.early().collect::<Vec<_>>(), (4..=67).collect::<Vec<_>>());
+        let over = BarrierError::OverArrival { arriver: 7, generation: 68, current: 3, window: 64 };
+        assert_eq!(a.arrive(7, 68), Err(over));
+        assert_eq!((a.arrive(0, 3), a.next(), a.early().count()), (Ok(()), 68, 0));
+        assert_eq!((a.arrive(0, 68), a.next()), (Ok(()), 69));
+    }
+
+    #[test]
+    fn no_generation_comes_twice() {
+        let mut a = Arrivals::default();
+        let twice = |generation| Err(BarrierError::ArrivedTwice { arriver: 2, generation });
+        assert_eq!((a.arrive(2, 0), a.arrive(2, 0)), (Ok(()), twice(0)));
+        assert_eq!((a.arrive(2, 2), a.arrive(2, 2)), (Ok(()), twice(2)));
+        assert_eq!((a.arrive(2, 1), a.next(), a.arrive(2, 2)), (Ok(()), 3, twice(2)));
+    }
+
+    proptest! {
+        /// Against the set of all generations that have come.
+        #[test]
+        fn counts_like_a_set(first in 0u64..4, steps in prop::collection::vec(0u64..70, 0..400)) {
+            let mut a = Arrivals::starting_at(first);
+            let mut came: BTreeSet<u64> = (0..first).collect();
+            let missing = |came: &BTreeSet<u64>| (0..).find(|g| !came.contains(g)).unwrap_or(0);
+            for step in steps {
+                let next = missing(&came);
+                // Mostly near what is due, so that the due one comes too.
+                let generation = (next + step % 67).saturating_sub(step / 67);
+                let answer = a.arrive(1, generation);
+                if came.contains(&generation) {
+                    prop_assert_eq!(answer, Err(BarrierError::ArrivedTwice { arriver: 1, generation }));
+                } else if generation > next + 64 {
+                    let over = BarrierError::OverArrival { arriver: 1, generation, current: next, window: 64 };
+                    prop_assert_eq!(answer, Err(over));
+                } else {
+                    prop_assert_eq!(answer, Ok(()));
+                    came.insert(generation);
+                }
+                let next = missing(&came);
+                prop_assert_eq!(a.next(), next);
+                prop_assert_eq!(a.early().collect::<Vec<_>>(), came.range(next..).copied().collect::<Vec<_>>());
+            }
+        }
+    }
+}
