@@ -546,10 +546,11 @@ impl Active<'_> {
     #[inline]
     fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
         if step.to == self.core.id {
-            self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
-        } else {
-            self.core.send(step.to, Message::Arrive { object: self.chains.id, cell, generation, payload });
+            return self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
         }
+        let message = Message::Arrive { object: self.chains.id, cell, generation, payload };
+        // The peer waits for a value now, and for room, if ever, a call later.
+        if cell & EMPTY == 0 { self.core.send(step.to, message) } else { self.core.send_late(step.to, message) }
     }
 
     #[cold]

@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub counters: Counters,
     queue: queue::ReadyQueue,
     inbox: RefCell<VecDeque<Message>>,
+    /// Messages that nobody is in a hurry for, sent at the end of the turn.
+    late: RefCell<Vec<(ProcessorId, Message)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
     exec: RefCell<exec::Executor>,
@@ -73,6 +75,7 @@ impl Core {
             counters: Counters::default(),
             queue: queue::ReadyQueue::default(),
             inbox: RefCell::default(),
+            late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
             exec: RefCell::new(exec::Executor::new(signal)),
@@ -104,6 +107,20 @@ impl Core {
         if to == self.id {
             self.inbox.borrow_mut().push_back(message);
         } else {
+            self.counters.messages.add(1);
+            self.wire.send(to, message);
+        }
+    }
+
+    /// Sends to another processor at the end of this turn, after what somebody may be waiting for.
+    #[inline]
+    pub fn send_late(&self, to: ProcessorId, message: Message) {
+        self.late.borrow_mut().push((to, message));
+    }
+
+    fn send_what_is_late(&self) {
+        let mut late = self.late.borrow_mut();
+        for (to, message) in late.drain(..) {
             self.counters.messages.add(1);
             self.wire.send(to, message);
         }
@@ -178,6 +195,7 @@ impl Core {
             match item {
                 queue::Item::Chain { object, chain } => self.run_chain(object, chain),
                 queue::Item::Leaf(id) => {
+                    self.send_what_is_late();
                     self.wire.flush();
                     self.run_leaf(id);
                     break;
@@ -185,6 +203,7 @@ impl Core {
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
         }
+        self.send_what_is_late();
         ran
     }
 
