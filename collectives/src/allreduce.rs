@@ -1,5 +1,5 @@
 use crate::engine::{Call, Engine, subtasks};
-use crate::{Algorithm, Operator};
+use crate::{Algorithm, Blocks, Operator};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Shard, TaskFuture, Top, Value};
@@ -74,6 +74,7 @@ struct Spec<T> {
     name: String,
     operator: Operator<T>,
     options: Options,
+    blocks: Blocks,
     /// Most updates, or reads if they are more, of any rank.
     cells: u32,
 }
@@ -91,8 +92,8 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn cell_bytes(&self) -> usize {
         self.options.elements * size_of::<T>()
     }
-    fn subtasks(&self, shard: u32, participants: u32) -> Vec<Subtask> {
-        subtasks(&self.options.algorithm.schedule(shard, participants))
+    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
+        subtasks(&self.options.algorithm.schedule(shard, &self.blocks))
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
         let Options { elements, slots, .. } = self.options;
@@ -124,8 +125,9 @@ impl<T: Element> Allreduce<T> {
         if elements > isize::MAX as usize / size_of::<T>().max(1) {
             return refuse("a contribution that fits into memory", format!("{elements} elements"));
         }
+        let blocks = Blocks::runs(&top.placement(gang)?);
         let cells = |s| {
-            let schedule = algorithm.schedule(s, gang.shards());
+            let schedule = algorithm.schedule(s, &blocks);
             schedule.updates().max(schedule.reads()) as u32
         };
         let cells = (0..gang.shards()).map(cells).max().unwrap_or(0);
@@ -133,7 +135,7 @@ impl<T: Element> Allreduce<T> {
         if u64::from(slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
             return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{slots} slots"));
         }
-        let spec = Spec { name: name.into(), operator, options, cells };
+        let spec = Spec { name: name.into(), operator, options, blocks, cells };
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 

@@ -174,9 +174,9 @@ pub enum CheckError {
 /// The first violation found, in the order above; see [`CheckError`].
 ///
 /// ```
-/// use maniple_collectives::{check, Algorithm};
+/// use maniple_collectives::{check, recursive_doubling};
 ///
-/// let report = check(6, |rank| Algorithm::RecursiveDoubling.schedule(rank, 6)).unwrap();
+/// let report = check(6, |rank| recursive_doubling(rank, 6)).unwrap();
 /// assert_eq!((report.rounds, report.messages, report.subtasks), (3, 12, 24));
 /// ```
 pub fn check(participants: u32, mut schedule: impl FnMut(u32) -> Schedule) -> Result<Report, CheckError> {

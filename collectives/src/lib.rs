@@ -7,9 +7,11 @@ mod engine;
 mod operator;
 mod recursive_doubling;
 mod schedule;
+mod two_level;
 
 pub use allreduce::{Allreduce, Options};
 pub use checker::{Channels, CheckError, Report, check};
 pub use operator::{Number, Operator};
 pub use recursive_doubling::recursive_doubling;
 pub use schedule::{Algorithm, Combine, Link, Schedule, Step, UnknownAlgorithm};
+pub use two_level::{Blocks, two_level};

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::recursive_doubling::recursive_doubling;
+use crate::two_level::{Blocks, two_level};
 
 /// How a read subtask joins the partner's value with the running value.
 ///
@@ -187,27 +188,31 @@ pub enum Algorithm {
     /// Pairwise exchanges at doubling distance; see [`recursive_doubling`].
     #[default]
     RecursiveDoubling,
+    /// The ranks of each processor first, then the processors; see [`two_level`].
+    TwoLevel,
 }
 
 impl Algorithm {
     /// Every algorithm, in the order help texts list them.
-    pub const ALL: &'static [Algorithm] = &[Algorithm::RecursiveDoubling];
+    pub const ALL: &'static [Algorithm] = &[Algorithm::RecursiveDoubling, Algorithm::TwoLevel];
 
     /// The name on command lines, in figures and in serialised form.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::RecursiveDoubling => "recursive-doubling",
+            Algorithm::TwoLevel => "two-level",
         }
     }
 
-    /// The steps of `rank` among `participants`. Local and pure: no rank talks to another.
+    /// The steps of `rank` among participants in `blocks`. Local and pure: no rank talks to another.
     ///
     /// # Panics
     ///
-    /// If `rank >= participants`.
-    pub fn schedule(self, rank: u32, participants: u32) -> Schedule {
+    /// If `rank` is not below the number of participants.
+    pub fn schedule(self, rank: u32, blocks: &Blocks) -> Schedule {
         match self {
-            Algorithm::RecursiveDoubling => recursive_doubling(rank, participants),
+            Algorithm::RecursiveDoubling => recursive_doubling(rank, blocks.participants()),
+            Algorithm::TwoLevel => two_level(rank, blocks),
         }
     }
 }
@@ -279,6 +284,9 @@ mod tests {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
         let error = "ring".parse::<Algorithm>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown collective algorithm `ring`, expected one of: recursive-doubling");
+        assert_eq!(
+            error.to_string(),
+            "unknown collective algorithm `ring`, expected one of: recursive-doubling, two-level"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Schedules against their checker, and against an interpreter of the protocol that shares nothing with the checker.
 
 use maniple_collectives::{
-    Algorithm, CheckError, Combine, Operator, Report, Schedule, Step, check, recursive_doubling,
+    Algorithm, Blocks, CheckError, Combine, Operator, Report, Schedule, Step, check, recursive_doubling, two_level,
 };
 use proptest::prelude::*;
 
@@ -251,11 +251,61 @@ fn subtasks_are_as_many_as_the_paper_says() {
     // Otherwise that of the power of two below, and four for each surplus rank.
     let others = [(3, 8), (5, 20), (6, 24), (7, 28), (12, 64), (31, 188), (100, 912), (300, 4272), (1000, 11168)];
     for (participants, subtasks) in powers.into_iter().chain(others) {
-        let report = check(participants, |rank| Algorithm::RecursiveDoubling.schedule(rank, participants));
+        let report =
+            check(participants, |rank| Algorithm::RecursiveDoubling.schedule(rank, &Blocks::of(participants, 7)));
         let report = report.unwrap();
         assert_eq!(report.subtasks, subtasks, "{participants} participants");
         assert_eq!(report.messages * 2, subtasks);
         assert_eq!(report.participants, participants);
+    }
+}
+
+/// Sizes of the blocks of some participants, from the seed.
+fn some_blocks(participants: u32, seed: u64) -> Blocks {
+    let mut random = Random(seed);
+    let largest = 1 + random.below(participants as usize);
+    let mut place = Vec::new();
+    for processor in 0.. {
+        place.extend(std::iter::repeat_n(processor, 1 + random.below(largest)));
+        if place.len() >= participants as usize {
+            break;
+        }
+    }
+    place.truncate(participants as usize);
+    Blocks::runs(&place)
+}
+
+#[test]
+fn two_levels_are_an_allreduce_for_every_size_and_any_blocks() {
+    for participants in 1..=300 {
+        for seed in 0..4 {
+            let blocks = some_blocks(participants, u64::from(participants) << 8 | seed);
+            let report = check(participants, |rank| two_level(rank, &blocks))
+                .unwrap_or_else(|error| panic!("{participants} participants in {blocks:?}: {error}"));
+            // Each rank but the first of a block hands its value over and gets the result; the others are few.
+            let leaders = check(blocks.len(), |rank| recursive_doubling(rank, blocks.len())).unwrap();
+            let messages = 2 * u64::from(participants - blocks.len()) + leaders.messages;
+            assert_eq!(report.messages, messages, "{participants} participants in {blocks:?}");
+        }
+    }
+}
+
+/// The operator tells every grouping apart. Powers of two group as recursive doubling does, over any number of blocks.
+#[test]
+fn equal_blocks_of_a_power_of_two_group_as_recursive_doubling_does() {
+    let mix = |a: &u64, b: &u64| (a.rotate_left(5) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let results = |schedules: &[Schedule]| {
+        let operator = Operator::user("mix", mix);
+        let run = Run { schedules, operator, slots: 1, calls: 1, seed: 7, fault: Fault::None };
+        run.go(|_, rank| rank as u64 + 1).unwrap()
+    };
+    for size in [1, 2, 4, 8, 16] {
+        for blocks in 1..=12 {
+            let participants = size * blocks;
+            let two: Vec<_> = (0..participants).map(|r| two_level(r, &Blocks::of(participants, size))).collect();
+            let one: Vec<_> = (0..participants).map(|r| recursive_doubling(r, participants)).collect();
+            assert_eq!(results(&two), results(&one), "{blocks} blocks of {size}");
+        }
     }
 }
 

@@ -44,8 +44,8 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn cells(&self) -> u32;
     /// Bytes of a running value.
     fn cell_bytes(&self) -> usize;
-    /// The chain of a shard, out of `participants`.
-    fn subtasks(&self, shard: u32, participants: u32) -> Vec<Subtask>;
+    /// The chain of a shard.
+    fn subtasks(&self, shard: u32) -> Vec<Subtask>;
     /// The values of the chains of `shards` shards, which live on one processor.
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }

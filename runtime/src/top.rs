@@ -87,6 +87,14 @@ impl Top {
         Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
     }
 
+    /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.
+    ///
+    /// # Errors
+    /// A gang that is none.
+    pub fn placement(&self, gang: &Gang) -> Result<Vec<u32>, Error> {
+        Ok(self.table("a placement", gang)?.at.iter().map(|at| at.0).collect())
+    }
+
     /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
     pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where

@@ -171,7 +171,7 @@ impl Chains {
         let (mut plan, mut chains) = (Vec::new(), Vec::new());
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
-            let subtasks = spec.subtasks(shard, gang.shards());
+            let subtasks = spec.subtasks(shard);
             let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
             // Small values have a cell for each update, free when the same update of the slot's previous call has been
             // read. Large ones share two buffers: the one before the last of this call, or of the previous one.
