@@ -188,7 +188,8 @@ pub enum Algorithm {
     /// Pairwise exchanges at doubling distance; see [`recursive_doubling`].
     #[default]
     RecursiveDoubling,
-    /// The ranks of each processor first, then the processors; see [`two_level`].
+    /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping follows the mapper's
+    /// placement, and equals that of recursive doubling where each processor has the same power of two of ranks.
     TwoLevel,
 }
 

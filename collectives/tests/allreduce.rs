@@ -303,10 +303,11 @@ proptest! {
         seed: u64,
     ) {
         fn plan<T>(kind: Kind<T>, p: Plan<u64>) -> Plan<T> {
-            let Plan { shards, elements, slots, hows, ahead, uneven, seed, .. } = p;
-            Plan { kind, shards, elements, slots, hows, ahead, uneven, seed }
+            let Plan { shards, elements, slots, hows, ahead, uneven, seed, algorithm, .. } = p;
+            Plan { kind, shards, elements, slots, hows, ahead, uneven, seed, algorithm }
         }
-        let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed };
+        let algorithm = Algorithm::RecursiveDoubling;
+        let rest = Plan { kind: brackets(), shards, elements, slots, hows, ahead, uneven, seed, algorithm };
         match operator {
             0 => any_driver(rest),
             1 => any_driver(plan(rounding(), rest)),
@@ -316,6 +317,24 @@ proptest! {
                 let [.., half] = float_kinds!(f32);
                 any_driver(plan(half, rest));
             }
+        }
+    }
+}
+
+/// Shards of one processor first, wherever the mapper puts them: the fold in rank order, of small and large values.
+#[test]
+fn two_levels_wherever_the_shards_are() {
+    let mut number = 0;
+    for shards in (1..=20).chain([33, 64, 100]) {
+        for (elements, slots) in [(1, 1), (1, 2), (4, 3), (600, 2)] {
+            number += 1;
+            let (at, runtime) = any_runtime(number);
+            let at = format!("{at}, {shards} shards, {elements} elements");
+            let hows = (0..6).map(|c| HOWS[(mix(number) >> (8 * c)) as usize % HOWS.len()]).collect();
+            let algorithm = Algorithm::TwoLevel;
+            let plan =
+                Plan { slots, hows, ahead: 4, uneven: true, algorithm, ..Plan::new(&affine(), shards, elements, 0) };
+            Arc::new(plan).check::<Many>(&runtime, &at);
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(allow_negative_numbers = true)]
     repeat: usize,
 
-    /// How the shards' sums are combined: recursive-doubling or aggregation
+    /// How the shards' sums are combined: recursive-doubling, two-level or aggregation
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
     collective: Collective,
 

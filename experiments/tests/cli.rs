@@ -77,7 +77,7 @@ const FIELDS: [&str; 15] = [
 
 #[test]
 fn json_has_one_object_a_run_with_exactly_these_fields() {
-    for collective in ["recursive-doubling", "aggregation"] {
+    for collective in ["recursive-doubling", "two-level", "aggregation"] {
         for mapper in ["default", "collective"] {
             let args = ["--shards", "3", "--cells", "50", "--format", "json", "--collective", collective];
             let output = stencil(&[&args[..], &["--mapper", mapper]].concat());
@@ -203,7 +203,7 @@ fn bad_arguments() {
     }
     let unknown = message(&["--collective", "ring"]);
     assert!(
-        unknown.contains("unknown collective `ring`; expected one of recursive-doubling, aggregation"),
+        unknown.contains("unknown collective `ring`; expected one of recursive-doubling, two-level, aggregation"),
         "{unknown}"
     );
     let unknown = message(&["--mapper", "best"]);

@@ -55,6 +55,8 @@ named! {
     Collective("collective") {
         /// An allreduce by recursive doubling between the shards.
         RecursiveDoubling = "recursive-doubling",
+        /// An allreduce of each processor's shards first, then of the processors.
+        TwoLevel = "two-level",
         /// The baseline: shards end each iteration, and a parent combines an aggregation region and starts them again.
         Aggregation = "aggregation",
     }

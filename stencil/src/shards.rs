@@ -58,7 +58,8 @@ pub struct Output {
 /// What the runtime reports.
 pub fn simulate(runtime: &Runtime, collective: Collective, input: &Input) -> Result<Output, Error> {
     match collective {
-        Collective::RecursiveDoubling => recursive_doubling(runtime, input),
+        Collective::RecursiveDoubling => with_allreduce(runtime, Algorithm::RecursiveDoubling, input),
+        Collective::TwoLevel => with_allreduce(runtime, Algorithm::TwoLevel, input),
         Collective::Aggregation => aggregation(runtime, input),
     }
 }
@@ -247,7 +248,7 @@ impl ShardResult {
     }
 }
 
-/// A shard of the recursive-doubling version.
+/// A shard of the version with an allreduce.
 async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let watched = shard.index() == 0;
@@ -433,15 +434,16 @@ fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Erro
     Ok((Layout { ghosts, to_left, to_right, shards, h: 1.0 / cells as f64 }, line))
 }
 
-/// Runs the recursive-doubling version.
-fn recursive_doubling(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
+/// Runs the version with an allreduce.
+fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Result<Output, Error> {
     let input = input.clone();
     let ((results, sizes), stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
             let gang = top.gang("stencil", input.sizes.len() as u32)?;
             let (layout, line) = layout(&top, &gang, input.start.len())?;
-            let total = Allreduce::new(&top, &gang, "sum of squares", Operator::sum())?;
+            let options = Options { algorithm, ..Options::default() };
+            let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
             let task = top.task("stencil", iterate);
             let blocks = Partition::blocks(line, &input.sizes)?;
             let blocks: Vec<Region> =

@@ -6,7 +6,7 @@ use maniple_stencil::reference::DominantMode;
 use maniple_stencil::shards::{Input, Output, simulate};
 use maniple_stencil::{Blocks, Collective};
 
-const VERSIONS: [Collective; 2] = [Collective::RecursiveDoubling, Collective::Aggregation];
+const VERSIONS: [Collective; 3] = [Collective::RecursiveDoubling, Collective::TwoLevel, Collective::Aggregation];
 
 fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Input) {
     let blocks = Blocks::uniform(shards, cells).unwrap();
@@ -78,20 +78,26 @@ fn four_thousand_shards_on_two_processors() {
     }
 }
 
+/// Two levels group as the workers' blocks are, and as recursive doubling does where those are equal powers of two.
 #[test]
 fn the_same_bits_for_any_number_of_workers() {
     for shards in [3, 8, 13] {
         let (_, input) = input(shards, 50, 7);
-        for version in VERSIONS {
-            let first = bits(&simulate(&Runtime::threads(1), version, &input).unwrap());
-            for workers in 2..=5 {
-                let again = simulate(&Runtime::threads(workers), version, &input).unwrap();
-                assert_eq!(bits(&again), first, "{version}, {shards} shards, {workers} workers");
+        let runs = |version, runtime| bits(&simulate(&runtime, version, &input).unwrap());
+        let first = runs(Collective::RecursiveDoubling, Runtime::threads(1));
+        let one_sum = runs(Collective::Aggregation, Runtime::threads(1));
+        for workers in 2..=5 {
+            let what = format!("{shards} shards, {workers} workers");
+            assert!(runs(Collective::RecursiveDoubling, Runtime::threads(workers)) == first, "{what}");
+            assert!(runs(Collective::Aggregation, Runtime::threads(workers)) == one_sum, "aggregation, {what}");
+            if shards == 8 && workers.is_power_of_two() {
+                assert!(runs(Collective::TwoLevel, Runtime::threads(workers)) == first, "two levels, {what}");
             }
-            for seed in 0..5 {
-                let again = simulate(&Runtime::seeded(3, seed), version, &input).unwrap();
-                assert_eq!(bits(&again), first, "{version}, {shards} shards, seed {seed}");
-            }
+        }
+        for seed in 0..5 {
+            let what = format!("{shards} shards, seed {seed}");
+            assert!(runs(Collective::RecursiveDoubling, Runtime::seeded(3, seed)) == first, "{what}");
+            assert!(runs(Collective::Aggregation, Runtime::seeded(3, seed)) == one_sum, "aggregation, {what}");
         }
     }
 }
@@ -101,9 +107,9 @@ fn the_same_bits_for_any_number_of_workers() {
 fn two_thousand_schedules() {
     for seed in 0..2000u64 {
         let shards = [1, 2, 3, 4, 5, 6, 7, 8, 11][(seed % 9) as usize];
-        let version = VERSIONS[(seed / 9 % 2) as usize];
-        let mapper = ["default", "collective"][(seed / 18 % 2) as usize];
-        let processors = 1 + (seed / 36 % 5) as u32;
+        let version = VERSIONS[(seed / 9 % 3) as usize];
+        let mapper = ["default", "collective"][(seed / 27 % 2) as usize];
+        let processors = 1 + (seed / 54 % 5) as u32;
         let (mode, input) = input(shards, 8, 4);
         let runtime = Runtime::seeded(processors, seed).mapper(stock(mapper).unwrap());
         let what = format!("seed {seed}: {version}, {mapper}, {shards} shards, {processors} processors");

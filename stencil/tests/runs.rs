@@ -154,7 +154,7 @@ fn names_go_both_ways() {
     let unknown = |e: maniple_stencil::UnknownName| e.to_string();
     assert_eq!(
         "ring".parse::<Collective>().map_err(unknown),
-        Err("unknown collective `ring`; expected one of recursive-doubling, aggregation".into())
+        Err("unknown collective `ring`; expected one of recursive-doubling, two-level, aggregation".into())
     );
     assert_eq!(
         "Default".parse::<MapperKind>().map_err(unknown),

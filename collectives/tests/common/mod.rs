@@ -1,7 +1,7 @@
 //! What the tests share: a watchdog, a source of noise, and programs of calls whose results are computed a second time.
 #![allow(dead_code)]
 
-use maniple_collectives::{Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
 use maniple_mapper::{
     CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement,
 };
@@ -222,13 +222,24 @@ pub struct Plan<T> {
     /// Shards let others run between calls, some often and some never.
     pub uneven: bool,
     pub seed: u64,
+    pub algorithm: Algorithm,
 }
 
 impl<T: Element> Plan<T> {
     /// One call after the other, of plain values.
     pub fn new(kind: &Kind<T>, shards: u32, elements: usize, calls: usize) -> Self {
         let (kind, hows) = (kind.clone(), vec![How::Value; calls]);
-        Self { kind, shards, elements, slots: 2, hows, ahead: 1, uneven: false, seed: 1 }
+        Self {
+            kind,
+            shards,
+            elements,
+            slots: 2,
+            hows,
+            ahead: 1,
+            uneven: false,
+            seed: 1,
+            algorithm: Algorithm::RecursiveDoubling,
+        }
     }
 
     /// A shard's own values for a call.
@@ -264,7 +275,7 @@ impl<T: Element> Plan<T> {
             let plan = plan.clone();
             async move {
                 let gang = top.gang("all", plan.shards)?;
-                let options = Options { elements: plan.elements, slots: plan.slots, ..Options::default() };
+                let options = Options { elements: plan.elements, slots: plan.slots, algorithm: plan.algorithm };
                 let total = Allreduce::with(&top, &gang, "total", plan.kind.operator.clone(), options)?;
                 let task = top.task("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
                 top.launch(&gang, &task, |_| Start::new(()))?.all().await
