@@ -147,7 +147,7 @@ impl<T: Element> Allreduce<T> {
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
         let (resolver, future) = TaskFuture::pending();
         let call = Call::One(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| engine.call(position, call, cx))?;
+        shard.replay(self.id, |engine: &mut Engine<T>, which, cx| engine.call(which, call, cx))?;
         Ok(future)
     }
 
@@ -158,7 +158,7 @@ impl<T: Element> Allreduce<T> {
     pub fn call_vec(&self, shard: &Shard, input: impl Into<Value<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
         let (resolver, future) = TaskFuture::pending();
         let call = Call::Many(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, position, cx| engine.call(position, call, cx))?;
+        shard.replay(self.id, |engine: &mut Engine<T>, which, cx| engine.call(which, call, cx))?;
         Ok(future)
     }
 }

@@ -119,27 +119,23 @@ pub(crate) struct Engine<T> {
     operator: Operator<T>,
     elements: usize,
     slots: u32,
-    /// Calls each local shard has made.
-    calls: Vec<u64>,
     chains: Vec<Chain<T>>,
 }
 
 impl<T: Element> Engine<T> {
     pub fn new(name: &str, operator: Operator<T>, elements: usize, slots: u32, shards: u32) -> Self {
         let chains = (0..shards * slots).map(|_| Chain { state: State::Idle, queued: VecDeque::new() }).collect();
-        Self { name: name.into(), operator, elements, slots, calls: vec![0; shards as usize], chains }
+        Self { name: name.into(), operator, elements, slots, chains }
     }
 
-    /// Takes a call of the shard at `position`; it runs when its slot is free and its input there.
-    pub fn call(&mut self, position: u32, call: Call<T>, cx: &mut ReplayCx<'_>) {
-        let count = &mut self.calls[position as usize];
+    /// Takes call number `count` of the shard at `position`; it runs when its slot is free and its input there.
+    pub fn call(&mut self, (position, count): (u32, u64), call: Call<T>, cx: &mut ReplayCx<'_>) {
         // Slots are few, and a power of two nearly always.
         let slot = if self.slots.is_power_of_two() {
-            *count as u32 & (self.slots - 1)
+            count as u32 & (self.slots - 1)
         } else {
-            (*count % u64::from(self.slots)) as u32
+            (count % u64::from(self.slots)) as u32
         };
-        *count += 1;
         let number = position * self.slots + slot;
         let chain = &mut self.chains[number as usize];
         #[cfg(feature = "plant")]

@@ -970,7 +970,9 @@ fn detached_calls_are_not_forgotten() {
             });
             let error = outcome.expect_err(&at);
             match (skips, error.origin()) {
-                (true, Error::Deadlock { report }) => assert!(report.contains("`total`"), "{at}: {report}"),
+                (true, Error::Deadlock { report }) => {
+                    assert!(report.contains("missing in call 0 of `total`: shard 1"), "{at}: {report}");
+                }
                 (false, Error::Panicked { message, .. }) => assert_eq!(message, "bomb", "{at}"),
                 _ => panic!("{at}: {error}"),
             }

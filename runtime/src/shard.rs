@@ -416,8 +416,8 @@ impl Shard {
         .await;
     }
 
-    /// Makes a call of a replayed object, for the crate that made it: `f` gets the object's state on this processor and
-    /// this shard's position among the processor's shards. The shard is not over before [`ReplayCx::resolve`] says that
+    /// Makes a call of a replayed object, for the crate that made it: `f` gets the object's state on this processor,
+    /// this shard's position among the processor's shards and the number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that
     /// the call is.
     ///
     /// # Errors
@@ -425,7 +425,7 @@ impl Shard {
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
-        f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
+        f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let local = self.core().local(object);
         let wrong = |came: String| {

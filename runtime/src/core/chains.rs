@@ -125,6 +125,8 @@ pub(crate) struct Links {
     errors: HashMap<u32, Error>,
     /// The launched shard behind each position.
     owners: Vec<Option<Rc<Owner>>>,
+    /// Calls that each has made.
+    calls: Vec<u64>,
 }
 
 impl Links {
@@ -213,6 +215,7 @@ impl Chains {
                 poison: HashMap::new(),
                 errors: HashMap::new(),
                 owners: vec![None; shards.len()],
+                calls: vec![0; shards.len()],
             }),
             plan,
             mapping: *mapping,
@@ -279,6 +282,12 @@ impl Chains {
             Half::Empty => Some((c.chain, i | EMPTY, c.empty)),
         };
         (0u32..).zip(&links.cells).filter_map(waits).collect()
+    }
+
+    /// How many calls each shard of this processor has made.
+    pub fn calls(&self) -> Vec<(u32, u64)> {
+        let members = &self.gang.members[self.processor as usize];
+        members.iter().copied().zip(self.links.borrow().calls.iter().copied()).collect()
     }
 
     /// Takes in an arrival from another processor.
@@ -645,7 +654,7 @@ impl Core {
         local: &Local,
         position: u32,
         owner: &Rc<Owner>,
-        f: impl FnOnce(&mut R, u32, &mut ReplayCx<'_>) -> T,
+        f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Option<T> {
         let chains = local.chains.as_ref()?;
         let mut state = chains.state.borrow_mut();
@@ -656,7 +665,9 @@ impl Core {
         if !links.owner(position).is_some_and(|o| Rc::ptr_eq(o, owner)) {
             links.owners[position as usize] = Some(owner.clone());
         }
-        Some(f(state, position, &mut ReplayCx { core: self, local, chains, links }))
+        let count = links.calls.get_mut(position as usize)?;
+        let number = std::mem::replace(count, *count + 1);
+        Some(f(state, (position, number), &mut ReplayCx { core: self, local, chains, links }))
     }
 
     /// Fails every chain of a shard that is over.

@@ -17,6 +17,16 @@ pub(crate) struct Report {
     /// One for each waiter.
     lines: Vec<String>,
     phases: Vec<(ObjectId, PhaseReport)>,
+    replays: Vec<(ObjectId, ReplayReport)>,
+}
+
+/// One processor's part of a collective; who has made fewer calls than others shows when all are joined.
+#[derive(Default)]
+struct ReplayReport {
+    name: String,
+    waits: bool,
+    /// Shards, and how many calls each has made.
+    calls: Vec<(u32, u64)>,
 }
 
 /// One processor's part of a phase barrier; who is missing shows when all are joined.
@@ -31,7 +41,7 @@ struct PhaseReport {
 impl Core {
     /// What this processor waits for.
     pub fn report(&self) -> Report {
-        let (mut lines, mut phases) = (Vec::new(), Vec::new());
+        let (mut lines, mut phases, mut replays) = (Vec::new(), Vec::new(), Vec::new());
         let leaves = self.waiting_leaves();
         let who = |w: &Waiting| match w {
             Waiting::Task(id) => leaves
@@ -55,12 +65,16 @@ impl Core {
                     named.push(*t);
                 }
             }
-            for (chain, cell, generation) in local.chains.iter().flat_map(|c| c.waiting().into_iter()) {
-                let (who, name) = (self.chain_name(local.id, chain), local.chains.as_ref().map(|c| c.cell_name(cell)));
-                lines.push(format!(
-                    "{who} waits for generation {generation} of {}; generations complete: {generation}",
-                    name.unwrap_or_default()
-                ));
+            if let (Object::Replay(replay), Some(chains)) = (&*local.object, &local.chains) {
+                let waiting = chains.waiting();
+                for &(chain, cell, generation) in &waiting {
+                    let (who, cell) = (chains.describe(chain), chains.cell_name(cell));
+                    lines.push(format!(
+                        "{who} waits for generation {generation} of {cell}; generations complete: {generation}"
+                    ));
+                }
+                let (name, waits, calls) = (replay.spec.name().into(), !waiting.is_empty(), chains.calls());
+                replays.push((local.id, ReplayReport { name, waits, calls }));
             }
             if let (Object::Phase(spec), Some(phase)) = (&*local.object, phase) {
                 let over = phase.released();
@@ -99,7 +113,7 @@ impl Core {
                 self.id
             ));
         }
-        Report { lines, phases }
+        Report { lines, phases, replays }
     }
 
     /// What a parent has launched, by the number the parent gave it.
@@ -172,6 +186,7 @@ fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
 pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     let mut phases: BTreeMap<ObjectId, PhaseReport> = BTreeMap::new();
+    let mut replays: BTreeMap<ObjectId, ReplayReport> = BTreeMap::new();
     for report in reports {
         for line in report.lines {
             *counted.entry(line).or_default() += 1;
@@ -181,6 +196,23 @@ pub(crate) fn join(reports: impl IntoIterator<Item = Report>) -> String {
             whole.name = part.name;
             whole.awaited.extend(part.awaited);
             whole.arrived.extend(part.arrived);
+        }
+        for (id, part) in report.replays {
+            let whole = replays.entry(id).or_default();
+            whole.name = part.name;
+            whole.waits |= part.waits;
+            whole.calls.extend(part.calls);
+        }
+    }
+    for ReplayReport { name, waits, mut calls } in replays.into_values() {
+        let made = || calls.iter().map(|c| c.1);
+        let (least, most) = (made().min().unwrap_or(0), made().max().unwrap_or(0));
+        calls.retain(|c| c.1 == least);
+        calls.sort_unstable();
+        if waits && least < most {
+            let (shards, more) = (list(calls.iter().take(16).map(|c| c.0)), calls.len().saturating_sub(16));
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            counted.insert(format!("missing in call {least} of `{name}`: shard {shards}{more}"), 1);
         }
     }
     for PhaseReport { name, awaited, mut arrived } in phases.into_values() {
