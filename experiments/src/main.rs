@@ -3,6 +3,8 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
+mod micro;
+mod output;
 mod report;
 mod stats;
 mod stencil;
@@ -23,6 +25,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Stencil(stencil::Args),
+    Allreduce(micro::allreduce::Args),
+    Tasks(micro::tasks::Args),
+    Barrier(micro::barrier::Args),
+    Exchange(micro::exchange::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -41,6 +47,10 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Stencil(args) => stencil::execute(args),
+        Command::Allreduce(args) => micro::allreduce::execute(args),
+        Command::Tasks(args) => micro::tasks::execute(args),
+        Command::Barrier(args) => micro::barrier::execute(args),
+        Command::Exchange(args) => micro::exchange::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,4 +88,35 @@ fn refuse(e: &clap::Error) -> ExitCode {
 /// One message on stderr. Where even that fails, the exit code must do.
 fn complain(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: error: {message}");
+}
+
+/// A whole number, also as `1e6`.
+fn count(text: &str) -> Result<usize, String> {
+    let wrong = || format!("expected a whole number, found `{text}`");
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    if !digits(mantissa) || !digits(exponent) {
+        return Err(wrong());
+    }
+    let number = || mantissa.parse::<usize>().ok()?.checked_mul(10_usize.checked_pow(exponent.parse().ok()?)?);
+    number().ok_or_else(|| format!("expected a number up to {}, found `{text}`", usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("16"), Ok(16));
+        assert_eq!(count("1e9"), Ok(1_000_000_000));
+        assert_eq!(count("25E2"), Ok(2500));
+        for wrong in ["", "-1", "+1", "1.5", "e3", "1e", "1e-3", "ten", "0x10", " 1", "1_000"] {
+            assert_eq!(count(wrong), Err(format!("expected a whole number, found `{wrong}`")));
+        }
+        for large in ["18446744073709551616", "1e20", "1e99999999999"] {
+            let message = format!("expected a number up to 18446744073709551615, found `{large}`");
+            assert_eq!(count(large), Err(message));
+        }
+    }
 }

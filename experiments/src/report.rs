@@ -1,24 +1,13 @@
 //! Reports on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
+use crate::output::Format;
 use crate::stats::{median, microseconds};
-use clap::ValueEnum;
 use maniple_stencil::{RunReport, Times};
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Modify, Style};
-
-/// How runs are reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table, after the last run
-    Table,
-    /// One JSON object a line, as soon as its run is done
-    Json,
-    /// Comma-separated values under a header, as soon as each run is done
-    Csv,
-}
 
 /// Writes reports to stdout. If nobody reads them any more (a broken pipe), the rest of them is dropped in silence: the
 /// runs go on, and verification and the output file keep their meaning.

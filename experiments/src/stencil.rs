@@ -1,7 +1,8 @@
 //! `maniple stencil`.
 
 use crate::Failure;
-use crate::report::{Format, Printer};
+use crate::output::Format;
+use crate::report::Printer;
 use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError};
 use std::path::{Path, PathBuf};
 
@@ -15,21 +16,21 @@ little-endian floats).
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
 pub struct Args {
     /// Shards
-    #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = count)]
+    #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = crate::count)]
     #[arg(allow_negative_numbers = true)]
     shards: usize,
 
     /// Cells a shard, at least 4; with --input the file says how many there are [default: 1000]
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
     cells: Option<usize>,
 
     /// Iterations a run
-    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = count)]
+    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = crate::count)]
     #[arg(allow_negative_numbers = true)]
     iterations: usize,
 
     /// Runs
-    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = count)]
+    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = crate::count)]
     #[arg(allow_negative_numbers = true)]
     repeat: usize,
 
@@ -38,7 +39,7 @@ pub struct Args {
     collective: Collective,
 
     /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
     workers: Option<usize>,
 
     /// Who places tasks and data: default or collective
@@ -74,18 +75,6 @@ impl Args {
     }
 }
 
-/// A whole number, also as `1e6`.
-fn count(text: &str) -> Result<usize, String> {
-    let wrong = || format!("expected a whole number, found `{text}`");
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    if !digits(mantissa) || !digits(exponent) {
-        return Err(wrong());
-    }
-    let number = || mantissa.parse::<usize>().ok()?.checked_mul(10_usize.checked_pow(exponent.parse().ok()?)?);
-    number().ok_or_else(|| format!("expected a number up to {}, found `{text}`", usize::MAX))
-}
-
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let config = args.config();
@@ -118,20 +107,6 @@ fn failure(e: StencilError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts() {
-        assert_eq!(count("16"), Ok(16));
-        assert_eq!(count("1e9"), Ok(1_000_000_000));
-        assert_eq!(count("25E2"), Ok(2500));
-        for wrong in ["", "-1", "+1", "1.5", "e3", "1e", "1e-3", "ten", "0x10", " 1", "1_000"] {
-            assert_eq!(count(wrong), Err(format!("expected a whole number, found `{wrong}`")));
-        }
-        for large in ["18446744073709551616", "1e20", "1e99999999999"] {
-            let message = format!("expected a number up to 18446744073709551615, found `{large}`");
-            assert_eq!(count(large), Err(message));
-        }
-    }
 
     #[test]
     fn an_unverified_run_is_a_failure_that_names_it() {

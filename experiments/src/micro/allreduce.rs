@@ -1,0 +1,173 @@
+//! `maniple allreduce`.
+
+use super::exchange::exchange_ns;
+use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use crate::Failure;
+use maniple::prelude::*;
+use std::str::FromStr;
+
+/// An allreduce of 64-bit floats in which every call depends on the result of the one before
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Shards
+    #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
+    shards: usize,
+
+    /// Elements of each contribution
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    elements: usize,
+
+    /// Calls a run, after a tenth as many to warm up
+    #[arg(long, value_name = "I", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
+    iterations: usize,
+
+    /// The operator: sum, product, min or max
+    #[arg(long, value_name = "NAME", default_value = "sum")]
+    op: Op,
+
+    /// The algorithm: recursive-doubling or two-level
+    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
+    collective: Algorithm,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+impl FromStr for Op {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Op::Sum, Op::Product, Op::Min, Op::Max];
+        all.into_iter().find(|op| op.name() == name).ok_or_else(|| "expected sum, product, min or max".into())
+    }
+}
+
+impl Op {
+    fn name(self) -> &'static str {
+        match self {
+            Op::Sum => "sum",
+            Op::Product => "product",
+            Op::Min => "min",
+            Op::Max => "max",
+        }
+    }
+
+    fn operator(self) -> Operator<f64> {
+        match self {
+            Op::Sum => Operator::sum(),
+            Op::Product => Operator::product(),
+            Op::Min => Operator::min(),
+            Op::Max => Operator::max(),
+        }
+    }
+
+    /// A shard's contribution after a call that gave `last`: whole numbers, so that every grouping gives the same bits.
+    fn own(self, last: f64, shard: u32) -> f64 {
+        match self {
+            Op::Product => {
+                if (last as i64 + i64::from(shard)) % 3 == 0 {
+                    -1.0
+                } else {
+                    1.0
+                }
+            }
+            _ => last.rem_euclid(97.0) + f64::from(shard),
+        }
+    }
+
+    /// The result of a call after one that gave `last`, without an allreduce.
+    fn next(self, last: f64, shards: u32) -> f64 {
+        let all = (0..shards).map(|s| self.own(last, s));
+        match self {
+            Op::Sum => all.sum(),
+            Op::Product => all.product(),
+            Op::Min => all.fold(f64::INFINITY, f64::min),
+            Op::Max => all.fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+}
+
+#[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
+struct Calls {
+    total: Allreduce<f64>,
+    elements: usize,
+    warm_up: usize,
+    iterations: usize,
+    op: u8,
+}
+
+/// Makes the calls; the last result and, in nanoseconds, what the measured ones took.
+async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
+    let op = [Op::Sum, Op::Product, Op::Min, Op::Max][usize::from(calls.op)];
+    let (mut last, mut start) = (1.0, 0);
+    for call in 0..calls.warm_up + calls.iterations {
+        if call == calls.warm_up {
+            start = now();
+        }
+        let own = op.own(last, shard.index());
+        last = if calls.elements == 1 {
+            calls.total.call(&shard, own)?.await?
+        } else {
+            let all = calls.total.call_vec(&shard, vec![own; calls.elements])?.await?;
+            // Equal elements in, equal elements out.
+            match all.first() {
+                Some(&first) if all.iter().all(|v| *v == first) => first,
+                Some(_) => f64::NAN,
+                None => last,
+            }
+        };
+    }
+    Ok((last, now() - start))
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let shards = shards(args.shards)?;
+    let iterations = super::at_least_one("iterations", args.iterations)?;
+    let (elements, op, algorithm) = (args.elements, args.op, args.collective);
+    let warm_up = iterations.div_ceil(10);
+    let calls_made = if elements == 0 { 0 } else { warm_up + iterations };
+    let expected = (0..calls_made).fold(1.0, |last, _| op.next(last, shards));
+    repeat(&args.common, |_| {
+        let outcome = runtime.run(move |top| async move {
+            let gang = top.gang("all", shards)?;
+            let options = Options { elements, algorithm, ..Options::default() };
+            let total = Allreduce::with(&top, &gang, "total", op.operator(), options)?;
+            let task = top.task("calls", calls);
+            let start = Calls { total, elements, warm_up, iterations, op: op as u8 };
+            top.launch(&gang, &task, |_| Start::new(start))?.all().await
+        });
+        let (results, _) = outcome.map_err(run_error)?;
+        let verified = results.iter().all(|(last, _)| *last == expected);
+        // The last shard to be done has waited for all.
+        let ns = results.iter().map(|(_, ns)| *ns).max().unwrap_or(0) as f64 / iterations as f64;
+        let record = vec![
+            field("program", "allreduce"),
+            field("wire", "threads"),
+            field("shards", shards),
+            field("workers", workers),
+            field("elements", elements),
+            field("iterations", iterations),
+            field("op", op.name()),
+            field("collective", algorithm.name()),
+            field("mapper", args.on.mapper.name()),
+            field("verified", verified),
+            field("result", results[0].0),
+            field("expected", expected),
+            field("collective_us", ns / 1000.0),
+            field("exchange_ns", exchange_ns(200_000)),
+        ];
+        Ok((record, verified))
+    })
+}

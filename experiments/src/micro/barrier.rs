@@ -1,0 +1,69 @@
+//! `maniple barrier`.
+
+use super::exchange::exchange_ns;
+use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use crate::Failure;
+use maniple::prelude::*;
+
+/// A phase barrier of all shards, one generation after the other
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Shards
+    #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
+    shards: usize,
+
+    /// Generations a run, after a tenth as many to warm up
+    #[arg(long, value_name = "I", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
+    iterations: usize,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Passes the generations; how many shards each found to have arrived is added up, beside the nanoseconds it took.
+async fn pass(shard: Shard, (all, warm_up, iterations): (PhaseBarrier, u64, u64)) -> Result<(u64, u64), Error> {
+    let (arrive, wait) = (all.arriver(&shard)?, all.waiter(&shard)?);
+    let (mut sum, mut start) = (0, 0);
+    for generation in 0..warm_up + iterations {
+        if generation == warm_up {
+            start = now();
+        }
+        shard.arrive_with(&arrive, 1);
+        sum += shard.wait_value(&wait).await?;
+    }
+    Ok((sum, now() - start))
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let shards = shards(args.shards)?;
+    let iterations = super::at_least_one("iterations", args.iterations)? as u64;
+    let warm_up = iterations.div_ceil(10);
+    repeat(&args.common, |_| {
+        let outcome = runtime.run(move |top| async move {
+            let gang = top.gang("all", shards)?;
+            let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+            let task = top.task("pass", pass);
+            top.launch(&gang, &task, |_| Start::new((all, warm_up, iterations)))?.all().await
+        });
+        let (results, _) = outcome.map_err(run_error)?;
+        let verified = results.iter().all(|r| r.0 == u64::from(shards) * (warm_up + iterations));
+        let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
+        let record = vec![
+            field("program", "barrier"),
+            field("wire", "threads"),
+            field("shards", shards),
+            field("workers", workers),
+            field("iterations", iterations),
+            field("mapper", args.on.mapper.name()),
+            field("verified", verified),
+            field("barrier_us", ns / 1000.0),
+            field("exchange_ns", exchange_ns(200_000)),
+        ];
+        Ok((record, verified))
+    })
+}

@@ -1,0 +1,95 @@
+//! Microbenchmarks: what one operation of the framework costs. In each, every operation depends on the one before.
+
+pub mod allreduce;
+pub mod barrier;
+pub mod exchange;
+pub mod tasks;
+
+use crate::Failure;
+use crate::output::{Field, Format, Output, Record};
+use maniple::mapper::stock;
+use maniple::runtime::Runtime;
+use maniple_stencil::{Config, MapperKind};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+/// What all microbenchmarks are asked.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Runs
+    #[arg(long, value_name = "R", default_value_t = 10, value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: usize,
+
+    /// How runs are reported
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// What those that run on workers are asked.
+#[derive(Debug, clap::Args)]
+pub struct OnWorkers {
+    /// Worker threads [default: the processors this process may use]
+    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
+    workers: Option<usize>,
+
+    /// Who places tasks and data: default or collective
+    #[arg(long, value_name = "NAME", default_value_t = MapperKind::Collective)]
+    mapper: MapperKind,
+}
+
+impl OnWorkers {
+    fn runtime(&self) -> Result<(usize, Runtime), Failure> {
+        let workers = at_least_one("workers", self.workers.unwrap_or_else(|| Config::default().workers))?;
+        if workers > maniple_stencil::MAX_WORKERS {
+            let most = maniple_stencil::MAX_WORKERS;
+            return Err(Failure::Usage(format!("expected at most {most} workers, found {workers}")));
+        }
+        let runtime = Runtime::threads(workers as u32);
+        Ok((workers, stock(self.mapper.name()).map_or(runtime.clone(), |mapper| runtime.mapper(mapper))))
+    }
+}
+
+fn at_least_one(what: &str, count: usize) -> Result<usize, Failure> {
+    if count == 0 { Err(Failure::Usage(format!("expected at least 1 for {what}, found 0"))) } else { Ok(count) }
+}
+
+/// Shards, as many as can be numbered.
+fn shards(count: usize) -> Result<u32, Failure> {
+    let most = u32::MAX >> 8;
+    match u32::try_from(at_least_one("shards", count)?) {
+        Ok(shards) if shards <= most => Ok(shards),
+        _ => Err(Failure::Usage(format!("expected at most {most} shards, found {count}"))),
+    }
+}
+
+/// Nanoseconds since the process first asked.
+fn now() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed().as_nanos() as u64
+}
+
+/// Repeats a measurement and reports each run.
+fn repeat(common: &Common, mut once: impl FnMut(usize) -> Result<(Record, bool), Failure>) -> Result<(), Failure> {
+    let repeats = at_least_one("repeat", common.repeat)?;
+    let mut output = Output::new(common.format);
+    let mut wrong = 0;
+    for run in 0..repeats {
+        let (record, verified) = once(run)?;
+        wrong += usize::from(!verified);
+        output.add(record)?;
+    }
+    output.finish()?;
+    if wrong > 0 {
+        return Err(Failure::Run(format!("{wrong} of {repeats} runs not verified")));
+    }
+    Ok(())
+}
+
+fn run_error(e: maniple::runtime::Error) -> Failure {
+    Failure::Run(e.to_string())
+}
+
+/// `field` for the names that all share.
+fn field(name: &'static str, value: impl Into<Field>) -> (&'static str, Field) {
+    (name, value.into())
+}

@@ -1,0 +1,124 @@
+//! `maniple tasks`.
+
+use super::{Common, OnWorkers, field, now, repeat, run_error};
+use crate::Failure;
+use maniple::prelude::*;
+
+/// Leaf tasks that one shard launches over a working set of regions, round robin: each is mapped, ordered, run and done
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Tasks a run
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    count: usize,
+
+    /// Region requirements of each task, 1 to 4
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    regions: usize,
+
+    /// Regions that the tasks go round
+    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = crate::count, allow_negative_numbers = true)]
+    working_set: usize,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+const X: Field<u64> = Field::new(0, "x");
+
+fn add(x: &mut ReadWrite<u64>) {
+    x.as_mut_slice()[0] += 1;
+}
+
+fn add_1(mut a: ReadWrite<u64>) {
+    add(&mut a);
+}
+fn add_2(mut a: ReadWrite<u64>, mut b: ReadWrite<u64>) {
+    add(&mut a);
+    add(&mut b);
+}
+fn add_3(mut a: ReadWrite<u64>, mut b: ReadWrite<u64>, mut c: ReadWrite<u64>) {
+    add(&mut a);
+    add(&mut b);
+    add(&mut c);
+}
+fn add_4(mut a: ReadWrite<u64>, mut b: ReadWrite<u64>, mut c: ReadWrite<u64>, mut d: ReadWrite<u64>) {
+    add(&mut a);
+    add(&mut b);
+    add(&mut c);
+    add(&mut d);
+}
+
+fn sum(x: Read<u64>) -> u64 {
+    x.as_slice().iter().sum()
+}
+
+/// Tasks under way before the shard waits for the last of them.
+const AHEAD: usize = 1024;
+
+/// Launches the tasks; the sum of all values at the end, and the nanoseconds it took.
+async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) -> Result<(u64, u64), Error> {
+    let parts = Partition::equal(line, line.rect.volume())?;
+    let parts: Vec<Local> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
+    let mut next = 0;
+    let mut x = || {
+        next = if next + 1 < parts.len() { next + 1 } else { 0 };
+        parts[next].read_write(X)
+    };
+    let start = now();
+    for task in 1..=count {
+        let done = match regions {
+            1 => shard.launch(add_1, (x(),)).go()?,
+            2 => shard.launch(add_2, (x(), x())).go()?,
+            3 => shard.launch(add_3, (x(), x(), x())).go()?,
+            _ => shard.launch(add_4, (x(), x(), x(), x())).go()?,
+        };
+        if task % AHEAD == 0 || task == count {
+            done.await?;
+        } else {
+            done.detach();
+        }
+    }
+    // The last task may be done before others: the sum follows all.
+    let all = shard.region(line)?;
+    let sum = shard.launch(sum, (all.read(X),)).go()?.await?;
+    Ok((sum, now() - start))
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let (count, regions) = (super::at_least_one("count", args.count)?, args.regions);
+    if !(1..=4).contains(&regions) {
+        return Err(Failure::Usage(format!("expected 1 to 4 regions a task, found {regions}")));
+    }
+    if args.working_set < regions {
+        let set = args.working_set;
+        return Err(Failure::Usage(format!("expected a working set of at least {regions} regions, found {set}")));
+    }
+    let set = args.working_set;
+    repeat(&args.common, |_| {
+        let outcome = runtime.run(move |top| async move {
+            let line = top.tree("line", Rect::line(0, set as i64), &[X.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.task("tasks", launch));
+            top.launch(&gang, &task, |_| Start::new((line, count, regions)).writes(line, [X]))?.all().await
+        });
+        let (results, stats) = outcome.map_err(run_error)?;
+        let verified = results[0].0 == (count * regions) as u64 && stats.leaf_tasks == count as u64 + 1;
+        let record = vec![
+            field("program", "tasks"),
+            field("wire", "threads"),
+            field("workers", workers),
+            field("count", count),
+            field("regions", regions),
+            field("working_set", set),
+            field("mapper", args.on.mapper.name()),
+            field("verified", verified),
+            field("task_ns", results[0].1 as f64 / count as f64),
+        ];
+        Ok((record, verified))
+    })
+}

@@ -1,0 +1,185 @@
+//! Records on stdout: a table for people, JSON lines or CSV for programs.
+
+use crate::Failure;
+use crate::stats::{median, microseconds};
+use clap::ValueEnum;
+use std::io::{self, ErrorKind, StdoutLock, Write};
+use tabled::builder::Builder;
+use tabled::settings::object::{Columns, Rows};
+use tabled::settings::{Alignment, Modify, Style};
+
+/// How runs are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table, after the last run
+    Table,
+    /// One JSON object a line, as soon as its run is done
+    Json,
+    /// Comma-separated values under a header, as soon as each run is done
+    Csv,
+}
+
+/// One value of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Field {
+    /// A parameter or a name.
+    Text(String),
+    /// A count.
+    Count(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// A measurement; NaN where there is none.
+    Measured(f64),
+}
+
+impl From<&str> for Field {
+    fn from(text: &str) -> Self {
+        Field::Text(text.into())
+    }
+}
+impl From<u64> for Field {
+    fn from(count: u64) -> Self {
+        Field::Count(count)
+    }
+}
+impl From<u32> for Field {
+    fn from(count: u32) -> Self {
+        Field::Count(count.into())
+    }
+}
+impl From<usize> for Field {
+    fn from(count: usize) -> Self {
+        Field::Count(count as u64)
+    }
+}
+impl From<bool> for Field {
+    fn from(flag: bool) -> Self {
+        Field::Flag(flag)
+    }
+}
+impl From<f64> for Field {
+    fn from(measured: f64) -> Self {
+        Field::Measured(measured)
+    }
+}
+
+impl Field {
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Field::Text(text) => text.as_str().into(),
+            Field::Count(count) => (*count).into(),
+            Field::Flag(flag) => (*flag).into(),
+            // NaN has no JSON: null.
+            Field::Measured(measured) => (*measured).into(),
+        }
+    }
+
+    /// No text has a comma or a quote in it; what was not measured is empty.
+    fn csv(&self) -> String {
+        match self {
+            Field::Text(text) => text.clone(),
+            Field::Count(count) => count.to_string(),
+            Field::Flag(flag) => flag.to_string(),
+            Field::Measured(measured) if measured.is_nan() => String::new(),
+            Field::Measured(measured) => format!("{measured:?}"),
+        }
+    }
+
+    fn people(&self) -> String {
+        match self {
+            Field::Measured(measured) => microseconds(*measured),
+            Field::Flag(flag) => if *flag { "yes" } else { "NO" }.into(),
+            other => other.csv(),
+        }
+    }
+}
+
+/// What one run reports, in order.
+pub type Record = Vec<(&'static str, Field)>;
+
+/// Writes records to stdout. If nobody reads them any more (a broken pipe), the rest of them is dropped in silence.
+pub struct Output {
+    format: Format,
+    out: Option<StdoutLock<'static>>,
+    records: Vec<Record>,
+}
+
+impl Output {
+    /// Nothing is written yet.
+    pub fn new(format: Format) -> Self {
+        Self { format, out: Some(io::stdout().lock()), records: Vec::new() }
+    }
+
+    /// Reports a run; all runs have the same fields.
+    pub fn add(&mut self, record: Record) -> Result<(), Failure> {
+        let values = || record.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n";
+        let text = match self.format {
+            Format::Table => String::new(),
+            Format::Json => {
+                // By hand, so that the fields keep their order.
+                let fields = record.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
+                format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
+            }
+            Format::Csv if self.records.is_empty() => {
+                record.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n" + &values()
+            }
+            Format::Csv => values(),
+        };
+        self.records.push(record);
+        self.write(&text)
+    }
+
+    /// Writes what must wait for the last run.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => self.write(&table(&self.records)),
+            Format::Json | Format::Csv => Ok(()),
+        }
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.out = None;
+                Ok(())
+            }
+            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
+        }
+    }
+}
+
+/// A heading with what all runs have in common, a row for each run with the rest, and the medians over the runs.
+fn table(records: &[Record]) -> String {
+    let Some(first) = records.first() else { return String::new() };
+    let (mut common, mut columns) = (Vec::new(), Vec::new());
+    for (i, (name, field)) in first.iter().enumerate() {
+        let measured = matches!(field, Field::Measured(_) | Field::Flag(_));
+        if !measured && records.iter().all(|r| r[i].1 == *field) {
+            common.push(format!("{name} {}", field.people()));
+        } else {
+            columns.push((i, *name));
+        }
+    }
+    let mut rows = Builder::default();
+    rows.push_record(["run"].into_iter().chain(columns.iter().map(|(_, name)| *name)));
+    for (run, record) in records.iter().enumerate() {
+        let fields = columns.iter().map(|&(i, _)| record[i].1.people());
+        rows.push_record(std::iter::once(run.to_string()).chain(fields));
+    }
+    let over_runs = |i: usize| match first[i].1 {
+        Field::Measured(_) => {
+            let values = records.iter().filter_map(|r| if let Field::Measured(m) = r[i].1 { Some(m) } else { None });
+            microseconds(median(values))
+        }
+        _ => String::new(),
+    };
+    rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
+    let mut table = rows.build();
+    table
+        .with(Style::psql())
+        .with(Modify::new(Columns::new(1..)).with(Alignment::right()))
+        .with(Modify::new(Rows::first()).with(Alignment::left()));
+    format!("{}\n{table}\n", common.join(", "))
+}
