@@ -1,6 +1,6 @@
 //! `maniple barrier`.
 
-use super::exchange::exchange_ns;
+use super::exchange::yardstick_ns;
 use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
@@ -62,7 +62,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
-            field("exchange_ns", exchange_ns(200_000)),
+            field("exchange_ns", yardstick_ns()),
         ];
         Ok((record, verified))
     })

@@ -1,0 +1,91 @@
+//! The microbenchmarks from outside: each verifies what it measures, in every format, and refuses what makes no sense.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn maniple(args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split(' ')).output().expect("starts")
+}
+
+/// The runs of a command that must succeed, as JSON.
+fn runs(args: &str) -> Vec<Value> {
+    let output = maniple(&format!("{args} --repeat 2 --format json"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*err), (Some(0), ""), "{args}: {out}");
+    let runs: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+    assert_eq!(runs.len(), 2, "{args}");
+    runs
+}
+
+/// Each run is verified and measured something.
+fn measures(args: &str, what: &str) {
+    for run in runs(args) {
+        assert!(run["verified"].as_bool().unwrap_or(true), "{args}: {run}");
+        assert!(run[what].as_f64().is_some_and(|time| time > 0.0), "{args}: {run}");
+    }
+}
+
+#[test]
+fn allreduces_are_verified() {
+    for shards in [1, 2, 3, 7, 16] {
+        for collective in ["recursive-doubling", "two-level"] {
+            for op in ["sum", "product", "min", "max"] {
+                let args = format!("allreduce --shards {shards} --iterations 30 --collective {collective} --op {op}");
+                measures(&format!("{args} --workers 2"), "collective_us");
+            }
+        }
+    }
+    for elements in [0, 5, 2000] {
+        measures(
+            &format!("allreduce --shards 3 --elements {elements} --iterations 5 --mapper default"),
+            "collective_us",
+        );
+    }
+}
+
+#[test]
+fn tasks_barriers_and_exchanges_are_verified() {
+    for regions in 1..=4 {
+        measures(&format!("tasks --count 3000 --regions {regions} --working-set 10 --workers 1"), "task_ns");
+    }
+    for shards in [1, 2, 7] {
+        measures(&format!("barrier --shards {shards} --iterations 50 --workers 2"), "barrier_us");
+    }
+    measures("exchange --iterations 1000", "exchange_ns");
+}
+
+#[test]
+fn csv_has_a_header_and_a_table_its_medians() {
+    let output = maniple("barrier --shards 2 --iterations 5 --repeat 3 --format csv");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0].split(',').next()), (4, Some("program")));
+    assert!(lines[1..].iter().all(|l| l.split(',').count() == lines[0].split(',').count()), "{text}");
+    let output = maniple("exchange --iterations 1000 --repeat 2");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("exchange_ns") && text.contains("median"), "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (args, words) in [
+        ("allreduce --shards 0", "at least 1 for shards"),
+        ("allreduce --iterations 0", "at least 1 for iterations"),
+        ("allreduce --workers 0", "at least 1 for workers"),
+        ("allreduce --workers 5000", "at most 1024 workers"),
+        ("allreduce --shards 99999999999", "shards, found 99999999999"),
+        ("allreduce --op mean", "expected sum, product, min or max"),
+        ("allreduce --collective ring", "unknown collective algorithm `ring`"),
+        ("barrier --repeat 0", "at least 1 for repeat"),
+        ("tasks --regions 5", "1 to 4 regions a task, found 5"),
+        ("tasks --regions 0", "1 to 4 regions a task, found 0"),
+        ("tasks --regions 3 --working-set 2", "at least 3 regions, found 2"),
+        ("exchange --iterations x", "expected a whole number"),
+    ] {
+        let output = maniple(args);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args}: {err}");
+        assert!(err.starts_with("maniple: error: ") && err.contains(words), "{args}: {err}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+}
