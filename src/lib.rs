@@ -50,9 +50,24 @@
 //!
 //! # Where to go on
 //!
-//! Programs of one screen each are in `examples/`: pairs of ready and empty barriers (`ring`), index launches and task
-//! graphs (`pipeline`), phase barriers with reductions (`barrier`), a parent that launches gangs (`histogram`), a mapper of
-//! one's own (`mapper`). [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes.
+//! Short programs are in `examples/`:
+//!
+//! | example | what it shows |
+//! |---|---|
+//! | `hello` | a gang, with an argument and a result for each shard |
+//! | `sum` | a program like the one above |
+//! | `ring` | slots between neighbours, guarded by pairs of ready and empty barriers |
+//! | `heat` | ghost cells, arguments in a struct of one's own, a residual in each iteration |
+//! | `pipeline` | index launches, and tasks ordered by regions and futures |
+//! | `barrier` | phase barriers, with and without a reduction |
+//! | `power` | an iteration with two allreduces, and no wait between them |
+//! | `histogram` | a parent that launches gangs and combines what they wrote |
+//! | `vectors` | an allreduce of vectors of structs with an operator of one's own |
+//! | `mapper` | a mapper of one's own |
+//!
+//! [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes. Where the documentation
+//! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
+//! `maniple_barriers`, `maniple_mapper` and `maniple_collectives`.
 //!
 //! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
 //! [`collectives`]: schedules as data, and the engine that runs them.

@@ -96,6 +96,9 @@ impl Top {
     }
 
     /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
+    ///
+    /// `A` and `R` can cross to another process ([`Portable`]): a struct of one's own needs
+    /// `#[derive(serde::Serialize, serde::Deserialize)]`. Tuples do for a few arguments, a struct names them.
     pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
