@@ -46,7 +46,8 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let placed = |s: u32| if cyclic { s % workers } else { s * workers / shards };
         let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();
         common::verify("processor and sum of cubes of each shard", results, expected)?;
-        println!("{name}: {} messages, {} regions copied", stats.messages, stats.region_copies);
+        let (copies, staged) = (stats.region_copies, stats.staged_bytes);
+        println!("{name}: {} messages, {copies} regions copied, {staged} bytes staged", stats.messages);
     }
     Ok(())
 }

@@ -50,12 +50,47 @@
 //!
 //! # Where to go on
 //!
-//! Programs of one screen each are in `examples/`: pairs of ready and empty barriers (`ring`), index launches and task
-//! graphs (`pipeline`), phase barriers with reductions (`barrier`), a parent that launches gangs (`histogram`), a mapper of
-//! one's own (`mapper`). [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes.
+//! Short programs are in `examples/`:
+//!
+//! | example | what it shows |
+//! |---|---|
+//! | `hello` | a gang, with an argument and a result for each shard |
+//! | `sum` | a program like the one above |
+//! | `ring` | slots between neighbours, guarded by pairs of ready and empty barriers |
+//! | `heat` | ghost cells, arguments in a struct of one's own, a residual in each iteration |
+//! | `pipeline` | index launches, and tasks ordered by regions and futures |
+//! | `barrier` | phase barriers, with and without a reduction |
+//! | `power` | an iteration with two allreduces, and no wait between them |
+//! | `histogram` | a parent that launches gangs and combines what they wrote |
+//! | `vectors` | an allreduce of vectors of structs with an operator of one's own |
+//! | `mapper` | a mapper of one's own |
+//!
+//! [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes. Where the documentation
+//! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
+//! `maniple_barriers`, `maniple_mapper` and `maniple_collectives`.
+//!
+//! The words are explained [below](#vocabulary), next to those of Legion and MPI.
 //!
 //! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
 //! [`collectives`]: schedules as data, and the engine that runs them.
+//!
+//! # Vocabulary
+//!
+//! | word | what it is | in Legion | in MPI, roughly |
+//! |---|---|---|---|
+//! | top-level task | makes trees, gangs, barriers and collectives, and launches gangs; every process runs it alike | top-level task, control-replicated | what all ranks do alike in `main` |
+//! | gang | shards that are launched together ([`Gang`](runtime::Gang)) | index launch whose points run at the same time | communicator |
+//! | shard task | one of a gang's long-lived `async` tasks; launches leaf tasks, touches no data ([`Shard`](runtime::Shard)) | point task of an SPMD launch, shard | rank |
+//! | leaf task | an ordinary function on regions, launched by a shard ([`Leaf`](runtime::Leaf)) | leaf task | local computation between two calls |
+//! | parent | a task that launches gangs and combines what they wrote ([`Parent`](runtime::Parent)) | inner task | root rank |
+//! | region, tree, partition | a box of a tree's points; all points, with their fields; subregions by number ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
+//! | requirement | what a shard may do with which fields of a region ([`Start::holds`](runtime::Start::holds)), or a leaf task (by its parameter types) | region requirement: privilege and coherence | nothing; the nearest is an access epoch of a window |
+//! | phase barrier | shards arrive, shards wait, each as often as the generations ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, but arriving and waiting are apart |
+//! | pairs | a ready and an empty barrier round a slot between two shards ([`Pairs`](runtime::Pairs)) | two phase barriers of one arriver each | send and receive through a buffer of one message |
+//! | collective | a schedule of subtasks and barriers for all shards of a gang ([`Allreduce`](collectives::Allreduce)) | dynamic collective | `MPI_Iallreduce` |
+//! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | placement options of `mpirun`, tuning parameters |
+//! | processor, worker | one thread with state of its own, which runs many shards | processor | process |
+//! | node | processors that share an address space | node, address space | ranks of a shared-memory communicator |
 
 pub use maniple_barriers as barriers;
 pub use maniple_collectives as collectives;

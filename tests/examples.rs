@@ -55,7 +55,7 @@ fn passes(name: &str, arguments: &[&str]) {
 
 #[test]
 fn there_are_examples() {
-    assert!(names().len() >= 9, "found {:?}", names());
+    assert!(names().len() >= 10, "found {:?}", names());
 }
 
 #[test]

@@ -80,10 +80,10 @@ fn csv_header() -> String {
             header += &format!(",{times}_{statistic}");
         }
     }
-    header + "\n"
+    header + ",total_cells,input\n"
 }
 
-/// No field has a comma or a quote in it; what was not measured is empty.
+/// What was not measured is empty, and so is the input where there is none.
 fn csv(r: &RunReport) -> String {
     let number = |x: f64| if x.is_nan() { String::new() } else { format!("{x:?}") };
     let mut fields = vec![
@@ -103,10 +103,18 @@ fn csv(r: &RunReport) -> String {
     ];
     fields.extend(statistics(&r.iteration_us).map(number));
     fields.extend(statistics(&r.collective_us).map(number));
+    fields.push(r.total_cells.to_string());
+    fields.push(r.input.as_deref().map_or(String::new(), quoted));
     fields.join(",") + "\n"
 }
 
-/// A heading with what all runs have in common, a row for each run, and the medians over the runs.
+/// A name as a CSV field: in quotes where it must be. No other field has a comma or a quote in it.
+fn quoted(name: &str) -> String {
+    if name.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+}
+
+/// A heading with what all runs have in common, a row for each run, the medians over the runs (without run 0 where there
+/// are several: it allocates), and how many were verified.
 fn table(reports: &[RunReport]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let heading = format!(
@@ -135,8 +143,9 @@ fn table(reports: &[RunReport]) -> String {
         row.extend(statistics(&r.collective_us).map(microseconds));
         rows.push_record(row);
     }
+    let measured = if reports.len() > 1 { &reports[1..] } else { reports };
     let over_runs = |times: fn(&RunReport) -> &Times| {
-        std::array::from_fn::<_, 5, _>(|k| microseconds(median(reports.iter().map(|r| statistics(times(r))[k]))))
+        std::array::from_fn::<_, 5, _>(|k| microseconds(median(measured.iter().map(|r| statistics(times(r))[k]))))
     };
     let mut last: Vec<String> = ["median", "", "", ""].map(String::from).into();
     last.extend(over_runs(|r| &r.iteration_us));
@@ -148,5 +157,19 @@ fn table(reports: &[RunReport]) -> String {
         .with(Style::psql())
         .with(Modify::new(Columns::new(2..)).with(Alignment::right()))
         .with(Modify::new(Rows::first()).with(Alignment::left()));
-    format!("{heading}{table}\n")
+    let (verified, runs) = (reports.iter().filter(|r| r.verified).count(), reports.len());
+    let left_out = if runs > 1 { "; the medians leave out run 0, which allocates" } else { "" };
+    format!("{heading}{table}\n{verified} of {runs} runs verified{left_out}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("a b.csv"), "a b.csv");
+        assert_eq!(quoted("a,b.csv"), "\"a,b.csv\"");
+        assert_eq!(quoted("a\"b.csv"), "\"a\"\"b.csv\"");
+    }
 }

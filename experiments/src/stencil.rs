@@ -10,6 +10,16 @@ use std::path::{Path, PathBuf};
 /// derivative
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Each iteration computes the derivative d of a vector, S = the sum of d squared over all shards, and the next vector \
+d / √S. The reports say:
+  √S, result  the last √S, which tends to the largest eigenvalue
+  error       how far it is from the expected √S, relative to that: from a closed form or, with --input, from sequential \
+code
+  iteration   time of an iteration on shard 0, from one total to the next
+  collective  the part of it from shard 0's local sum to the total
+  repeat      the number of the run, from 0 (JSON and CSV)
+  cells       cells of the largest block; total_cells: of all; input: the file, or null (JSON and CSV)
+
 Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \
 little-endian floats).
 

@@ -57,7 +57,7 @@ fn text(n: usize) -> String {
     numbers(n).iter().map(|x| format!("{x:?}\n")).collect()
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "program",
     "wire",
     "shards",
@@ -73,6 +73,8 @@ const FIELDS: [&str; 15] = [
     "error",
     "iteration_us",
     "collective_us",
+    "total_cells",
+    "input",
 ];
 
 #[test]
@@ -94,6 +96,7 @@ fn json_has_one_object_a_run_with_exactly_these_fields() {
                 assert_eq!(run["collective"], collective);
                 assert_eq!(run["mapper"], mapper);
                 assert_eq!(run["verified"], true);
+                assert_eq!((&run["total_cells"], &run["input"]), (&150.into(), &Value::Null));
                 for (field, want) in [("shards", 3), ("workers", 2), ("cells", 50), ("iterations", 5), ("repeat", i)] {
                     assert_eq!(run[field], want, "{field}");
                 }
@@ -136,12 +139,13 @@ fn csv_has_a_header_and_flat_times() {
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0][..13], FIELDS[..13]);
     assert_eq!(lines[0][13..16], ["iteration_us_min", "iteration_us_mean", "iteration_us_median"]);
-    assert_eq!(lines[0][22], "collective_us_max");
+    assert_eq!(lines[0][22..], ["collective_us_max", "total_cells", "input"]);
     for (i, line) in lines[1..].iter().enumerate() {
-        assert_eq!(line.len(), 23);
+        assert_eq!(line.len(), 25);
+        assert_eq!(line[23..], ["2000", ""]);
         assert_eq!((line[0], line[2], line[4], line[9]), ("stencil", "2", "1000", "true"));
         assert_eq!(line[6], i.to_string());
-        assert!(line[10..].iter().all(|x| x.parse::<f64>().is_ok()), "{line:?}");
+        assert!(line[10..24].iter().all(|x| x.parse::<f64>().is_ok()), "{line:?}");
     }
 }
 
@@ -157,6 +161,9 @@ fn table_is_the_default() {
         assert!(text.contains(word), "{word} in\n{text}");
     }
     assert_eq!(text.lines().filter(|line| line.contains("yes")).count(), 2);
+    assert_eq!(text.lines().last(), Some("2 of 2 runs verified; the medians leave out run 0, which allocates"));
+    let output = maniple(&["stencil", "--repeat", "1"]);
+    assert_eq!(succeeds(&output).lines().last(), Some("1 of 1 runs verified"));
 }
 
 #[test]
@@ -169,6 +176,7 @@ fn input_and_output_in_every_format() {
         let output = stencil(&args);
         let run: Value = serde_json::from_str(succeeds(&output).lines().next().unwrap()).expect("JSON");
         assert_eq!((&run["cells"], &run["verified"]), (&8.into(), &true.into()));
+        assert_eq!((&run["total_cells"], &run["input"]), (&37.into(), &input.as_str().into()));
         let bytes = fs::read(&out).expect("written");
         vectors.push(match name {
             "out.npy" | "out.f64" => {
@@ -241,8 +249,8 @@ fn bad_input_files() {
         assert_eq!(message.lines().count(), 1, "{message}");
         message.strip_prefix(&format!("{path}: ")).map_or(message.clone(), str::to_owned)
     };
-    assert_eq!(message("word.csv", b"1\n2\nthree\n4\n"), "line 3: expected a number, found `three`");
-    assert_eq!(message("blank.txt", b"1\n\n3\n4\n"), "line 2: expected a number, found a blank line");
+    assert_eq!(message("word.csv", b"1\n2\nthree\n4\n"), "line 3: expected one number a line, found `three`");
+    assert_eq!(message("blank.txt", b"1\n\n3\n4\n"), "line 2: expected one number a line, found a blank line");
     assert_eq!(message("nan.csv", b"1\nNaN\n"), "line 2, index 1: expected a finite number, found `NaN`");
     assert_eq!(message("inf.f64", &f64::INFINITY.to_le_bytes()), "index 0: expected a finite number, found inf");
     for name in ["empty.csv", "empty.txt", "empty.npy", "empty.f64"] {
@@ -259,11 +267,15 @@ fn bad_input_files() {
     assert_eq!(message("data.bin", b"1\n"), "expected the extension .npy, .csv, .txt or .f64, found .bin");
     assert_eq!(
         message("short.csv", text(7).as_bytes()),
-        "expected at least 4 cells in a shard, found 3 (7 cells over 2 shards)"
+        "holds 7 numbers, and a shard needs at least 4: enough for 1 shard, not for 2"
+    );
+    assert_eq!(
+        message("tiny.csv", text(3).as_bytes()),
+        "holds 3 numbers, and a shard needs at least 4: enough for no shard, not for 2"
     );
     assert_eq!(
         message("flat.csv", "5\n".repeat(20).as_bytes()),
-        "iteration 1: S = 0 (the vector's derivative vanishes), so there is no next vector"
+        "iteration 1: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so there is no next vector"
     );
 
     let missing = path("missing.csv");
@@ -322,6 +334,8 @@ fn help_and_version() {
         "--output <FILE>",
         "--format <FORMAT>",
         "Exit codes",
+        "total_cells",
+        "shard 0",
     ] {
         assert!(text.contains(option), "{option} in\n{text}");
     }

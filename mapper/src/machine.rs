@@ -4,9 +4,12 @@ use serde::{Deserialize, Serialize};
 /// Whether a memory may be read and written by other nodes directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MemoryKind {
-    /// Ordinary memory: the network cannot reach it, so what leaves it is staged through a buffer.
+    /// Ordinary memory: the network cannot reach it, so what leaves it for another processor is staged through a buffer.
+    /// The wire may be shared memory: it counts (`Stats::staged_bytes`) whenever the peer is on another processor, of the
+    /// same node too, so that a run in one process shows what a mapping would cost. Between shards of one processor nothing
+    /// is staged.
     Ordinary,
-    /// Memory registered for remote direct access.
+    /// Memory registered for remote direct access: nothing is staged.
     Registered,
 }
 

@@ -117,8 +117,8 @@ impl Partition {
         Partition::new(region, rects.len(), disjoint, complete, Rule::Rects(rects))
     }
 
-    /// The box `extent` moved by `color * stride` and cut to the region: ghost cells, halos, sliding windows. Takes
-    /// constant space, and time proportional to `colors` where the boxes might be complete.
+    /// The box `extent` moved by `color * stride` and cut to the region: halos, sliding windows. Takes constant space, and
+    /// time proportional to `colors` where the boxes might be complete.
     ///
     /// ```
     /// use maniple_regions::{Partition, Rect, Region, TreeId};
@@ -130,6 +130,12 @@ impl Partition {
     /// assert!(!halos.is_disjoint() && halos.is_complete());
     /// # Ok::<(), maniple_regions::RegionError>(())
     /// ```
+    ///
+    /// Boxes that overlap serve where all read: within one launch of a gang, shards cannot hold them while some shard
+    /// writes the same field there. Ghost cells that neighbours exchange as they go are slots of their own instead: a
+    /// separate tree with one slot for each side of each block, shared by the block's shard and the neighbour that fills
+    /// it, under [simultaneous coherence](crate::Coherence::Simultaneous), and one ready/empty pair for each direction
+    /// (`Top::pairs`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
     ///
     /// # Errors
     ///

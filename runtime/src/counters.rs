@@ -61,7 +61,9 @@ counters! {
     region_copies,
     /// Bytes of those copies.
     region_copy_bytes,
-    /// Bytes that left unregistered memory through a staging buffer.
+    /// Bytes of exchange regions in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that were stored for a peer on
+    /// another processor, of the same node or not: they go through a staging buffer. Between shards of one processor nothing
+    /// is staged.
     staged_bytes,
     /// Bytes moved between instances for launches, explicit copies and remote access.
     moved_bytes,

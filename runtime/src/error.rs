@@ -23,7 +23,9 @@ impl fmt::Display for Place {
 }
 
 /// What goes wrong in a run. The [`Error::cause`] chain leads from the effect to its origin.
-#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+///
+/// `Debug` writes the same text as `Display`, so that `fn main() -> Result<(), Error>` ends with a message for people.
+#[derive(Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// A task, an operator or the top-level task panicked.
     #[error("{place} panicked: {message}")]
@@ -105,6 +107,12 @@ pub enum Error {
     User(String),
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl Error {
     /// An error of the program itself, to return from a shard task.
     pub fn user(message: impl fmt::Display) -> Self {
@@ -154,5 +162,17 @@ pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(s) => *s,
         Err(p) => p.downcast_ref::<&str>().map_or_else(|| "(no message)".into(), |s| (*s).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_is_for_people_too() {
+        let e = Error::Deadlock { report: "  one line\n  another".into() };
+        assert_eq!(format!("{e:?}"), "deadlock: nothing can run any more, and\n  one line\n  another");
+        assert_eq!(format!("{:?}", Error::user("no shard today")), "no shard today");
     }
 }

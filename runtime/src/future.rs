@@ -20,7 +20,7 @@ pub(crate) struct FutureCell<T> {
 ///
 /// Awaiting gives a clone of the value, or the error of the task that was to make it; it may wait. Local, not
 /// collective.
-#[must_use = "a future that nobody awaits or passes on hides its task's failure"]
+#[must_use = "await it, pass it on, or `detach()` it; a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
     /// Which of the promise's waiters is whoever awaits this clone.
@@ -68,7 +68,8 @@ impl<T: 'static> TaskFuture<T> {
         Self::of(Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }))
     }
 
-    /// Lets the task go its way without its value. If it fails and nobody else is told, its shard fails.
+    /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
+    /// whoever launched it fails: the shard, the parent or the run.
     pub fn detach(self) {}
 
     /// Whether the value or an error is there. Never waits.
@@ -216,7 +217,7 @@ impl<T: 'static> TaskFuture<T> {
 }
 
 /// The futures of an index launch or of a gang, one for each point or shard.
-#[must_use = "a future map that nobody awaits hides the failures of its tasks"]
+#[must_use = "await it with `all()`, or `detach()` it; a failure that nobody sees fails whoever launched the tasks"]
 pub struct FutureMap<T> {
     futures: Vec<TaskFuture<T>>,
 }
@@ -244,6 +245,10 @@ impl<T: 'static> FutureMap<T> {
         let legal = self.futures.len();
         self.futures.get(point).ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
     }
+
+    /// Lets the tasks go their way without their values, as dropping the map does. If one fails and nobody else is told,
+    /// whoever launched them fails: the shard, the parent or the run.
+    pub fn detach(self) {}
 
     /// The futures in the order of the points.
     pub fn iter(&self) -> std::slice::Iter<'_, TaskFuture<T>> {

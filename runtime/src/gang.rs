@@ -71,7 +71,8 @@ impl<A> Start<A> {
     /// accessors; a [`crate::Parent`] may pass the former on to shards that share it.
     ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
-    /// coherence share one instance of it.
+    /// coherence share one instance of it, and what overlaps must be one and the same region. So a block's ghost cells are
+    /// not cells of its neighbours but slots of their own, in a separate tree (`examples/heat.rs`).
     pub fn holds<F: Into<FieldId>>(
         mut self,
         region: Region,
@@ -312,11 +313,16 @@ impl Launcher {
                 place: self.place(),
                 between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
                 hint: match verdict {
+                    Interference::Simultaneous if a.user == b.user => {
+                        "name one region in place of both of the shard's own, or two that are disjoint".into()
+                    }
                     Interference::Simultaneous => "name the very same region in both shards".into(),
                     _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
                     // Instances of different shards are not folded together, not even by equal reductions.
                     Interference::None => "fold into disjoint regions, or use a collective".into(),
-                    _ => "use disjoint regions, or simultaneous coherence and barriers".into(),
+                    _ => "use disjoint regions, or simultaneous coherence and barriers; ghost cells are slots of their own, see \
+                          `Partition::restriction`"
+                        .into(),
                 },
             }),
         }

@@ -162,8 +162,18 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     }
 }
 
-/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`]. It captures nothing that cannot
-/// move to another thread and returns no accessor.
+/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a [`Val`]), by
+/// value. It is not `async`, captures nothing that cannot move to another thread and returns no accessor.
+///
+/// ```
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn sum(u: Read<f64>, scale: Val<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
+/// async fn shard(shard: Shard, u: Local) -> Result<f64, Error> {
+///     let first = shard.launch(sum, (u.read(U), 2.0.into())).go()?;
+///     shard.launch(sum, (u.read(U), (&first).into())).go()?.await
+/// }
+/// ```
 ///
 /// Wrong roles do not compile, nor does reading what is only written, nor capturing an `Rc`:
 ///
@@ -193,16 +203,9 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
 /// fn leaks<'a>(u: Read<'a, f64>) -> Read<'a, f64> { u }
 /// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
 /// ```
-/// The right roles do:
-/// ```
-/// # use maniple_runtime::*; use maniple_regions::*;
-/// const U: Field<f64> = Field::new(0, "u");
-/// fn sum(u: Read<f64>, scale: Val<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
-/// async fn shard(shard: Shard, u: Local) -> Result<f64, Error> {
-///     let first = shard.launch(sum, (u.read(U), 2.0.into())).go()?;
-///     shard.launch(sum, (u.read(U), (&first).into())).go()?.await
-/// }
-/// ```
+#[diagnostic::on_unimplemented(
+    note = "a leaf task takes up to eight parameters by value, each an accessor (Read, Write, …) or a Val<T>, and is not async"
+)]
 pub trait Leaf<Marker, O>: Send + 'static {
     /// The arguments of a launch.
     type Args: 'static;

@@ -5,6 +5,14 @@ use std::any::Any;
 use std::fmt;
 
 /// What may be a shard task's argument or result: it can cross to another process.
+///
+/// Numbers, strings, tuples, vectors and this framework's handles (regions, gangs, barriers, collectives) are; a struct of
+/// one's own is with `#[derive(serde::Serialize, serde::Deserialize)]`, which needs `serde` with its feature `derive` in
+/// `Cargo.toml`. It must own what it has, and be `Send`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument or a result of a shard task",
+    note = "arguments and results of shard tasks need #[derive(serde::Serialize, serde::Deserialize)]"
+)]
 pub trait Portable: Serialize + DeserializeOwned + Send + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + 'static> Portable for T {}
 

@@ -28,7 +28,7 @@ pub struct Pairs {
 /// The producing shard's end of a pair: wait for room, fill, announce.
 #[derive(Debug)]
 pub struct Producer {
-    /// Fill number g waits for generation g; the first needs no wait.
+    /// Fill number g waits for generation g. Generation 0 is complete from the start: there is room for the first.
     pub empty: Waiter<Empty, CellAddress>,
     /// Arrive here when the data is there.
     pub ready: Arriver<Ready, CellAddress>,
@@ -39,7 +39,7 @@ pub struct Producer {
 pub struct Consumer {
     /// Use number g waits for generation g.
     pub ready: Waiter<Ready, CellAddress>,
-    /// Arrive here when the data may be overwritten.
+    /// Arrive here when the data may be overwritten: use number g arrives for generation g + 1, the room for the next fill.
     pub empty: Arriver<Empty, CellAddress>,
 }
 

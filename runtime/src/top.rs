@@ -59,7 +59,8 @@ impl Top {
         self.core().machine().processors()
     }
 
-    /// Makes a region tree: the points of `rect`, each with `fields`. Collective; never waits.
+    /// Makes a region tree: the points of `rect`, each with `fields`. Values are zero at first (all bytes are). Collective;
+    /// never waits.
     ///
     /// # Errors
     /// Two fields with the same number or name.
@@ -96,6 +97,9 @@ impl Top {
     }
 
     /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
+    ///
+    /// `A` and `R` can cross to another process ([`Portable`]): a struct of one's own needs
+    /// `#[derive(serde::Serialize, serde::Deserialize)]`. Tuples do for a few arguments, a struct names them.
     pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -144,6 +148,9 @@ impl Top {
 
     /// Makes one ready/empty pair for each shard of a gang as producer; `consumer(s)` is the shard that shard s produces
     /// for. Collective; never waits.
+    ///
+    /// A pair that nobody uses is harmless: where only some shards have a neighbour on that side, let `consumer` give any
+    /// shard for the others and leave their pairs alone.
     ///
     /// # Errors
     /// A consumer that is not in the gang.

@@ -320,13 +320,13 @@ fn a_lost_arrival_is_a_deadlock() {
             let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: {outcome:?}") };
             let expected: &[&[&str]] = match how {
                 0 => &[
-                    &["of shard 0 waits for generation 2 of phase barrier `gate`; generations over: 1"],
+                    &["of shard 0 waits for generation 2 of phase barrier `gate`; generation 0 is over"],
                     &["missing for generation 2 of phase barrier `gate`: shard 1"],
                     &["shard 1 arrived early at phase barrier `gate`: 2, 3, but not for 1"],
                 ],
                 _ => &[&[
                     "of shard 2 waits for generation 2 of `ring` ready of pair shard 1 -> shard 2",
-                    "generations complete: 1, arrived early: 2, 3",
+                    "generation 0 is complete, arrived early: 2, 3",
                 ]],
             };
             for words in expected {

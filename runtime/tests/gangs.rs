@@ -700,6 +700,10 @@ fn interfering_shards_are_refused_by_name() {
         1 => held(Start::new(()), rect_of(t, 3, 9), rw, simultaneous),
         _ => Start::new(()),
     });
+    refused(&["shard 1 (", "and shard 1 (", "name one region in place of both"], move |t, s| match s {
+        1 => held(held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous), rect_of(t, 8, 12), read, simultaneous),
+        _ => Start::new(()),
+    });
     refused(&["shard 1", "shard 3"], move |t, s| match s {
         1 => held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous),
         3 => held(Start::new(()), rect_of(t, 0, 9), rw, exclusive),

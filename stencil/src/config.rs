@@ -260,7 +260,7 @@ pub struct RunReport {
     pub shards: usize,
     /// Worker threads.
     pub workers: usize,
-    /// Cells a shard; of the largest, where an input makes them differ by one.
+    /// Cells of the largest block: of every shard, unless an input makes blocks differ by one.
     pub cells: usize,
     /// Iterations of the run.
     pub iterations: usize,
@@ -278,10 +278,14 @@ pub struct RunReport {
     pub expected: f64,
     /// `|result − expected| / expected`.
     pub error: f64,
-    /// Times of the iterations.
+    /// Times of the iterations, on shard 0: from one total to the next.
     pub iteration_us: Times,
-    /// Times of the collective within them.
+    /// Times of the collective within them, on shard 0: from its local sum to the total.
     pub collective_us: Times,
+    /// Cells of all shards together.
+    pub total_cells: usize,
+    /// The file the run started from; in JSON `null` without one.
+    pub input: Option<String>,
     /// What is wrong, if it is not verified. Not part of the JSON line.
     #[serde(skip)]
     pub failure: Option<String>,
@@ -357,11 +361,27 @@ pub enum StencilError {
         /// Cells a shard asked for.
         cells: usize,
     },
+    /// The file holds too few numbers for so many shards.
+    #[error(
+        "{}: holds {found} numbers, and a shard needs at least {MIN_CELLS}: enough for {}, not for {shards}", .path.display(),
+        match .found / MIN_CELLS { 0 => "no shard".into(), 1 => "1 shard".into(), n => format!("at most {n} shards") }
+    )]
+    TooFewNumbers {
+        /// The input.
+        path: PathBuf,
+        /// Numbers in it.
+        found: usize,
+        /// Shards asked for.
+        shards: usize,
+    },
     /// A file can't be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The derivative is zero everywhere, so that there is no next vector.
-    #[error("iteration {iteration}: S = 0 (the vector's derivative vanishes), so there is no next vector")]
+    /// The derivative is zero everywhere, or so small that its squares are, so that there is no next vector.
+    #[error(
+        "iteration {iteration}: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so \
+         there is no next vector"
+    )]
     Vanished {
         /// The iteration, from 1.
         iteration: usize,

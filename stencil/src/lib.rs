@@ -107,7 +107,12 @@ impl Session {
         {
             return Err(StencilError::CellsDisagree { path: path.to_owned(), found, shards: config.shards, cells });
         }
-        let blocks = Blocks::balanced(config.shards, found)?;
+        let blocks = Blocks::balanced(config.shards, found).map_err(|e| match e {
+            StencilError::TooFewCells { shards, .. } => {
+                StencilError::TooFewNumbers { path: path.to_owned(), found, shards }
+            }
+            e => e,
+        })?;
         config.check_memory(found)?;
         Ok((blocks, start))
     }
@@ -158,6 +163,8 @@ impl Session {
             error: verdict.error,
             iteration_us: Times::of(&outcome.iteration_us),
             collective_us: Times::of(&outcome.collective_us),
+            total_cells: self.blocks.total(),
+            input: config.input.as_ref().map(|path| path.display().to_string()),
             failure: verdict.failure,
         };
         self.done += 1;

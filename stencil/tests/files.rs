@@ -181,14 +181,14 @@ fn text_that_is_fine() {
 #[test]
 fn bad_text() {
     let text = |text: &str| fault("a.csv", text);
-    assert_eq!(text("1\n2\nabc\n4\n"), "line 3: expected a number, found `abc`");
-    assert_eq!(text("x\n1\n"), "line 1: expected a number, found `x`");
-    assert_eq!(text("1\n2,3\n"), "line 2: expected a number, found `2,3`");
-    assert_eq!(text("1 2\n"), "line 1: expected a number, found `1 2`");
-    assert_eq!(text("1\r2\r3"), "line 1: expected a number, found `1\\r2\\r3`");
-    assert_eq!(text("1\n\n3\n"), "line 2: expected a number, found a blank line");
-    assert_eq!(text("1\r\n \r\n3\r\n"), "line 2: expected a number, found a blank line");
-    assert_eq!(text("\n1\n"), "line 1: expected a number, found a blank line");
+    assert_eq!(text("1\n2\nabc\n4\n"), "line 3: expected one number a line, found `abc`");
+    assert_eq!(text("x\n1\n"), "line 1: expected one number a line, found `x`");
+    assert_eq!(text("1\n2,3\n"), "line 2: expected one number a line, found `2,3`");
+    assert_eq!(text("1 2\n"), "line 1: expected one number a line, found `1 2`");
+    assert_eq!(text("1\r2\r3"), "line 1: expected one number a line, found `1\\r2\\r3`");
+    assert_eq!(text("1\n\n3\n"), "line 2: expected one number a line, found a blank line");
+    assert_eq!(text("1\r\n \r\n3\r\n"), "line 2: expected one number a line, found a blank line");
+    assert_eq!(text("\n1\n"), "line 1: expected one number a line, found a blank line");
     for nothing in ["", "\n", "  \r\n\n", "\u{feff}"] {
         assert_eq!(text(nothing), "expected at least one number, found an empty file");
     }
@@ -196,9 +196,9 @@ fn bad_text() {
     assert_eq!(text("-inf\n1\n"), "line 1, index 0: expected a finite number, found `-inf`");
     assert_eq!(text("1\n2\n1e999\n"), "line 3, index 2: expected a finite number, found `1e999`");
     let long = "z".repeat(1_000_000);
-    assert_eq!(text(&long), format!("line 1: expected a number, found `{}…`", "z".repeat(40)));
-    assert_eq!(fault("a.txt", b"1\n\xff\xfe\n"), "line 2: expected a number, found `\u{fffd}\u{fffd}`");
-    assert_eq!(fault("a.txt", b"1\n\x002\n"), "line 2: expected a number, found `\\02`");
+    assert_eq!(text(&long), format!("line 1: expected one number a line, found `{}…`", "z".repeat(40)));
+    assert_eq!(fault("a.txt", b"1\n\xff\xfe\n"), "line 2: expected one number a line, found `\u{fffd}\u{fffd}`");
+    assert_eq!(fault("a.txt", b"1\n\x002\n"), "line 2: expected one number a line, found `\\02`");
 }
 
 #[test]

@@ -79,7 +79,10 @@ fn vectors_without_a_next_one() {
     let config = Config { cells: None, input: Some(input.clone()), ..small() };
     let error = refused(&config);
     assert!(matches!(error, StencilError::Vanished { iteration: 1 }) && error.is_usage(), "{error}");
-    assert_eq!(error.to_string(), "iteration 1: S = 0 (the vector's derivative vanishes), so there is no next vector");
+    assert_eq!(
+        error.to_string(),
+        "iteration 1: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so there is no next vector"
+    );
     let large: Vec<f64> = (0..40).map(|i| 1e200 * f64::from(i)).collect();
     io::Target::prepare(&input).expect("fine").write(&large).expect("fine");
     assert_eq!(refused(&config).to_string(), "iteration 1: S = inf; the vector's values are too large");

@@ -274,7 +274,7 @@ impl Core {
         let bytes = match data.instances.get(&key) {
             Some(Held::Owned(instance)) => instance.read_bytes(transfer.rect),
             Some(Held::Shared(shared)) => shared.read_bytes(transfer.rect),
-            // Named by a launch but never written: what it holds is unspecified, so zeros do.
+            // Named by a launch but never written: values are zero at first.
             None => {
                 drop(data);
                 let size = self.field(transfer.tree, transfer.field)?.size;

@@ -55,12 +55,10 @@ impl Core {
         let mut named = Vec::new();
         for (local, phase) in self.objects.borrow().iter() {
             for (cell, generation, arrivals, waiting) in local.bank.borrow().waiting() {
-                let (name, complete, early) = (local.cell_name(self.id, cell), arrivals.next(), list(arrivals.early()));
+                let (name, early) = (local.cell_name(self.id, cell), list(arrivals.early()));
+                let complete = so_far(arrivals.next(), "complete");
                 let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
-                lines.push(format!(
-                    "{} waits for generation {generation} of {name}; generations complete: {complete}{early}",
-                    who(waiting)
-                ));
+                lines.push(format!("{} waits for generation {generation} of {name}; {complete}{early}", who(waiting)));
                 if let Waiting::Task(t) = waiting {
                     named.push(*t);
                 }
@@ -69,18 +67,17 @@ impl Core {
                 let waiting = chains.waiting();
                 for &(chain, cell, generation) in &waiting {
                     let (who, cell) = (chains.describe(chain), chains.cell_name(cell));
-                    lines.push(format!(
-                        "{who} waits for generation {generation} of {cell}; generations complete: {generation}"
-                    ));
+                    let complete = so_far(generation, "complete");
+                    lines.push(format!("{who} waits for generation {generation} of {cell}; {complete}"));
                 }
                 let (name, waits, calls) = (replay.spec.name().into(), !waiting.is_empty(), chains.calls());
                 replays.push((local.id, ReplayReport { name, waits, calls }));
             }
             if let (Object::Phase(spec), Some(phase)) = (&*local.object, phase) {
-                let over = phase.released();
+                let over = so_far(phase.released(), "over");
                 for (generation, waiting) in &phase.waiters {
                     lines.push(format!(
-                        "{} waits for generation {generation} of phase barrier `{}`; generations over: {over}",
+                        "{} waits for generation {generation} of phase barrier `{}`; {over}",
                         who(waiting),
                         spec.name
                     ));
@@ -162,6 +159,15 @@ impl Core {
                 _ => {}
             }
         }
+    }
+}
+
+/// Which generations are `what`, of which there are `n`.
+fn so_far(n: u64, what: &str) -> String {
+    match n {
+        0 => format!("none is {what}"),
+        1 => format!("generation 0 is {what}"),
+        n => format!("generations 0 to {} are {what}", n - 1),
     }
 }
 

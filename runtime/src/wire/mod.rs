@@ -115,6 +115,48 @@ impl Runtime {
     ///
     /// The result is that of the first node, with the counts of all processors.
     ///
+    /// Data gets in through the closure, which every process calls, so it gives each call a clone of what it captured (of an
+    /// `Arc`, where that is large); from there each shard gets its block in its argument, through [`crate::Start::new`], and
+    /// writes it to its region. Data gets out as the shards' results, and as what the top-level task returns.
+    ///
+    /// ```
+    /// use maniple_regions::{Field, Partition, Read, Rect, Region, Write};
+    /// use maniple_runtime::{Error, Runtime, Shard, Start, Val};
+    /// use std::sync::Arc;
+    ///
+    /// const U: Field<f64> = Field::new(0, "u");
+    ///
+    /// fn put(mut u: Write<f64>, block: Val<Vec<f64>>) {
+    ///     u.copy_from_slice(&block);
+    /// }
+    /// fn doubled(u: Read<f64>) -> Vec<f64> {
+    ///     u.as_slice().iter().map(|u| 2.0 * u).collect()
+    /// }
+    /// async fn shard(shard: Shard, (region, block): (Region, Vec<f64>)) -> Result<Vec<f64>, Error> {
+    ///     let u = shard.region(region)?;
+    ///     shard.launch(put, (u.write(U), block.into())).go()?.detach();
+    ///     shard.launch(doubled, (u.read(U),)).go()?.await
+    /// }
+    ///
+    /// let data = Arc::new(vec![1.0, 2.0, 3.0, 4.0, 5.0]);
+    /// let (blocks, _) = Runtime::threads(2).run(move |top| {
+    ///     let data = data.clone();
+    ///     async move {
+    ///         let line = top.tree("line", Rect::line(0, data.len() as i64), &[U.info()])?;
+    ///         let blocks: Vec<Region> = Partition::equal(line, 2)?.iter().collect();
+    ///         let (gang, task) = (top.gang("all", 2)?, top.task("double", shard));
+    ///         let done = top.launch(&gang, &task, |s| {
+    ///             let region = blocks[s as usize];
+    ///             let block = data[region.rect.lo(0) as usize..region.rect.hi(0) as usize].to_vec();
+    ///             Start::new((region, block)).writes(region, [U])
+    ///         })?;
+    ///         done.all().await
+    ///     }
+    /// })?;
+    /// assert_eq!(blocks.concat(), [2.0, 4.0, 6.0, 8.0, 10.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// Shards and the top-level task may await what comes from outside the run, another thread say (on the seeded driver such
     /// a program is not repeatable). While anybody holds a clone of a shard's waker, something may still come, so the run
     /// waits, and only looks every 50 ms whether the clone is still there. Combinators that poll with wakers of their own,

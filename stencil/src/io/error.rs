@@ -41,7 +41,7 @@ pub enum Fault {
     #[error("expected at least one number, found an empty file")]
     Empty,
     /// A line is no number.
-    #[error("line {line}: expected a number, found `{text}`")]
+    #[error("line {line}: expected one number a line, found `{text}`")]
     NotANumber {
         /// The line.
         line: usize,
@@ -49,7 +49,7 @@ pub enum Fault {
         text: String,
     },
     /// A line before the last number is blank.
-    #[error("line {line}: expected a number, found a blank line")]
+    #[error("line {line}: expected one number a line, found a blank line")]
     Blank {
         /// The line.
         line: usize,
