@@ -2,12 +2,12 @@ use crate::core::Core;
 use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
 use crate::index::{Claim, Users, conflict};
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart, TOP,
-    Transfer,
+    Ancestors, Batch, BatchDone, BatchUse, ColumnKey, Does, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply,
+    SendColumns, ShardStart, Transfer,
 };
 use crate::object::{GangTable, Object};
 use crate::parcel::{Parcel, Portable};
-use crate::versions::{Versions, hull_of};
+use crate::versions::{Versions, union_of};
 use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, validate};
 use maniple_regions::{Coherence, FieldId, Interference, Privilege, Rect, Region, Use};
@@ -153,7 +153,7 @@ pub(crate) struct Launcher {
     /// Number of this parent; 0 for the top-level task.
     pub number: u32,
     /// The launch this parent itself came from.
-    pub within: LaunchKey,
+    pub within: Ancestors,
     pub launches: Cell<u32>,
     pub versions: Rc<RefCell<Versions>>,
     /// Whether every node runs this code (then each speaks to its own processors only).
@@ -171,13 +171,27 @@ pub(crate) struct Launcher {
 struct Plan {
     orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>>,
     batches: BTreeMap<ProcessorId, Vec<ShardStart>>,
-    uses: BTreeMap<ProcessorId, BTreeMap<(ColumnKeyLess, bool), Rect>>,
+    uses: BTreeMap<ProcessorId, BTreeSet<BatchUse>>,
     /// Homes of simultaneous regions that shards of other processors use.
     held: BTreeSet<ProcessorId>,
 }
 
-/// A column without its rectangle.
-type ColumnKeyLess = (maniple_regions::TreeId, FieldId);
+/// The same points with fewer rectangles, where neighbours are one: a row of blocks.
+fn joined(uses: BTreeSet<BatchUse>) -> Vec<BatchUse> {
+    let mut all: Vec<BatchUse> = Vec::with_capacity(uses.len());
+    for mut last in uses {
+        while let Some(before) = all.last() {
+            let union = union_of(before.rect, last.rect).map(|rect| BatchUse { rect, ..last });
+            match union.filter(|u| BatchUse { rect: u.rect, ..*before } == *u) {
+                Some(union) => last = union,
+                None => break,
+            }
+            all.pop();
+        }
+        all.push(last);
+    }
+    all
+}
 
 impl Launcher {
     pub fn new(core: &Rc<Core>, name: &str, number: u32, replicated: bool) -> Self {
@@ -185,7 +199,7 @@ impl Launcher {
             core: core.clone(),
             name: name.into(),
             number,
-            within: TOP,
+            within: Ancestors::default(),
             launches: Cell::new(0),
             versions: Rc::default(),
             replicated,
@@ -264,12 +278,17 @@ impl Launcher {
         let mut brought: BTreeSet<(ColumnKey, Rect, ProcessorId)> = BTreeSet::new();
         for (s, h, key) in columns() {
             let (at, into) = (place(s, h), instance(h));
-            // Data that comes for a reader changes the instance that earlier readers here may still use.
-            let mut changes = h.privilege.writes();
+            let uses = plan.uses.entry(at).or_default();
+            let does = if h.privilege.writes() { Does::Writes } else { Does::Reads };
+            uses.insert(BatchUse::of(&key, does, into));
             if h.privilege != Privilege::WriteDiscard {
                 let first = brought.insert((key, into, at));
                 versions.read(&key, into, at, |source, transfer| {
-                    changes = true;
+                    // Data that comes for a reader changes the instance that earlier readers here may still use.
+                    if does == Does::Reads {
+                        let brings = Does::Brings { lasting: self.only_reads(&key) };
+                        uses.insert(BatchUse::of(&ColumnKey { rect: transfer.rect, ..key }, brings, into));
+                    }
                     if first {
                         plan.orders.entry((source, at)).or_default().push(transfer);
                     }
@@ -279,9 +298,6 @@ impl Launcher {
             if at != table.at[s].0 {
                 plan.held.insert(at);
             }
-            let uses = plan.uses.entry(at).or_default();
-            let hull = uses.entry(((key.tree, key.field), changes)).or_insert(key.rect);
-            *hull = hull_of(Some(*hull), key.rect);
         }
         for (key, into, at) in brought {
             versions.hold(&key, into, at);
@@ -292,6 +308,14 @@ impl Launcher {
             }
         }
         plan
+    }
+
+    /// Whether this parent holds the points to read and nobody holds them to write as long as it runs.
+    fn only_reads(&self, key: &ColumnKey) -> bool {
+        let Some(own) = &self.held else { return false };
+        let same = |h: &&Held| h.region.tree == key.tree && h.fields.contains(&key.field);
+        let mut own = own.iter().filter(same).filter(|h| h.region.rect.overlaps(&key.rect)).peekable();
+        own.peek().is_some() && own.all(|h| !h.privilege.writes() && h.coherence == Coherence::Exclusive)
     }
 
     /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
@@ -406,7 +430,7 @@ impl Launcher {
                     Message::SendColumns(Box::new(SendColumns {
                         launch,
                         known: self.core.known(),
-                        within: self.within,
+                        within: self.within.clone(),
                         after_within: homes.contains(&source),
                         to,
                         transfers,
@@ -419,12 +443,10 @@ impl Launcher {
             if !mine(at) {
                 continue;
             }
-            let uses = uses.remove(&at).unwrap_or_default();
-            let uses = uses.into_iter().map(|(((tree, field), w), rect)| (ColumnKey { tree, field, rect }, w));
             let batch = Batch {
                 launch,
                 by: self.name.clone(),
-                within: self.within,
+                within: self.within.clone(),
                 after_within: homes.contains(&at),
                 known: self.core.known(),
                 task,
@@ -433,7 +455,7 @@ impl Launcher {
                 columns: expected.get(&at).copied().unwrap_or(0),
                 hold: held.contains(&at),
                 reply,
-                uses: uses.collect(),
+                uses: joined(uses.remove(&at).unwrap_or_default()),
             };
             self.core.send(at, Message::Batch(Box::new(batch)));
         }

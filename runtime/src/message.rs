@@ -8,12 +8,12 @@ use std::sync::Arc;
 pub(crate) type ProcessorId = u32;
 /// Number of an object in the order in which the replicated top-level task made them.
 pub(crate) type ObjectId = u32;
-/// The `within` of what the top-level task asks.
-pub(crate) const TOP: LaunchKey = LaunchKey::MAX;
-/// No launch, and not the top-level task either.
-pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX - 1;
+/// No launch.
+pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX;
 /// A launch: the parent's number in the high half, the parent's count of launches in the low half.
 pub(crate) type LaunchKey = u64;
+/// The launch that a parent is part of, the one that this one's parent is part of, and so on; none for the top-level task.
+pub(crate) type Ancestors = Arc<[LaunchKey]>;
 
 /// One column of a region's instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -113,9 +113,9 @@ pub(crate) struct Batch {
     pub launch: LaunchKey,
     /// Name of the parent that asks.
     pub by: Arc<str>,
-    /// The launch of the parent that asks; its own use of the data does not stand in the way.
-    pub within: LaunchKey,
-    /// Regions of `within` are at home here: it must have started.
+    /// The launches of the parent that asks and of its parents; their own uses of the data do not stand in the way.
+    pub within: Ancestors,
+    /// Regions of the parent's launch are at home here: it must have started.
     pub after_within: bool,
     /// Objects the parent knew: the batch waits until they are known here too.
     pub known: u32,
@@ -128,8 +128,44 @@ pub(crate) struct Batch {
     pub hold: bool,
     /// Who wants the results: one processor, or the first of every node.
     pub reply: Reply,
-    /// What the batch uses: column, and whether it writes.
-    pub uses: Vec<(ColumnKey, bool)>,
+    pub uses: Vec<BatchUse>,
+}
+
+/// What an operation does to points of an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Does {
+    Reads,
+    /// New values: whoever uses the points, in any instance, comes before or after.
+    Writes,
+    /// Old values that come from another instance: only users of this very instance come before or after.
+    Brings {
+        /// The parent that asks holds the points to read, so that nobody writes them as long as it runs.
+        lasting: bool,
+    },
+}
+
+/// A use of a column by an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct BatchUse {
+    pub tree: TreeId,
+    pub field: FieldId,
+    pub does: Does,
+    /// The instance's rectangle; none to write, because it does not matter which.
+    pub instance: Option<Rect>,
+    pub rect: Rect,
+}
+
+impl BatchUse {
+    pub fn of(column: &ColumnKey, does: Does, instance: Rect) -> Self {
+        let instance = (does != Does::Writes).then_some(instance);
+        Self { tree: column.tree, field: column.field, does, instance, rect: column.rect }
+    }
+
+    /// Whether both are of one instance or one of them writes, and they have a point in common.
+    pub fn meets(&self, other: &Self) -> bool {
+        let one = self.does == Does::Writes || other.does == Does::Writes || self.instance == other.instance;
+        one && (self.tree, self.field) == (other.tree, other.field) && self.rect.overlaps(&other.rect)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,7 +223,7 @@ pub(crate) struct SendColumns {
     pub launch: LaunchKey,
     /// As in [`Batch`]: an order must not overtake a batch that waits for objects.
     pub known: u32,
-    pub within: LaunchKey,
+    pub within: Ancestors,
     pub after_within: bool,
     pub to: ProcessorId,
     pub transfers: Vec<Transfer>,

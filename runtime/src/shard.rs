@@ -3,7 +3,7 @@ use crate::core::{Core, Owner, Waited, Waiting};
 use crate::current::{self, Poller};
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
-use crate::message::{ColumnKey, Held, LaunchKey, ObjectId, Valid};
+use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, NOBODY, ObjectId, Valid};
 use crate::object::{GangTable, Object};
 use crate::phase::PhaseAddress;
 use crate::region::{Column, Local, Store};
@@ -34,6 +34,8 @@ pub(crate) struct ShardInner {
     task: Arc<str>,
     gang: Arc<GangTable>,
     launch: LaunchKey,
+    /// The launch, the one its parent is part of, and so on.
+    pub(crate) within: Ancestors,
     index: u32,
     held: Vec<Held>,
     regions: RefCell<Vec<LocalRegion>>,
@@ -63,7 +65,7 @@ impl Shard {
         core: &Rc<Core>,
         task: Arc<str>,
         gang: &Arc<GangTable>,
-        launch: LaunchKey,
+        within: Ancestors,
         index: u32,
         held: Vec<Held>,
     ) -> Self {
@@ -71,7 +73,8 @@ impl Shard {
             core: core.clone(),
             task,
             gang: gang.clone(),
-            launch,
+            launch: within.first().copied().unwrap_or(NOBODY),
+            within,
             index,
             held,
             regions: RefCell::default(),
@@ -122,7 +125,7 @@ impl Shard {
         &self.inner.task
     }
 
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place { task: self.inner.task.to_string(), shard: Some(self.inner.index) }
     }
 
@@ -476,7 +479,9 @@ impl Shard {
             return Vec::new();
         };
         let versions = versions.borrow();
-        let columns = self.inner.held.iter().flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
+        // Copies of what it only read are nobody's news, and may be old by now.
+        let held = self.inner.held.iter().filter(|h| h.privilege.writes());
+        let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
         columns
             .flat_map(|(h, field)| versions.within(&ColumnKey { tree: h.region.tree, field, rect: h.region.rect }))
             .collect()

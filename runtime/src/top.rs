@@ -1,5 +1,6 @@
 use crate::Error;
 use crate::core::Core;
+use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{Gang, Launcher, ShardTask, Start};
 use crate::message::{Held, Message, ObjectId};
@@ -12,11 +13,14 @@ use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{ExchangeInput, PlaceShardsInput, validate};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
-use std::future::Future;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
 pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
@@ -132,7 +136,13 @@ impl Top {
             let parent = Parent::new(shard);
             let future = function(parent.clone(), args);
             async move {
-                let result = future.await;
+                // A parent that panics is over after its gangs too.
+                let result = unwound(future).await.unwrap_or_else(|message| {
+                    let error = Error::Panicked { place: parent.place(), message };
+                    // Its gangs may wait for what it will not do.
+                    parent.shard.abandon(&error);
+                    Err(error)
+                });
                 parent.launcher.settle().await;
                 parent.launcher.outcome(result)
             }
@@ -246,12 +256,29 @@ impl Top {
     }
 }
 
+/// What a future gives, or the text of its panic.
+async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = Box::pin(future);
+    let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic_message(panic))),
+    });
+    let result = caught.await;
+    // What it holds may panic too when it is dropped; the first panic counts.
+    match catch_unwind(AssertUnwindSafe(|| drop(future))) {
+        Err(panic) => result.and(Err(panic_message(panic))),
+        Ok(()) => result,
+    }
+}
+
 /// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
 /// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
 #[derive(Clone)]
 pub struct Parent {
     shard: Shard,
     launcher: Rc<Launcher>,
+    /// How many gangs it has launched.
+    gangs: Rc<Cell<u64>>,
 }
 
 impl Deref for Parent {
@@ -265,7 +292,7 @@ impl Parent {
     fn new(shard: Shard) -> Self {
         let core = shard.core().clone();
         let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
-        launcher.within = shard.launch_key();
+        launcher.within = shard.inner.within.clone();
         launcher.held = Some(shard.held().to_vec());
         for h in shard.held() {
             for &field in &h.fields {
@@ -274,7 +301,7 @@ impl Parent {
             }
         }
         *shard.inner.versions.borrow_mut() = Some(launcher.versions.clone());
-        Self { shard, launcher: Rc::new(launcher) }
+        Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
     }
 
     /// Starts every shard of a gang, as [`Top::launch`], but only this parent does so. Waits for the leaf tasks that this
@@ -292,7 +319,10 @@ impl Parent {
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
         self.shard.no_leaves().await;
-        let pass_on = |held: &[Vec<Held>]| held.iter().flatten().for_each(|h| self.shard.pass_on(h));
+        let pass_on = |held: &[Vec<Held>]| {
+            self.gangs.set(self.gangs.get() + 1);
+            held.iter().flatten().for_each(|h| self.shard.pass_on(h));
+        };
         self.launcher.launch(gang, task, start, pass_on)
     }
 
@@ -301,7 +331,8 @@ impl Parent {
     /// calls this an inline mapping). Waits, for the parent's own leaf tasks too.
     ///
     /// # Errors
-    /// A region or a privilege the parent does not hold.
+    /// A region or a privilege the parent does not hold; a gang that the parent launched before the mapping was over, in
+    /// another branch: map again.
     pub async fn map<F: Into<FieldId>>(
         &self,
         region: Region,
@@ -315,9 +346,14 @@ impl Parent {
             parts.extend(self.shard.givers(region, field, privilege)?.into_iter().map(|own| (field, own)));
         }
         self.shard.no_leaves().await;
+        let gangs = self.gangs.get();
         self.launcher.map(region, &parts, privilege).await?;
         // The parent may have gone on meanwhile, in another branch.
         self.shard.no_leaves().await;
+        if self.gangs.get() != gangs {
+            let what = format!("Parent::map of {region} in {}", self.place());
+            return Err(Error::misuse(what, "no gang launched before it is over", "one launched meanwhile"));
+        }
         fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
         Ok(local)
     }

@@ -105,9 +105,16 @@ fn hull(a: &Rect, b: &Rect) -> Rect {
     }
 }
 
-/// The smallest rectangle that contains both, which have the same dimension.
-pub(crate) fn hull_of(a: Option<Rect>, b: Rect) -> Rect {
-    a.map_or(b, |a| hull(&a, &b))
+/// The union of two rectangles of the same dimension, when it is one.
+pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
+    if a.contains_rect(&b) || b.contains_rect(&a) {
+        return Some(hull(&a, &b));
+    }
+    let mut differ = (0..a.dim()).filter(|&d| (a.lo(d), a.hi(d)) != (b.lo(d), b.hi(d)));
+    match (differ.next(), differ.next()) {
+        (Some(d), None) if a.lo(d) <= b.hi(d) && b.lo(d) <= a.hi(d) => Some(hull(&a, &b)),
+        _ => None,
+    }
 }
 
 impl Versions {

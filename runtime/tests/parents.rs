@@ -5,8 +5,11 @@ mod common;
 use common::{mix, runtimes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
-use maniple_runtime::{Error, Gang, Parent, Runtime, Shard, ShardTask, Start, Val};
+use maniple_runtime::{Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 
 const A: Field<i64> = Field::new(0, "a");
 
@@ -325,5 +328,240 @@ fn what_a_gang_got_is_mapped_before_the_parent_uses_it() {
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(7), "{name}");
+    }
+}
+
+/// Threads, and the first seeds.
+fn two_processors(seeds: u64) -> Vec<(String, Runtime)> {
+    let seeded = (0..seeds).map(|seed| (format!("seed {seed}"), Runtime::seeded(2, seed)));
+    (0..4).map(|k| (format!("threads {k}"), Runtime::threads(2))).chain(seeded).collect()
+}
+
+/// Shards that end only when all of their gang have started.
+async fn meet(shard: Shard, barrier: PhaseBarrier) -> Result<i64, Error> {
+    let (arriver, waiter) = (barrier.arriver(&shard)?, barrier.waiter(&shard)?);
+    shard.arrive(&arriver);
+    shard.wait(&waiter).await?;
+    Ok(1)
+}
+
+#[test]
+fn parents_with_interleaved_blocks_do_not_wait_for_each_other() {
+    let block = |cells, k: u32| part(cells, i64::from(k), i64::from(k) + 1);
+    for (name, runtime) in two_processors(20) {
+        let outcome = watched(&name, || {
+            runtime.run(move |top| async move {
+                let cells = top.tree("cells", Rect::line(0, 8), &[A.info()])?;
+                let (parents, gangs) = (top.gang("parents", 2)?, [top.gang("even", 4)?, top.gang("odd", 4)?]);
+                let met = [
+                    top.phase_barrier("even", &gangs[0], PhaseOptions::all(&gangs[0]))?,
+                    top.phase_barrier("odd", &gangs[1], PhaseOptions::all(&gangs[1]))?,
+                ];
+                let meet = top.task("meet", meet);
+                let parent = top.parent("parent", move |p: Parent, _: ()| async move {
+                    let (me, i) = (p.index(), p.index() as usize);
+                    let held = |s| Start::new(met[i]).writes(block(cells, 2 * s + me), [A]);
+                    p.launch_gang(&gangs[i], &meet, held).await?.all().await
+                });
+                let held = |s| (0..4).fold(Start::new(()), |start, k| start.writes(block(cells, 2 * k + s), [A]));
+                top.launch(&parents, &parent, held)?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![1; 4]; 2]), "{name}");
+    }
+}
+
+#[test]
+fn parents_that_only_read_do_not_wait_for_each_other() {
+    async fn read(shard: Shard, (cells, barrier): (Region, PhaseBarrier)) -> Result<i64, Error> {
+        let before = shard.launch(dump, (shard.region(cells)?.read(A),)).go()?;
+        meet(shard.clone(), barrier).await?;
+        let after = shard.launch(dump, (shard.region(cells)?.read(A),)).go()?.await?;
+        assert_eq!(before.await?, after);
+        Ok(after.iter().sum())
+    }
+    for (name, runtime) in two_processors(60) {
+        let outcome = watched(&name, || {
+            runtime.run(move |top| async move {
+                let cells = top.tree("cells", Rect::line(0, 8), &[A.info()])?;
+                let (parents, gangs) = (top.gang("parents", 2)?, [top.gang("a", 2)?, top.gang("b", 2)?]);
+                let met = [
+                    top.phase_barrier("a", &gangs[0], PhaseOptions::all(&gangs[0]))?,
+                    top.phase_barrier("b", &gangs[1], PhaseOptions::all(&gangs[1]))?,
+                ];
+                let (write, read) = (top.task("add one", add_one), top.task("read", read));
+                let all = |_| Start::new(cells).writes(cells, [A]);
+                top.launch(&top.gang("one", 1)?, &write, all)?.all().await?;
+                let parent = top.parent("parent", move |p: Parent, _: ()| async move {
+                    let i = p.index() as usize;
+                    // All of it, and then a part, which comes from what the first gang got.
+                    let whole = |_| Start::new((cells, met[i])).reads(cells, [A]);
+                    let half = part(cells, 0, 4);
+                    let part = |_| Start::new((half, met[i])).reads(half, [A]);
+                    let first = p.launch_gang(&gangs[i], &read, whole).await?.all().await?;
+                    let then = p.launch_gang(&gangs[i], &read, part).await?.all().await?;
+                    Ok([first, then].concat())
+                });
+                top.launch(&parents, &parent, |_| Start::new(()).reads(cells, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![8, 8, 4, 4]; 2]), "{name}");
+    }
+}
+
+#[test]
+fn a_parent_launched_by_a_parent_launches_gangs() {
+    for (name, runtime) in with_homes(20) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let cells = top.tree("cells", Rect::line(0, 8), &[A.info()])?;
+                let (two, task) = (top.gang("two", 2)?, top.task("add one", add_one));
+                // The inner parent is on a processor with none of the outer one, where there are two.
+                let inner = top.parent("inner", move |p: Parent, at: Region| async move {
+                    let half = |s| part(at, at.rect.lo(0) + 2 * i64::from(s), at.rect.lo(0) + 2 * i64::from(s) + 2);
+                    let held = |s| Start::new(half(s)).writes(half(s), [A]);
+                    let _ = p.launch_gang(&two, &task, held).await?;
+                    Ok(p.launch_gang(&two, &task, held).await?.all().await?[1])
+                });
+                let outer = top.parent("outer", move |p: Parent, _: ()| async move {
+                    let half = |s| part(cells, 4 * i64::from(s), 4 * i64::from(s) + 4);
+                    let held = |s| {
+                        if s == 1 {
+                            Start::new(half(1)).writes(half(1), [A])
+                        } else {
+                            Start::new(half(0)).writes(half(0), [A])
+                        }
+                    };
+                    let seen = p.launch_gang(&two, &inner, held).await?.all().await?;
+                    let mine = p.map(cells, [A], Privilege::ReadWrite).await?;
+                    Ok((seen, p.launch(dump, (mine.read(A),)).go()?.await?))
+                });
+                top.single(&outer, || Start::new(()).writes(cells, [A])).await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok((vec![2, 2], vec![2; 8])), "{name}");
+    }
+}
+
+#[test]
+fn a_mapping_gives_nothing_back_that_a_gang_has_taken_meanwhile() {
+    async fn write(shard: Shard, (cells, v): (Region, i64)) -> Result<(), Error> {
+        if shard.index() == 1 {
+            shard.launch(put, (shard.region(cells)?.write(A), v.into())).go()?.await?;
+        }
+        Ok(())
+    }
+    for (name, runtime) in two_processors(8) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let cells = top.tree("cells", Rect::line(0, 8), &[A.info()])?;
+                let (gang, write) = (top.gang("two", 2)?, top.task("write", write));
+                let parent = top.parent("parent", move |p: Parent, _: ()| async move {
+                    let held = |v: i64| {
+                        move |s| {
+                            let start = Start::new((cells, v));
+                            if s == 1 { start.writes(cells, [A]) } else { start }
+                        }
+                    };
+                    p.launch_gang(&gang, &write, held(1)).await?.all().await?;
+                    let mut map = Box::pin(p.map(cells, [A], Privilege::ReadWrite));
+                    let pending = poll_fn(|cx| Poll::Ready(map.as_mut().poll(cx).is_pending())).await;
+                    assert!(pending, "the data is on another processor");
+                    p.launch_gang(&gang, &write, held(2)).await?.all().await?;
+                    let e = map.await.expect_err("a gang was launched since");
+                    assert!(matches!(e, Error::Misuse { .. }), "{e:?}");
+                    for words in ["Parent::map", "task `parent` of shard 0", "launched meanwhile"] {
+                        assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+                    }
+                    let stale = p.launch(first, (p.region(cells)?.read(A),)).go();
+                    assert!(matches!(stale.err(), Some(Error::Misuse { .. })));
+                    let mine = p.map(cells, [A], Privilege::ReadWrite).await?;
+                    p.launch(first, (mine.read(A),)).go()?.await
+                });
+                top.single(&parent, || Start::new(()).writes(cells, [A])).await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(2), "{name}");
+    }
+}
+
+#[test]
+fn a_parent_that_panics_is_over_after_its_gangs() {
+    for at_once in [false, true] {
+        for (name, runtime) in two_processors(8) {
+            let running = Arc::new(AtomicU32::new(0));
+            let seen = running.clone();
+            let outcome = watched(&name, || {
+                runtime.run(move |top| {
+                    let (seen, running) = (seen.clone(), seen.clone());
+                    async move {
+                        let gang = top.gang("four", 4)?;
+                        let slow = top.task("slow", move |shard: Shard, _: ()| {
+                            let running = running.clone();
+                            running.fetch_add(1, Ordering::SeqCst);
+                            async move {
+                                for _ in 0..2000 {
+                                    shard.yield_now().await;
+                                }
+                                running.fetch_sub(1, Ordering::SeqCst);
+                                Ok(())
+                            }
+                        });
+                        let parent = top.parent("parent", move |p: Parent, _: ()| async move {
+                            let _ = p.launch_gang(&gang, &slow, |_| Start::new(())).await?;
+                            for _ in 0..if at_once { 0 } else { 300 } {
+                                p.yield_now().await;
+                            }
+                            if p.index() == 0 {
+                                panic!("asked to");
+                            }
+                            Ok(())
+                        });
+                        let e = top.single(&parent, || Start::new(())).await.expect_err("the parent panicked");
+                        Ok((e, seen.load(Ordering::SeqCst)))
+                    }
+                })
+            });
+            let (e, still) = outcome.expect("the top-level task dealt with it").0;
+            let Error::Panicked { place, message } = e.origin() else { panic!("{e:?}") };
+            assert_eq!((place.task.as_str(), place.shard, message.as_str()), ("parent", Some(0), "asked to"), "{name}");
+            assert_eq!(still, 0, "{name}: no shard runs any more");
+        }
+    }
+}
+
+#[test]
+fn a_parent_that_only_read_leaves_no_stale_copy_behind() {
+    async fn write(shard: Shard, (cells, v): (Region, i64)) -> Result<(), Error> {
+        shard.launch(put, (shard.region(cells)?.write(A), v.into())).go()?.await
+    }
+    for (name, runtime) in two_processors(8) {
+        let outcome = watched(&name, || {
+            runtime.run(|top| async move {
+                let cells = top.tree("cells", Rect::line(0, 8), &[A.info()])?;
+                let (one, two) = (top.gang("one", 1)?, top.gang("two", 2)?);
+                // What is not of this type has another task of its own.
+                let write = top.task("write", move |shard: Shard, v: i64| async move {
+                    if shard.index() == 1 { write(shard, (cells, v)).await } else { Ok(()) }
+                });
+                let held = |v| {
+                    move |s| {
+                        if s == 1 { Start::new(v).writes(cells, [A]) } else { Start::new(v) }
+                    }
+                };
+                top.launch(&two, &write, held(1))?.all().await?;
+                let parent = top.parent("parent", |p: Parent, _: ()| async move {
+                    for _ in 0..3000 {
+                        p.yield_now().await;
+                    }
+                    Ok(())
+                });
+                let parent = top.launch(&one, &parent, |_| Start::new(()).reads(cells, [A]))?;
+                top.launch(&two, &write, held(2))?.all().await?;
+                parent.all().await?;
+                top.launch(&one, &top.task("look", look), |_| Start::new(cells).reads(cells, [A]))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|r| r.0), Ok(vec![2]), "{name}");
     }
 }

@@ -7,12 +7,14 @@ use super::Core;
 use super::exec::Ended;
 use crate::gang::LaunchState;
 use crate::message::{
-    Batch, BatchDone, ColumnKey, Columns, LaunchKey, Message, NOBODY, ObjectId, Reply, SendColumns, ShardStart, Valid,
+    Ancestors, Batch, BatchDone, BatchUse, ColumnKey, Columns, Does, LaunchKey, Message, NOBODY, ObjectId, Reply,
+    SendColumns, ShardStart, Transfer, Valid,
 };
 use crate::object::Object;
 use crate::parcel::Parcel;
 use crate::shard::Shard;
 use crate::{Error, Place};
+use maniple_regions::Rect;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,9 +27,11 @@ enum Work {
 struct Operation {
     number: u64,
     launch: LaunchKey,
-    within: LaunchKey,
+    /// Who asked.
+    parent: u64,
+    within: Ancestors,
     after_within: bool,
-    uses: Vec<(ColumnKey, bool)>,
+    uses: Vec<BatchUse>,
     /// `None` once it has started.
     work: Option<Work>,
 }
@@ -65,33 +69,72 @@ pub(crate) struct Batches {
     held: HashMap<LaunchKey, u64>,
 }
 
+impl Operation {
+    /// Whether this one cannot start because of an earlier one.
+    fn comes_after(&self, earlier: &Operation) -> bool {
+        let siblings = self.within == earlier.within;
+        let brings = |u: &BatchUse| matches!(u.does, Does::Brings { .. });
+        let lasting = |u: &BatchUse| matches!(u.does, Does::Reads | Does::Brings { lasting: true });
+        let conflict = |a: &BatchUse, b: &BatchUse| {
+            if (a.does, b.does) == (Does::Reads, Does::Reads) || !a.meets(b) {
+                return false;
+            }
+            if siblings && lasting(a) && lasting(b) {
+                // Nobody writes these points, so that what comes is what others read there already: they need not wait
+                // for it, nor it for them. Only what this parent knows to have come it may read then.
+                return self.parent == earlier.parent && earlier.work.is_some() && brings(a);
+            }
+            true
+        };
+        earlier.uses.iter().any(|a| self.uses.iter().any(|b| conflict(a, b)))
+    }
+}
+
 impl Batches {
     /// Whether an earlier operation keeps operation `at` from starting.
     fn blocked(&self, at: usize) -> bool {
         // It may come before its parent's own launch, which another process sends, and is no earlier one then.
-        let early = |o: &Operation| o.after_within && !self.started.contains(&o.within);
-        if early(&self.operations[at]) {
+        let started = |o: &Operation| o.within.first().is_some_and(|parent| self.started.contains(parent));
+        let early = |o: &Operation| o.after_within && !started(o);
+        let operation = &self.operations[at];
+        if early(operation) {
             return true;
         }
-        let Operation { uses, within, .. } = &self.operations[at];
-        self.operations.iter().take(at).filter(|earlier| earlier.launch != *within && !early(earlier)).any(|earlier| {
-            earlier.uses.iter().any(|(a, a_writes)| {
-                uses.iter().any(|(b, b_writes)| {
-                    (*a_writes || *b_writes) && a.tree == b.tree && a.field == b.field && a.rect.overlaps(&b.rect)
-                })
-            })
-        })
+        let others = self.operations.iter().take(at);
+        others
+            .filter(|earlier| !operation.within.contains(&earlier.launch) && !early(earlier))
+            .any(|earlier| operation.comes_after(earlier))
     }
 
-    fn push(&mut self, uses: Vec<(ColumnKey, bool)>, work: Work) {
+    /// The parts of what has come for a batch that nobody uses yet who holds the same data to read.
+    fn parts_to_write(&self, number: u64, transfer: &Transfer) -> Vec<Rect> {
+        let mut parts = vec![transfer.rect];
+        let Some(operation) = self.operations.iter().find(|o| o.number == number) else { return parts };
+        let column = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
+        let comes = BatchUse::of(&column, Does::Brings { lasting: true }, transfer.into);
+        if !operation.uses.iter().any(|u| u.does == comes.does && u.meets(&comes)) {
+            return parts;
+        }
+        let runs = |o: &&Operation| o.number != number && o.work.is_none();
+        let reader = |o: &&Operation| o.within == operation.within || operation.within.first() == Some(&o.launch);
+        for used in self.operations.iter().filter(runs).filter(reader).flat_map(|o| &o.uses) {
+            if used.does == Does::Reads && used.meets(&comes) {
+                parts = parts.iter().flat_map(|p| p.subtract(&used.rect)).collect();
+            }
+        }
+        parts
+    }
+
+    fn push(&mut self, uses: Vec<BatchUse>, work: Work) {
         self.next += 1;
-        let (launch, within, after_within) = match &work {
-            Work::Batch(b) => (b.launch, b.within, b.after_within),
+        let (launch, of, within, after_within) = match &work {
+            Work::Batch(b) => (b.launch, b.launch, b.within.clone(), b.after_within),
             // Nothing is asked within an order.
-            Work::Send(s) => (NOBODY, s.within, s.after_within),
+            Work::Send(s) => (NOBODY, s.launch, s.within.clone(), s.after_within),
         };
+        let parent = of >> 32;
         let number = self.next;
-        self.operations.push_back(Operation { number, launch, within, after_within, uses, work: Some(work) });
+        self.operations.push_back(Operation { number, launch, parent, within, after_within, uses, work: Some(work) });
     }
 
     fn end(&mut self, number: u64) {
@@ -158,8 +201,8 @@ impl Core {
     }
 
     pub(super) fn take_send_order(self: &Rc<Self>, order: SendColumns) {
-        let key = |t: &crate::message::Transfer| (ColumnKey { tree: t.tree, field: t.field, rect: t.rect }, false);
-        let uses = order.transfers.iter().map(key).collect();
+        let column = |t: &Transfer| ColumnKey { tree: t.tree, field: t.field, rect: t.rect };
+        let uses = order.transfers.iter().map(|t| BatchUse::of(&column(t), Does::Reads, t.from)).collect();
         self.batches.borrow_mut().push(uses, Work::Send(order));
         self.start_operations();
     }
@@ -202,7 +245,8 @@ impl Core {
         let columns = self.batches.borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
         let mut data_error = None;
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
-            if let Err(e) = self.write_transfer(transfer, bytes) {
+            let parts = self.batches.borrow().parts_to_write(number, transfer);
+            if let Err(e) = self.write_transfer(transfer, bytes, &parts) {
                 data_error = Some(e);
             }
         }
@@ -226,6 +270,7 @@ impl Core {
         }
         self.serve_early();
         let launch = batch.launch;
+        let within: Ancestors = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
         if batch.shards.is_empty() {
             return self.end_batch(launch);
         }
@@ -237,7 +282,7 @@ impl Core {
             let shard = start.shard;
             let started = match (&data_error, &context) {
                 (Some(e), _) => Err(e.clone()),
-                (None, Some((task, gang))) => self.start_shard(launch, &task.object, &gang.object, start),
+                (None, Some((task, gang))) => self.start_shard(&within, &task.object, &gang.object, start),
                 (None, None) => Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object")),
             };
             if let Err(e) = started {
@@ -248,7 +293,7 @@ impl Core {
 
     fn start_shard(
         self: &Rc<Self>,
-        launch: LaunchKey,
+        within: &Ancestors,
         task: &Object,
         gang: &Object,
         start: ShardStart,
@@ -257,7 +302,7 @@ impl Core {
             return Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object"));
         };
         self.counters.shards.add(1);
-        let shard = Shard::new(self, task.name.clone(), gang, launch, start.shard, start.held);
+        let shard = Shard::new(self, task.name.clone(), gang, within.clone(), start.shard, start.held);
         let future = (task.start)(shard.clone(), start.args)?;
         let place = Place { task: task.name.to_string(), shard: Some(start.shard) };
         let (panicked, kept) = (place.clone(), shard.clone());

@@ -287,8 +287,24 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Writes what a launch of this processor was sent.
-    pub(super) fn write_transfer(&self, transfer: &Transfer, bytes: &Buffer) -> Result<(), Error> {
+    /// Writes the parts, all of it as a rule, of what a launch of this processor was sent.
+    pub(super) fn write_transfer(&self, transfer: &Transfer, bytes: &Buffer, parts: &[Rect]) -> Result<(), Error> {
+        if *parts == [transfer.rect] {
+            return self.write_part(transfer, bytes);
+        }
+        let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
+        let field = self.field(transfer.tree, transfer.field)?;
+        let failed = |e| self.region_error(&key, e);
+        let all = Instance::new(transfer.rect, field, self.memory()).map_err(failed)?;
+        all.write_bytes(transfer.rect, bytes.as_bytes()).map_err(failed)?;
+        for &rect in parts {
+            let bytes = all.read_bytes(rect).map_err(failed)?;
+            self.write_part(&Transfer { rect, ..transfer.clone() }, &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn write_part(&self, transfer: &Transfer, bytes: &Buffer) -> Result<(), Error> {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
         let field = self.field(transfer.tree, transfer.field)?;
         if let Some(Held::Shared(shared)) = self.data.borrow().instances.get(&key) {
