@@ -320,7 +320,9 @@ impl Launcher {
                     _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
                     // Instances of different shards are not folded together, not even by equal reductions.
                     Interference::None => "fold into disjoint regions, or use a collective".into(),
-                    _ => "use disjoint regions, or simultaneous coherence and barriers".into(),
+                    _ => "use disjoint regions, or simultaneous coherence and barriers; ghost cells are slots of their own, see \
+                          `Partition::restriction`"
+                        .into(),
                 },
             }),
         }

@@ -196,7 +196,7 @@ fn a_shard_that_fails_unseen_fails_the_run() {
         |top| async move {
             let gang = top.gang("all", 3)?;
             let task = top.task("shard", shard);
-            let _ = top.launch(&gang, &task, |_| Start::new(()))?;
+            top.launch(&gang, &task, |_| Start::new(()))?.detach();
             Ok(())
         },
         |e| assert_eq!(e.origin(), &Error::user("no shard today"), "{e:?}"),
