@@ -408,6 +408,7 @@ impl Shard {
             }
             yielded = true;
             match current::waiting(cx.waker()) {
+                Waiting::Shard(slot) => self.core().yield_shard(slot),
                 Waiting::Waker(w) => w.wake(),
                 waiting => self.core().notify(waiting),
             }

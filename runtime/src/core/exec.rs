@@ -17,6 +17,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// Shards are polled after the subtasks of raised priority and before the application's.
 const SHARD_PRIORITY: Priority = Priority(4);
 
+/// A shard that yields is polled after everything else that is ready.
+const YIELD_PRIORITY: Priority = Priority(0);
+
 /// How another thread tells a parked processor that there is something to do.
 pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 
@@ -104,13 +107,22 @@ impl Core {
     }
 
     pub(super) fn wake_shard(&self, slot: u32) {
+        self.queue_shard(slot, SHARD_PRIORITY);
+    }
+
+    /// Polls a shard again once everything that is ready has had its turn.
+    pub fn yield_shard(&self, slot: u32) {
+        self.queue_shard(slot, YIELD_PRIORITY);
+    }
+
+    fn queue_shard(&self, slot: u32, priority: Priority) {
         let mut exec = self.exec.borrow_mut();
         if let Some(s) = exec.slots.get_mut(slot as usize)
             && s.used
             && !s.queued
         {
             s.queued = true;
-            self.queue.push(SHARD_PRIORITY, queue::Item::Shard(slot));
+            self.queue.push(priority, queue::Item::Shard(slot));
         }
     }
 
