@@ -3,7 +3,8 @@
 mod common;
 
 use common::{runtimes, watched};
-use maniple_runtime::{Error, Parent, PhaseBarrier, PhaseOptions, Shard, Start};
+use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple_runtime::{Error, Parent, PhaseBarrier, PhaseOptions, Resolver, Shard, Start, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -173,5 +174,128 @@ fn a_panic_in_the_destructor_of_a_result_that_nobody_kept_is_an_error_of_the_run
         let e = outcome.map(|_| ()).expect_err(&at);
         let Error::Panicked { message, .. } = e.origin() else { panic!("{at}: {e}") };
         assert!(message.starts_with("dropped"), "{at}: {e}");
+    }
+}
+
+/// A collective made for one test: chains as `subtasks` says, with a value whose destructor panics if `grim`.
+struct Odds {
+    subtasks: fn(u32) -> Vec<Subtask>,
+    grim: bool,
+}
+
+impl ReplaySpec for Odds {
+    fn name(&self) -> &str {
+        "odds"
+    }
+    fn slots(&self) -> u32 {
+        1
+    }
+    fn cells(&self) -> u32 {
+        2
+    }
+    fn cell_bytes(&self) -> usize {
+        1
+    }
+    fn subtasks(&self, shard: u32) -> Vec<Subtask> {
+        (self.subtasks)(shard)
+    }
+    fn materialise(&self, shards: u32) -> Box<dyn Chained> {
+        Box::new(OddChains { calls: (0..shards).map(|_| None).collect(), grim: self.grim })
+    }
+}
+
+struct OddChains {
+    calls: Vec<Option<Resolver<()>>>,
+    grim: bool,
+}
+
+struct OddValue(bool);
+
+impl RunningValue for OddValue {
+    fn bytes(&self) -> &[u8] {
+        &[1]
+    }
+    fn combine(&mut self, _: u8, _: &[u8]) {}
+}
+
+impl Drop for OddValue {
+    fn drop(&mut self) {
+        assert!(!self.0 || std::thread::panicking(), "dropped a value");
+    }
+}
+
+impl Replay for OddChains {
+    type Running<'a> = OddValue;
+
+    fn running(&mut self, _: u32) -> OddValue {
+        OddValue(self.grim)
+    }
+    fn begin(&mut self, chain: u32, _: impl FnOnce() -> u32) -> Result<bool, Error> {
+        Ok(self.calls[chain as usize].is_some())
+    }
+    fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
+        if let Some(call) = self.calls[chain as usize].take() {
+            cx.resolve(chain, call, outcome.map_err(|e| *e));
+        }
+    }
+    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
+        self.end(chain, Err(Box::new(error)), cx);
+    }
+    fn awaits_input(&self, _: u32) -> bool {
+        false
+    }
+}
+
+/// Makes an `Odds` for two shards and has each of them call it once.
+fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Result<(), Error>)) {
+    for (at, runtime) in runtimes(10) {
+        let outcome = watched(&at, || {
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", 2)?;
+                let odds = top.replayed(&gang, Arc::new(Odds { subtasks, grim }))?;
+                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                    let (resolver, over) = TaskFuture::pending();
+                    shard.replay(odds, |chains: &mut OddChains, (position, _), cx| {
+                        chains.calls[position as usize] = Some(resolver);
+                        cx.start(position);
+                    })?;
+                    over.await
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await.map(drop)
+            })
+        });
+        check(&at, outcome.map(drop));
+    }
+}
+
+/// Each of two shards gives the other its value.
+fn exchange(shard: u32) -> Vec<Subtask> {
+    vec![Subtask::Update { peer: 1 - shard, at: 0 }, Subtask::Read { peer: 1 - shard, at: 0, how: 0 }]
+}
+
+#[test]
+fn a_chain_that_panics_again_while_it_hands_its_error_on_fails() {
+    odds(exchange, false, |at, outcome| assert!(outcome.is_ok(), "{at}: {outcome:?}"));
+    odds(exchange, true, |at, outcome| {
+        let e = outcome.expect_err(at);
+        let Error::Panicked { message, .. } = e.origin() else { panic!("{at}: {e}") };
+        assert_eq!(message, "dropped a value", "{at}");
+    });
+}
+
+#[test]
+fn a_chain_that_names_what_is_not_there_is_refused() {
+    let chains: [fn(u32) -> Vec<Subtask>; 4] = [
+        |_| vec![Subtask::Update { peer: 2, at: 0 }],
+        |_| vec![Subtask::Update { peer: 1, at: 2 }],
+        |s| vec![Subtask::Read { peer: s, at: u16::MAX, how: 0 }],
+        |s| vec![Subtask::Update { peer: 1 - s, at: 0 }; 3],
+    ];
+    for chain in chains {
+        odds(chain, false, |at, outcome| {
+            let e = outcome.expect_err(at);
+            let Error::Misuse { what, .. } = e.origin() else { panic!("{at}: {e}") };
+            assert!(what.starts_with("the chain of shard"), "{at}: {e}");
+        });
     }
 }
