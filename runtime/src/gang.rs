@@ -111,6 +111,8 @@ type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>)>;
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
     key: LaunchKey,
+    /// Who launched, for reports.
+    by: Place,
     /// Batches that have not reported.
     left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
@@ -123,6 +125,10 @@ pub(crate) struct LaunchState {
 impl LaunchState {
     pub fn key(&self) -> LaunchKey {
         self.key
+    }
+
+    pub fn by(&self) -> Place {
+        self.by.clone()
     }
 
     /// Takes in one processor's results; true when it was the last.
@@ -414,6 +420,7 @@ impl Launcher {
         let (over, done) = TaskFuture::pending();
         let state = LaunchState {
             key: launch,
+            by: self.place(),
             left: Cell::new(batches.len()),
             held: held.iter().copied().filter(|&p| mine(p)).collect(),
             settle: RefCell::new(settle),

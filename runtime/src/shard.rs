@@ -1,5 +1,5 @@
 use crate::core::{ArrivalAt, WaitAt};
-use crate::core::{Core, Owner, Waited, Waiting};
+use crate::core::{Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
@@ -411,6 +411,7 @@ impl Shard {
             }
             yielded = true;
             match current::waiting(cx.waker()) {
+                Waiting::Shard(slot) => self.core().yield_shard(slot),
                 Waiting::Waker(w) => w.wake(),
                 waiting => self.core().notify(waiting),
             }
@@ -424,7 +425,7 @@ impl Shard {
     /// the call is.
     ///
     /// # Errors
-    /// When the object is of another kind or of another gang.
+    /// When the object is of another kind or of another gang, or calls of another launch are under way.
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
@@ -437,9 +438,15 @@ impl Shard {
         match local.as_ref().map(|l| (l, &*l.object)) {
             Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
-                self.core()
-                    .with_replay(local, position, &self.inner.owner, f)
-                    .map_or_else(|| wrong(spec.spec.name().into()), Ok)
+                match self.core().with_replay(local, position, &self.inner.owner, f) {
+                    Ok(made) => Ok(made),
+                    Err(Refused::OtherKind) => wrong(spec.spec.name().into()),
+                    Err(Refused::OtherLaunch) => Err(Error::misuse(
+                        format!("a call of `{}` in {}", spec.spec.name(), self.place()),
+                        "one launch at a time that uses it",
+                        "a call while calls of another launch are under way",
+                    )),
+                }
             }
             Some((_, o)) => wrong(o.describe()),
             None => wrong(format!("object {object}")),

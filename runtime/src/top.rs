@@ -1,5 +1,5 @@
 use crate::Error;
-use crate::core::Core;
+use crate::core::{Chains, Core};
 use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{Gang, Launcher, ShardTask, Start};
@@ -205,9 +205,10 @@ impl Top {
     /// number to call it by. Collective; never waits.
     ///
     /// # Errors
-    /// An illegal decision of the mapper.
+    /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
+        Chains::check(&*spec, gang.shards)?;
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };

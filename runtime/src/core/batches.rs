@@ -5,17 +5,19 @@
 
 use super::Core;
 use super::exec::Ended;
+use crate::error::panic_message;
 use crate::gang::LaunchState;
 use crate::message::{
     Ancestors, Batch, BatchDone, BatchUse, ColumnKey, Columns, Does, LaunchKey, Message, NOBODY, ObjectId, Reply,
     SendColumns, ShardStart, Transfer, Valid,
 };
-use crate::object::Object;
+use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_regions::Rect;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -279,14 +281,14 @@ impl Core {
             _ => None,
         };
         for start in batch.shards {
-            let shard = start.shard;
-            let started = match (&data_error, &context) {
-                (Some(e), _) => Err(e.clone()),
-                (None, Some((task, gang))) => self.start_shard(&within, &task.object, &gang.object, start),
-                (None, None) => Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object")),
-            };
-            if let Err(e) = started {
-                self.end_shard(launch, shard, Err(e), Vec::new());
+            match context.as_ref().map(|(task, gang)| (&*task.object, &*gang.object)) {
+                Some((Object::Task(task), Object::Gang(gang))) => {
+                    self.start_shard(&within, task, gang, start, data_error.as_ref());
+                }
+                _ => {
+                    let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
+                    self.end_shard(launch, start.shard, Err(e), Vec::new());
+                }
             }
         }
     }
@@ -294,17 +296,30 @@ impl Core {
     fn start_shard(
         self: &Rc<Self>,
         within: &Ancestors,
-        task: &Object,
-        gang: &Object,
+        task: &Task,
+        gang: &Arc<GangTable>,
         start: ShardStart,
-    ) -> Result<(), Error> {
-        let (Object::Task(task), Object::Gang(gang)) = (task, gang) else {
-            return Err(Error::misuse("a launch", "a task and a gang made with `Top`", "another object"));
-        };
+        data_error: Option<&Error>,
+    ) {
         self.counters.shards.add(1);
-        let shard = Shard::new(self, task.name.clone(), gang, within.clone(), start.shard, start.held);
-        let future = (task.start)(shard.clone(), start.args)?;
-        let place = Place { task: task.name.to_string(), shard: Some(start.shard) };
+        let ShardStart { shard: index, args, held } = start;
+        let shard = Shard::new(self, task.name.clone(), gang, within.clone(), index, held);
+        let place = Place { task: task.name.to_string(), shard: Some(index) };
+        let begun = shard.clone();
+        // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
+        let started = catch_unwind(AssertUnwindSafe(move || match data_error {
+            Some(e) => Err(e.clone()),
+            None => (task.start)(begun, args),
+        }));
+        let started = started
+            .unwrap_or_else(|panic| Err(Error::Panicked { place: place.clone(), message: panic_message(panic) }));
+        let future = match started {
+            Ok(future) => future,
+            Err(e) => {
+                self.spawn(place, end_when_leaves_are(shard, Err(e)), Box::new(|_, _| {}));
+                return;
+            }
+        };
         let (panicked, kept) = (place.clone(), shard.clone());
         let run = async move {
             let result = future.await;
@@ -317,7 +332,6 @@ impl Core {
             }
         });
         self.spawn(place, run, ended);
-        Ok(())
     }
 
     /// A shard and its leaf tasks are over.
@@ -393,7 +407,10 @@ impl Core {
         match state {
             Some(state) => {
                 if state.take(self, done) {
-                    self.launches.borrow_mut().remove(&state.key());
+                    let by = state.by();
+                    let also = self.launches.borrow_mut().remove(&state.key());
+                    // With them go results that nobody has kept.
+                    self.drop_guarded(|| by, (also, state));
                 }
             }
             // This node's top-level task has not come to the launch yet.

@@ -6,7 +6,7 @@ use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, GangTable, ReplayObject};
 use crate::payload::Payload;
-use crate::replay::{Chained, Replay, ReplayCx, RunningValue, Subtask};
+use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use crate::{Error, Place};
 use maniple_barriers::BarrierError;
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind};
@@ -127,11 +127,17 @@ pub(crate) struct Links {
     owners: Vec<Option<Rc<Owner>>>,
     /// Calls that each has made.
     calls: Vec<u64>,
+    /// Calls of each that are not over.
+    under_way: Vec<u32>,
 }
 
 impl Links {
+    /// A call of the shard at `position` is over; whose it was.
     #[inline]
-    pub fn owner(&self, position: u32) -> Option<&Rc<Owner>> {
+    pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
+        if let Some(n) = self.under_way.get_mut(position as usize) {
+            *n = n.saturating_sub(1);
+        }
         self.owners.get(position as usize)?.as_ref()
     }
 
@@ -216,6 +222,7 @@ impl Chains {
                 errors: HashMap::new(),
                 owners: vec![None; shards.len()],
                 calls: vec![0; shards.len()],
+                under_way: vec![0; shards.len()],
             }),
             plan,
             mapping: *mapping,
@@ -227,6 +234,34 @@ impl Chains {
             cells,
             bytes,
         }
+    }
+
+    /// Refuses chains that name what is not there.
+    pub fn check(spec: &dyn ReplaySpec, shards: u32) -> Result<(), Error> {
+        let cells = spec.cells() as usize;
+        for shard in 0..shards {
+            let (mut updates, mut reads) = (0, 0);
+            let wrong = |expected: String, came: String| {
+                Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
+            };
+            for subtask in spec.subtasks(shard) {
+                let (peer, at, count) = match subtask {
+                    Subtask::Update { peer, at } => (peer, at, &mut updates),
+                    Subtask::Read { peer, at, .. } => (peer, at, &mut reads),
+                };
+                *count += 1;
+                if peer >= shards {
+                    return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
+                }
+                if usize::from(at) >= cells {
+                    return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
+                }
+            }
+            if updates.max(reads) > cells {
+                return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -600,6 +635,11 @@ impl ReplayCx<'_> {
                 // The read is done again, and hands the error on.
                 Err(panic) => {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
+                    if now.state == State::Poisoned {
+                        // Not even its error can be handed on.
+                        let first = self.links.errors.remove(&chain).unwrap_or(error);
+                        return self.fail(object, chain, first);
+                    }
                     self.links.poison_call(chain, error);
                     continue;
                 }
@@ -646,6 +686,14 @@ impl ReplayCx<'_> {
     }
 }
 
+/// Why a call was not made.
+pub(crate) enum Refused {
+    /// The object is not of the type that the caller says.
+    OtherKind,
+    /// Calls of another launch's shard at the same position are under way.
+    OtherLaunch,
+}
+
 impl Core {
     /// Gives `f` the state of a replayed object, if it is of type `R`, for a call of `owner`'s, which is the shard at
     /// `position`.
@@ -655,19 +703,25 @@ impl Core {
         position: u32,
         owner: &Rc<Owner>,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Option<T> {
-        let chains = local.chains.as_ref()?;
+    ) -> Result<T, Refused> {
+        let chains = local.chains.as_ref().ok_or(Refused::OtherKind)?;
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
-        let state = any.downcast_mut::<R>()?;
+        let state = any.downcast_mut::<R>().ok_or(Refused::OtherKind)?;
         let links = &mut *chains.links.borrow_mut();
-        owner.one_more();
-        if !links.owner(position).is_some_and(|o| Rc::ptr_eq(o, owner)) {
-            links.owners[position as usize] = Some(owner.clone());
+        let Links { owners, calls, under_way, .. } = links;
+        let at = position as usize;
+        if !owners[at].as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
+            if under_way[at] > 0 {
+                return Err(Refused::OtherLaunch);
+            }
+            owners[at] = Some(owner.clone());
         }
-        let count = links.calls.get_mut(position as usize)?;
-        let number = std::mem::replace(count, *count + 1);
-        Some(f(state, (position, number), &mut ReplayCx { core: self, local, chains, links }))
+        owner.one_more();
+        under_way[at] += 1;
+        let number = calls[at];
+        calls[at] += 1;
+        Ok(f(state, (position, number), &mut ReplayCx { core: self, local, chains, links }))
     }
 
     /// Fails every chain of a shard that is over.

@@ -11,11 +11,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{self, Ordering};
+use std::sync::atomic::{self, AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Shards are polled after the subtasks of raised priority and before the application's.
 const SHARD_PRIORITY: Priority = Priority(4);
+
+/// A shard that yields is polled after everything else that is ready.
+const YIELD_PRIORITY: Priority = Priority(0);
 
 /// How another thread tells a parked processor that there is something to do.
 pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
@@ -38,6 +41,24 @@ struct ShardWaker {
     slot: u32,
     wakes: Sender<u32>,
     signal: Signal,
+    /// A wake-up has been sent since the last poll: further ones would say nothing new.
+    sent: AtomicBool,
+}
+
+impl ShardWaker {
+    fn new(slot: u32, wakes: Sender<u32>, signal: Signal) -> Self {
+        Self { slot, wakes, signal, sent: AtomicBool::new(false) }
+    }
+
+    /// A poll begins: wake-ups from now on are sent again.
+    #[inline]
+    fn polled(&self) {
+        // What a wake-up sent is in the channel until the processor has taken it, and then this load sees it. The swap
+        // makes what came before those that were not sent visible to the poll.
+        if self.sent.load(Ordering::Relaxed) {
+            self.sent.swap(false, Ordering::AcqRel);
+        }
+    }
 }
 
 impl Wake for ShardWaker {
@@ -45,6 +66,9 @@ impl Wake for ShardWaker {
         self.wake_by_ref();
     }
     fn wake_by_ref(self: &Arc<Self>) {
+        if self.sent.swap(true, Ordering::AcqRel) {
+            return;
+        }
         // Fails only when the processor is gone, and then nobody is left to wake.
         let _ = self.wakes.send(self.slot);
         (self.signal)();
@@ -84,7 +108,7 @@ impl Core {
                 None => {
                     let slot = exec.slots.len() as u32;
                     let (wakes, signal) = (exec.wakes.0.clone(), exec.signal.clone());
-                    let handle = Arc::new(ShardWaker { slot, wakes, signal });
+                    let handle = Arc::new(ShardWaker::new(slot, wakes, signal));
                     let waker = Waker::from(handle.clone());
                     exec.slots.push(Slot {
                         place,
@@ -104,13 +128,22 @@ impl Core {
     }
 
     pub(super) fn wake_shard(&self, slot: u32) {
+        self.queue_shard(slot, SHARD_PRIORITY);
+    }
+
+    /// Polls a shard again once everything that is ready has had its turn.
+    pub fn yield_shard(&self, slot: u32) {
+        self.queue_shard(slot, YIELD_PRIORITY);
+    }
+
+    fn queue_shard(&self, slot: u32, priority: Priority) {
         let mut exec = self.exec.borrow_mut();
         if let Some(s) = exec.slots.get_mut(slot as usize)
             && s.used
             && !s.queued
         {
             s.queued = true;
-            self.queue.push(SHARD_PRIORITY, queue::Item::Shard(slot));
+            self.queue.push(priority, queue::Item::Shard(slot));
         }
     }
 
@@ -119,6 +152,7 @@ impl Core {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
             s.queued = false;
+            s.handle.polled();
             let Some(future) = s.future.take() else {
                 return;
             };
@@ -206,8 +240,30 @@ impl Core {
 
     /// Drops what may hold values of the program, whose destructors may panic.
     pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        self.guarded(place, || drop(value));
+    }
+
+    /// Runs code of the program that nobody awaits; a panic there is an error of the run.
+    pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_has_one_wake_up_under_way() {
+        let (wakes, came) = crossbeam_channel::unbounded();
+        let handle = Arc::new(ShardWaker::new(3, wakes, Arc::new(|| {})));
+        let waker = Waker::from(handle.clone());
+        for _ in 0..3 {
+            handle.polled();
+            (0..1000).for_each(|_| waker.wake_by_ref());
+            assert_eq!(came.try_iter().collect::<Vec<_>>(), [3]);
         }
     }
 }

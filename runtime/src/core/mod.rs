@@ -13,18 +13,18 @@ mod queue;
 mod report;
 
 pub(crate) use cells::{Bank, Waited};
-pub(crate) use chains::{Chains, Links};
+pub(crate) use chains::{Chains, Links, Refused};
 pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use report::{Report, join};
 
-use crate::Error;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::message::{LaunchKey, Message, ObjectId, ProcessorId};
 use crate::wire::Wire;
+use crate::{Error, Place};
 use maniple_mapper::{Machine, Mapper, Priority};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -58,6 +58,8 @@ pub(crate) struct Core {
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
     exec: RefCell<exec::Executor>,
+    /// Other wakers to be called once nothing is borrowed: their code is not ours.
+    wakers: RefCell<Vec<Waker>>,
     batches: RefCell<batches::Batches>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
@@ -78,6 +80,7 @@ impl Core {
             late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
+            wakers: RefCell::default(),
             exec: RefCell::new(exec::Executor::new(signal)),
             batches: RefCell::default(),
             data: RefCell::default(),
@@ -179,13 +182,15 @@ impl Core {
 
     /// Runs what is ready, up to about `budget` subtasks; false when there was nothing.
     pub fn turn(self: &Rc<Self>, budget: u32) -> bool {
-        let mut ran = self.collect_wakes();
+        let mut ran = self.call_wakers();
+        ran |= self.collect_wakes();
         // Those that are sent meanwhile are for the next turn.
         let own = self.inbox.borrow().len();
         for _ in 0..own {
             let Some(message) = self.inbox.borrow_mut().pop_front() else { break };
             ran = true;
             self.deliver(self.id, message);
+            self.call_wakers();
         }
         for _ in 0..budget {
             let Some(item) = self.queue.pop_nth(|n| self.wire.pick(n)) else {
@@ -198,10 +203,12 @@ impl Core {
                     self.send_what_is_late();
                     self.wire.flush();
                     self.run_leaf(id);
+                    self.call_wakers();
                     break;
                 }
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
+            self.call_wakers();
         }
         self.send_what_is_late();
         ran
@@ -209,7 +216,24 @@ impl Core {
 
     /// Whether [`Self::turn`] would find something.
     pub fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.inbox.borrow().is_empty() || self.has_wakes()
+        !self.queue.is_empty()
+            || !self.inbox.borrow().is_empty()
+            || self.has_wakes()
+            || !self.wakers.borrow().is_empty()
+    }
+
+    /// Calls the wakers that are due; false when there were none.
+    fn call_wakers(&self) -> bool {
+        if self.wakers.borrow().is_empty() {
+            return false;
+        }
+        // One of them may notify others.
+        let due = std::mem::take(&mut *self.wakers.borrow_mut());
+        for waker in due {
+            let place = || Place { task: "a waker".into(), shard: None };
+            self.guarded(place, || waker.wake());
+        }
+        true
     }
 
     /// Tells a waiter that what it waits for is there.
@@ -220,7 +244,7 @@ impl Core {
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(slot) => self.wake_shard(slot),
-            Waiting::Waker(waker) => waker.wake(),
+            Waiting::Waker(waker) => self.wakers.borrow_mut().push(*waker),
         }
     }
 
