@@ -721,7 +721,10 @@ impl Core {
         under_way[at] += 1;
         let number = calls[at];
         calls[at] += 1;
-        Ok(f(state, (position, number), &mut ReplayCx { core: self, local, chains, links }))
+        let before = self.in_chains.replace(true);
+        let made = f(state, (position, number), &mut ReplayCx { core: self, local, chains, links });
+        self.in_chains.set(before);
+        Ok(made)
     }
 
     /// Fails every chain of a shard that is over.
@@ -730,7 +733,9 @@ impl Core {
         let mut state = chains.state.borrow_mut();
         let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
         for chain in position * chains.slots..(position + 1) * chains.slots {
+            let before = self.in_chains.replace(true);
             state.fail(chain, error.clone(), &mut cx);
+            self.in_chains.set(before);
         }
     }
 
@@ -740,6 +745,8 @@ impl Core {
         let Some(local) = self.local(object) else { return };
         let Some(chains) = &local.chains else { return };
         let mut cx = ReplayCx { core: self, local: &local, chains, links: &mut chains.links.borrow_mut() };
+        let before = self.in_chains.replace(true);
         chains.state.borrow_mut().run(chain, &mut cx);
+        self.in_chains.set(before);
     }
 }

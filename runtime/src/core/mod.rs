@@ -58,8 +58,10 @@ pub(crate) struct Core {
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
     exec: RefCell<exec::Executor>,
-    /// Other wakers to be called once nothing is borrowed: their code is not ours.
+    /// Other wakers to be called once no chains are borrowed: their code is not ours.
     wakers: RefCell<Vec<Waker>>,
+    /// Chains are borrowed.
+    in_chains: Cell<bool>,
     batches: RefCell<batches::Batches>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
@@ -81,6 +83,7 @@ impl Core {
             objects: RefCell::default(),
             leaves: RefCell::default(),
             wakers: RefCell::default(),
+            in_chains: Cell::new(false),
             exec: RefCell::new(exec::Executor::new(signal)),
             batches: RefCell::default(),
             data: RefCell::default(),
@@ -244,6 +247,7 @@ impl Core {
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
             Waiting::Shard(slot) => self.wake_shard(slot),
+            Waiting::Waker(waker) if !self.in_chains.get() => waker.wake(),
             Waiting::Waker(waker) => self.wakers.borrow_mut().push(*waker),
         }
     }
