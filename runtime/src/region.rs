@@ -51,6 +51,13 @@ impl Column {
         }
     }
 
+    /// Whether it has to be fetched before a task can use it.
+    #[inline]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(&*self.store.borrow(), Store::Shared { instance: None, .. })
+    }
+
+    #[inline]
     pub fn give_back(&self, lease: Lease) {
         // A lease of a copy or of a shared instance is bound to no bookkeeping and is simply dropped.
         if lease.coherence() != Coherence::Simultaneous
@@ -61,9 +68,10 @@ impl Column {
         }
     }
 
-    /// The error a use of these values runs into; write-discard does not look at old values.
-    pub fn poison_for(&self, privilege: Privilege) -> Option<Error> {
-        if privilege == Privilege::WriteDiscard { None } else { self.poison.borrow().clone() }
+    /// Whether a use of these values runs into an error; write-discard does not look at old values.
+    #[inline]
+    pub fn is_poisoned_for(&self, privilege: Privilege) -> bool {
+        self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
     }
 
     pub fn set_poison(&self, error: &Error) {

@@ -205,8 +205,15 @@ impl Core {
     }
 
     /// Drops what may hold values of the program, whose destructors may panic.
+    #[inline]
     pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        self.guarded(place, || drop(value));
+    }
+
+    /// Calls code of the program whose panic is nobody's to be told of.
+    #[inline]
+    pub fn guarded(&self, place: impl FnOnce() -> Place, call: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
             self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
         }
     }

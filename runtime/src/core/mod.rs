@@ -15,7 +15,7 @@ mod report;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use chains::{Chains, Links};
 pub(crate) use exec::Signal;
-pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Staged, Start, UseAt, WaitAt};
+pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use report::{Report, join};
