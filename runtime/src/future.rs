@@ -171,14 +171,17 @@ impl<T, B> FutureCell<T, B> {
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
     #[inline]
     pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
+        let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
-        waiters.for_each(|waiting| match self.promise.borrow().state() {
-            PromiseState::Poisoned(e) => {
-                self.seen.set(true);
-                core.notify_poison(waiting, || (**e).clone());
-            }
-            _ => core.notify(waiting),
-        });
+        waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
+    }
+
+    #[cold]
+    fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
+        self.seen.set(true);
+        if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
+            core.notify_poison(waiting, || (**e).clone());
+        }
     }
 }
 

@@ -317,12 +317,13 @@ struct Detached<F: Leaf<M, O>, M, O> {
     marker: PhantomData<fn() -> M>,
 }
 
-fn at(source: RegionError) -> Error {
-    Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source)
+#[cold]
+fn at(source: RegionError) -> Box<Error> {
+    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Work<F, M, O>>> {
-    fn run(&self, leases: &mut [Lease]) -> Result<(), Error> {
+    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
         if let Work::Waits(function, kept) = self.task().replace(Work::Gone) {
             let output = function.call(F::resolve(kept)?, leases).map_err(at)?;
@@ -365,7 +366,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
             self.output = Some(function.call(sent, leases).map_err(at)?);
         }
@@ -433,6 +434,7 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
 }
 
 impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
+    #[inline]
     pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
         Self {
             shard,
@@ -481,6 +483,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
     /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
     /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
+    #[inline]
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
         let core = shard.core();

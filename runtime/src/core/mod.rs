@@ -118,7 +118,15 @@ impl Core {
         self.late.borrow_mut().push((to, message));
     }
 
+    #[inline]
     fn send_what_is_late(&self) {
+        if !self.late.borrow().is_empty() {
+            self.send_late_ones();
+        }
+    }
+
+    #[cold]
+    fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
         for (to, message) in late.drain(..) {
             self.counters.messages.add(1);

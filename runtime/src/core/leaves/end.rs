@@ -4,8 +4,7 @@ use super::*;
 
 impl Core {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    #[inline]
-    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, called: Called, outcome: Result<(), Error>) {
+    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, called: Called, outcome: Result<(), Box<Error>>) {
         let Called { task, mut leases } = called;
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
@@ -13,12 +12,14 @@ impl Core {
             leaf.uses[leases.len()].column.give_back(lease);
         }
         (leaf.task, leaf.leases) = (Some(task), leases);
-        let staged = leaf.uses.iter().any(|u| u.staged.is_some());
-        drop(leaves);
-        match outcome {
-            Ok(()) if staged => self.write_all_back(id),
-            Ok(()) => self.finish_leaf(id),
-            Err(error) => self.fail_leaf(id, &error),
+        if let Err(error) = outcome {
+            drop(leaves);
+            self.fail_leaf(id, &error);
+        } else if leaf.uses.iter().any(|u| u.staged.is_some()) {
+            drop(leaves);
+            self.write_all_back(id);
+        } else {
+            self.finish_leaf(leaves, id);
         }
     }
 
@@ -42,18 +43,36 @@ impl Core {
     }
 
     /// Completes a task that has succeeded.
-    pub(super) fn finish_leaf(self: &Rc<Self>, id: TaskId) {
-        self.arrive_all(id);
-        let mut leaves = self.leaves.borrow_mut();
+    #[inline]
+    pub(super) fn finish_leaf<'a>(self: &'a Rc<Self>, mut leaves: RefMut<'a, Leaves>, id: TaskId) {
+        if leaves.get(id).is_some_and(|leaf| !leaf.arrivals.is_empty()) {
+            drop(leaves);
+            self.arrive_all(id);
+            leaves = self.leaves.borrow_mut();
+        }
         let Some(leaf) = leaves.get(id) else { return };
-        for u in leaf.uses.drain(..) {
+        while let Some(u) = leaf.uses.pop() {
             if u.privilege == Privilege::WriteDiscard {
                 u.column.clear_poison();
             }
         }
         let (task, owner, name, shard) = (leaf.task.take(), leaf.owner.take(), leaf.name, leaf.shard);
+        let mut successors = std::mem::take(&mut leaf.successors);
         leaves.free(id);
-        self.tell_successors(leaves, id);
+        for &next in &successors {
+            match leaves.one_less(next) {
+                Next::Nothing => {}
+                Next::Queue(priority) => self.queue.push(priority, Item::Leaf(next)),
+                other => {
+                    drop(leaves);
+                    self.go_on(next, other);
+                    leaves = self.leaves.borrow_mut();
+                }
+            }
+        }
+        successors.clear();
+        leaves.slab[id.index as usize].successors = successors;
+        drop(leaves);
         if let Some(task) = task {
             task.succeed(self);
             // The last to let go of the result, if nobody wants it.
@@ -65,11 +84,9 @@ impl Core {
     }
 
     /// Arrives where a task that succeeded arrives.
-    #[inline]
     fn arrive_all(self: &Rc<Self>, id: TaskId) {
-        let mut arrivals = match self.leaves.borrow_mut().get(id) {
-            Some(leaf) if !leaf.arrivals.is_empty() => std::mem::take(&mut leaf.arrivals),
-            _ => return,
+        let Some(mut arrivals) = self.leaves.borrow_mut().get(id).map(|leaf| std::mem::take(&mut leaf.arrivals)) else {
+            return;
         };
         for arrival in arrivals.drain(..) {
             match arrival {
@@ -82,23 +99,6 @@ impl Core {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.arrivals = arrivals;
         }
-    }
-
-    /// Tells those who wait for a task whose entry has just become free.
-    #[inline]
-    fn tell_successors(self: &Rc<Self>, mut leaves: RefMut<'_, Leaves>, id: TaskId) {
-        let mut successors = std::mem::take(&mut leaves.slab[id.index as usize].successors);
-        let mut unstaged = Vec::new();
-        for next in successors.drain(..) {
-            match leaves.one_less(next) {
-                Next::Queue(priority) => self.queue.push(priority, Item::Leaf(next)),
-                Next::Stage => unstaged.push(next),
-                Next::Nothing | Next::Finish => {}
-            }
-        }
-        leaves.slab[id.index as usize].successors = successors;
-        drop(leaves);
-        unstaged.into_iter().for_each(|next| self.stage_leaf(next));
     }
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.

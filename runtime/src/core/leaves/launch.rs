@@ -54,7 +54,9 @@ impl Core {
         (leaf.name, leaf.shard, leaf.processor, leaf.priority) =
             (start.name, start.shard, mapped.processor, mapped.priority);
         (leaf.task, leaf.owner, leaf.uses, leaf.poison) = (Some(task), Some(owner.clone()), uses, poison);
-        leaf.arrivals.extend(start.arrivals.iter().map(|a| a.next_arrival().0));
+        for arrival in start.arrivals {
+            leaf.arrivals.push(arrival.next_arrival().0);
+        }
         let next = leaves.one_less(id);
         drop(leaves);
         self.go_on(id, next);
@@ -63,8 +65,10 @@ impl Core {
     /// Asks the mapper.
     pub fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<Mapped, Error> {
         let machine = self.machine();
-        let requirements: SmallVec<[RequirementInput; 4]> =
-            uses.iter().map(|u| u.column.requirement(u, machine, self.id)).collect();
+        let mut requirements: SmallVec<[RequirementInput; 4]> = SmallVec::new();
+        for u in &*uses {
+            requirements.push(u.column.requirement(u, machine, self.id));
+        }
         let input = LeafInput {
             task: start.name,
             shard: start.shard,
@@ -80,8 +84,8 @@ impl Core {
             Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }
         })?;
         let out = validate::leaf(mapper.name(), &input, out)?;
-        for (u, access) in uses.iter_mut().zip(out.access) {
-            u.access = access;
+        for (u, access) in uses.iter_mut().zip(&out.access) {
+            u.access = *access;
         }
         Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority) })
     }
@@ -99,8 +103,14 @@ impl Core {
             Next::Nothing => {}
             Next::Queue(priority) => self.queue.push(priority, Item::Leaf(id)),
             Next::Stage => self.stage_leaf(id),
-            Next::Finish => self.finish_leaf(id),
+            Next::Finish => self.finish_late(id),
         }
+    }
+
+    /// Completes a task whose data has reached its home.
+    #[cold]
+    fn finish_late(self: &Rc<Self>, id: TaskId) {
+        self.finish_leaf(self.leaves.borrow_mut(), id);
     }
 
     /// Gives a task that is not staged yet a fresh copy to write into.

@@ -15,7 +15,7 @@ use crate::future::{Failures, Sink};
 use crate::launch::{Arrivable, Waitable};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
-use crate::region::{Column, Store};
+use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
@@ -23,12 +23,12 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell, RefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink {
     /// Binds the accessors and calls the function; the result is held back.
-    fn run(&self, leases: &mut [Lease]) -> Result<(), Error>;
+    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
     /// Takes values out of input futures, so that the task can run on another thread.
     fn detach(&self) -> Result<Box<dyn SendTask>, Error>;
     /// Takes over the result of what was detached.
@@ -42,7 +42,7 @@ pub(crate) trait LeafTask: Sink {
 
 /// A leaf task without inputs from this processor's futures.
 pub(crate) trait SendTask: Send {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error>;
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
     /// The `Option` that holds the result.
     fn output(&mut self) -> &mut dyn Any;
 }
@@ -62,7 +62,7 @@ pub(crate) struct Offloaded {
     home: TaskId,
     task: Box<dyn SendTask>,
     leases: Vec<Lease>,
-    outcome: Result<(), Error>,
+    outcome: Result<(), Box<Error>>,
 }
 
 impl std::fmt::Debug for Offloaded {
@@ -266,7 +266,19 @@ impl Leaves {
         }
         let writes = u.privilege != Privilege::Read;
         let mut found = 0;
-        let mut follow = |earlier: TaskId| {
+        for other in u.column.overlaps.borrow().iter().filter_map(Weak::upgrade) {
+            found += self.follow(id, &other.users.borrow(), writes);
+        }
+        let mut users = u.column.users.borrow_mut();
+        found += self.follow(id, &users, writes);
+        users.add(id, writes, |t| self.get(t).is_some());
+        found
+    }
+
+    #[inline]
+    fn follow(&mut self, id: TaskId, users: &Users, writes: bool) -> u32 {
+        let mut found = 0;
+        users.earlier(writes, |earlier| {
             // If `id` follows that task already, for another use, it is the last to do so.
             if earlier != id
                 && let Some(leaf) = self.get(earlier)
@@ -275,13 +287,7 @@ impl Leaves {
                 leaf.successors.push(id);
                 found += 1;
             }
-        };
-        for other in u.column.overlaps.borrow().iter().filter_map(std::rc::Weak::upgrade) {
-            other.users.borrow().earlier(writes, &mut follow);
-        }
-        let mut users = u.column.users.borrow_mut();
-        users.earlier(writes, &mut follow);
-        users.add(id, writes, |t| self.get(t).is_some());
+        });
         found
     }
 

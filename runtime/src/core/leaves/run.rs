@@ -15,13 +15,14 @@ impl Core {
         let mut called = Called { task, leases: std::mem::take(&mut leaf.leases) };
         let (leased, processor) = (self.lease_all(&mut leaf.uses, &mut called.leases), leaf.processor);
         drop(guard);
-        if let Err(source) = leased {
-            return self.end_leaf(id, called, Err(Error::region(self.place_of(id), source)));
-        }
-        if processor != self.id {
-            return self.offload_leaf(id, called, processor);
-        }
-        let outcome = self.call(|| called.task.run(&mut called.leases), || self.place_of(id));
+        let outcome = match leased {
+            Ok(()) if processor == self.id => self.call(|| called.task.run(&mut called.leases), || self.place_of(id)),
+            Ok(()) => match self.detach(id, &*called.task) {
+                Ok(detached) => return self.offload_leaf(id, called, detached, processor),
+                Err(error) => Err(Box::new(error)),
+            },
+            Err(source) => Err(Box::new(Error::region(self.place_of(id), source))),
+        };
         self.end_leaf(id, called, outcome);
     }
 
@@ -39,31 +40,29 @@ impl Core {
     }
 
     #[cold]
-    fn offload_leaf(self: &Rc<Self>, id: TaskId, called: Called, processor: ProcessorId) {
-        let detached = catch_unwind(AssertUnwindSafe(|| called.task.detach()))
-            .unwrap_or_else(|panic| Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) }));
-        let detached = match detached {
-            Ok(detached) => detached,
-            Err(e) => return self.end_leaf(id, called, Err(e)),
-        };
+    fn detach(&self, id: TaskId, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
+        catch_unwind(AssertUnwindSafe(|| task.detach()))
+            .unwrap_or_else(|panic| Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) }))
+    }
+
+    #[cold]
+    fn offload_leaf(self: &Rc<Self>, id: TaskId, called: Called, task: Box<dyn SendTask>, to: ProcessorId) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.task = Some(called.task);
         }
-        let leaf = Offloaded { home: id, task: detached, leases: called.leases, outcome: Ok(()) };
-        self.send(processor, Message::Leaf(Box::new(leaf)));
+        let leaf = Offloaded { home: id, task, leases: called.leases, outcome: Ok(()) };
+        self.send(to, Message::Leaf(Box::new(leaf)));
     }
 
     #[inline]
-    pub(super) fn call(
+    fn call(
         &self,
-        run: impl FnOnce() -> Result<(), Error>,
+        run: impl FnOnce() -> Result<(), Box<Error>>,
         place: impl FnOnce() -> Place,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Box<Error>> {
         self.counters.leaf_tasks.add(1);
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(Error::Panicked { place: place(), message: panic_message(panic) }),
-        }
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })))
     }
 
     /// Runs a task of another processor of the node.
@@ -76,9 +75,11 @@ impl Core {
     /// Takes back a task that ran on another processor.
     pub(in crate::core) fn take_back(self: &Rc<Self>, leaf: Offloaded) {
         let Offloaded { home, task: mut ran, leases, outcome } = leaf;
-        let outcome = outcome.map_err(|e| match e {
-            Error::Panicked { message, .. } => Error::Panicked { place: self.place_of(home), message },
-            e => e,
+        let outcome = outcome.map_err(|mut error| {
+            if let Error::Panicked { place, .. } = &mut *error {
+                *place = self.place_of(home);
+            }
+            error
         });
         let task = self.leaves.borrow_mut().get(home).and_then(|leaf| leaf.task.take());
         if let Some(task) = task {
