@@ -33,7 +33,9 @@ impl<W> Waiters<W> {
     pub fn for_each(self, mut f: impl FnMut(W)) {
         if let Some(first) = self.first {
             f(first);
-            self.rest.into_iter().for_each(f);
+            if !self.rest.is_empty() {
+                self.rest.into_iter().for_each(f);
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct IllegalDecision {
     pub legal: String,
 }
 
+#[cold]
 fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, legal: String) -> MapperError {
     let (mapper, call, subject, what) = (mapper.into(), call.into(), subject.into(), what.into());
     MapperError(Box::new(IllegalDecision { mapper, call, subject, what, value, legal }))
@@ -73,6 +74,7 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u
     Err(error(mapper, "place_shared", &subject, "processor", home.to_string(), format!("0..{processors}")))
 }
 
+#[inline]
 fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), MapperError> {
     if p.0 < Priority::LEVELS {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::any::{TypeId, type_name};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl<T: Element> Field<T> {
 }
 
 /// What is known of a field at run time. Made by [`Field::info`] only.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Eq, Debug)]
 pub struct FieldInfo {
     /// The field's number.
     pub id: FieldId,
@@ -118,6 +119,21 @@ pub struct FieldInfo {
     /// The alignment of an element, in bytes.
     pub align: usize,
     element: TypeId,
+}
+
+// The element type stands for its name, size and alignment; the same name is mostly at the same place.
+impl PartialEq for FieldInfo {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let same_name = std::ptr::eq(self.name, other.name) || self.name == other.name;
+        self.id == other.id && self.element == other.element && same_name
+    }
+}
+
+impl Hash for FieldInfo {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.id, self.element, self.name).hash(state);
+    }
 }
 
 impl FieldInfo {

@@ -2,6 +2,7 @@ use crate::Error;
 use crate::core::{Core, Waiting};
 use crate::current::{self, Poller};
 use maniple_barriers::{Promise, PromiseState};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
@@ -9,10 +10,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-pub(crate) struct FutureCell<T> {
+/// A value to come and, in the same allocation, the leaf task that makes it, if one does.
+pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Box<Error>>>,
     /// Somebody has seen the error, or will be told of it.
     seen: Cell<bool>,
+    task: B,
 }
 
 /// The value a subtask will return. It does not leave the shard that launched the subtask (it is not `Send`); give it to
@@ -29,7 +32,7 @@ pub struct TaskFuture<T> {
 
 /// The other end of a [`TaskFuture`].
 pub struct Resolver<T> {
-    cell: Rc<FutureCell<T>>,
+    cell: Rc<FutureCell<T, ()>>,
 }
 
 impl<T> Clone for TaskFuture<T> {
@@ -39,7 +42,7 @@ impl<T> Clone for TaskFuture<T> {
 }
 
 impl<T> TaskFuture<T> {
-    fn of(cell: Rc<FutureCell<T>>) -> Self {
+    pub(crate) fn of(cell: Rc<FutureCell<T>>) -> Self {
         Self { cell, registered: Cell::new(None) }
     }
 }
@@ -57,15 +60,15 @@ impl<T> fmt::Debug for TaskFuture<T> {
 impl<T: 'static> TaskFuture<T> {
     /// An unsettled future and its other end.
     pub fn pending() -> (Resolver<T>, Self) {
-        let cell = Rc::new(FutureCell { promise: RefCell::new(Promise::default()), seen: Cell::new(false) });
+        let cell = Rc::new(FutureCell::new(()));
         (Resolver { cell: cell.clone() }, Self::of(cell))
     }
 
     /// A future that holds `value` already.
     pub fn ready(value: T) -> Self {
-        let mut promise = Promise::default();
-        let _ = promise.settle(Ok(value));
-        Self::of(Rc::new(FutureCell { promise: RefCell::new(promise), seen: Cell::new(false) }))
+        let cell = FutureCell::new(());
+        let _ = cell.promise.borrow_mut().settle(Ok(value));
+        Self::of(Rc::new(cell))
     }
 
     /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
@@ -139,42 +142,60 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
 }
 
 impl<T: 'static> Resolver<T> {
-    /// Settles the future. A second outcome is ignored: the first stays.
+    /// Settles the future.
     #[inline]
     pub(crate) fn settle(self, core: &Rc<Core>, outcome: Result<T, Error>) {
-        settle(&self.cell, core, outcome.map_err(Box::new));
+        self.cell.settle(core, outcome.map_err(Box::new));
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
     pub(crate) fn settle_watched(self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
         match outcome {
-            Ok(value) => settle(&self.cell, core, Ok(value)),
+            Ok(value) => self.cell.settle(core, Ok(value)),
             Err(error) => {
-                settle(&self.cell, core, Err(Box::new(error.clone())));
+                self.cell.settle(core, Err(Box::new(error.clone())));
                 failures.add(error, self.cell);
             }
         }
     }
 }
 
-fn settle<T>(cell: &FutureCell<T>, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
-    let Ok(waiters) = cell.promise.borrow_mut().settle(outcome) else { return };
-    waiters.for_each(|waiting| match cell.promise.borrow().state() {
-        PromiseState::Poisoned(e) => {
-            cell.seen.set(true);
+impl<T, B> FutureCell<T, B> {
+    pub fn new(task: B) -> Self {
+        Self { promise: RefCell::default(), seen: Cell::new(false), task }
+    }
+
+    pub fn task(&self) -> &B {
+        &self.task
+    }
+
+    /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
+    #[inline]
+    pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
+        let poison = outcome.is_err();
+        let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
+        waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
+    }
+
+    #[cold]
+    fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
+        self.seen.set(true);
+        if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
             core.notify_poison(waiting, || (**e).clone());
         }
-        _ => core.notify(waiting),
-    });
+    }
 }
 
-/// A future whose type the leaf slab need not know.
+/// A future whose type need not be known.
 pub(crate) trait Sink {
-    /// Settles from `output`, an `Option<T>` that holds the value.
-    fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any);
-    fn settle_error(&self, core: &Rc<Core>, error: Error);
     /// Whether somebody has seen the error, or has been told of it.
     fn seen(&self) -> bool;
+}
+
+impl<T, B> Sink for FutureCell<T, B> {
+    fn seen(&self) -> bool {
+        self.seen.get()
+    }
 }
 
 /// Failures of tasks that one parent launched, with their futures.
@@ -191,28 +212,6 @@ impl Failures {
         let all = self.0.borrow();
         let seen: Vec<&Error> = all.iter().filter(|(_, f)| f.seen()).map(|(e, _)| e.origin()).collect();
         all.iter().map(|(e, _)| e).find(|e| !seen.contains(&e.origin())).cloned()
-    }
-}
-
-impl<T: 'static> Sink for FutureCell<T> {
-    fn settle_from(&self, core: &Rc<Core>, output: &mut dyn std::any::Any) {
-        let value = output.downcast_mut::<Option<T>>().and_then(Option::take);
-        let missing = || Error::Stopped { what: "a task's result".into() };
-        settle(self, core, value.ok_or_else(|| Box::new(missing())));
-    }
-
-    fn settle_error(&self, core: &Rc<Core>, error: Error) {
-        settle(self, core, Err(Box::new(error)));
-    }
-
-    fn seen(&self) -> bool {
-        self.seen.get()
-    }
-}
-
-impl<T: 'static> TaskFuture<T> {
-    pub(crate) fn sink(&self) -> Rc<dyn Sink> {
-        self.cell.clone()
     }
 }
 

@@ -236,15 +236,10 @@ impl Launcher {
         let starts: Vec<Start<A>> = (0..gang.shards).map(&start).collect();
         let (resolvers, futures): (Vec<_>, Vec<_>) = starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
         let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
-        let (failures, sinks) = (self.failures.clone(), futures.iter().map(TaskFuture::sink).collect::<Vec<_>>());
+        let failures = self.failures.clone();
         let settle: Settle = Box::new(move |core, shard, result| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
-                let result = result.and_then(Parcel::open);
-                let error = result.as_ref().err().cloned();
-                resolver.settle(core, result);
-                if let Some(e) = error {
-                    failures.add(e, sinks[shard as usize].clone());
-                }
+                resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
             }
         });
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();

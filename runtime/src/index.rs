@@ -1,9 +1,8 @@
 use crate::Error;
-use crate::core::Declared;
+use crate::core::UseAt;
 use crate::launch::{Declaring, Leaf};
 use crate::shard::Shard;
-use maniple_regions::{Coherence, FieldInfo, Interference, Privilege, Use, interference};
-use smallvec::SmallVec;
+use maniple_regions::{Coherence, Interference, Use, interference};
 use std::collections::BTreeSet;
 
 /// One user of a region among several that may run at the same time.
@@ -95,27 +94,20 @@ fn conflict_of_column(column: &[Claim], users: Users) -> Option<(&Claim, &Claim,
 /// Refuses an index launch of which two points interfere.
 pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
-    let core = shard.core();
-    let task = core.reserve_leaf();
-    let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
+    let (task, uses) = shard.core().reserve_leaf();
+    let mut declaring = Declaring { shard, task, uses, unmet: 0 };
     let mut declare = || -> Result<(), Error> {
-        for (point, args) in (0u32..).zip(args) {
-            let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
-            F::declare(args, &mut Declaring(&mut declared))?;
-            claims.extend(declared.uses.iter().map(|u| Claim {
-                user: point,
-                at: Use {
-                    region: u.column.region,
-                    field: u.column.field.id,
-                    privilege: u.privilege,
-                    coherence: u.coherence,
-                },
+        for (user, args) in (0u32..).zip(args) {
+            F::declare(args, &mut declaring)?;
+            claims.extend(declaring.uses.drain(..).map(|UseAt { column, privilege, coherence, .. }| Claim {
+                user,
+                at: Use { region: column.region, field: column.field.id, privilege, coherence },
             }));
         }
         Ok(())
     };
     let declared = declare();
-    core.cancel_leaf(task);
+    shard.core().cancel_leaf(task, declaring.uses);
     declared?;
     // Simultaneous uses of different regions are the program's own affair within a shard.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);
@@ -134,7 +126,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maniple_regions::{FieldId, Rect, ReductionId, Region, TreeId};
+    use maniple_regions::{FieldId, Privilege, Rect, ReductionId, Region, TreeId};
     use proptest::prelude::*;
 
     fn claim() -> impl Strategy<Value = Claim> {

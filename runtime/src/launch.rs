@@ -1,5 +1,5 @@
-use crate::core::{ArrivalAt, Body, Declared, SendBody, Start, UseAt, WaitAt};
-use crate::future::TaskFuture;
+use crate::core::{ArrivalAt, Core, LeafTask, SendTask, Start, TaskId, UseAt, WaitAt, Waiting};
+use crate::future::{FutureCell, TaskFuture};
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
@@ -10,8 +10,10 @@ use maniple_regions::{
 };
 use smallvec::SmallVec;
 use std::any::Any;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::rc::Rc;
 
 use crate::object::CellAddress;
 use crate::phase::PhaseAddress;
@@ -43,11 +45,9 @@ impl<A> Requirement<A> {
         Self { coherence: Coherence::Atomic, ..self }
     }
 
-    fn declare(&self, declared: &mut Declared<'_>) -> Result<(), Error> {
-        let column = (declared.regions)(self.region, self.privilege, self.coherence, &self.field)?;
-        let (privilege, coherence) = (self.privilege, self.coherence);
-        declared.uses.push(UseAt { column, privilege, coherence, access: Access::InPlace, staged: None });
-        Ok(())
+    #[inline]
+    fn declare(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        declaring.region(self.region, &self.field, self.privilege, self.coherence)
     }
 }
 
@@ -88,30 +88,51 @@ pub trait Param {
     type Item<'a>;
     /// What the launch passes.
     type Arg: 'static;
+    /// What stays of the argument until the task runs.
+    #[doc(hidden)]
+    type Kept: 'static;
     /// What travels with the task.
     type Sent: Send + 'static;
     #[doc(hidden)]
-    fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error>;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
     #[doc(hidden)]
-    fn resolve(arg: Self::Arg) -> Result<Self::Sent, Error>;
+    fn keep(arg: Self::Arg) -> Self::Kept;
+    #[doc(hidden)]
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
     fn bind<'a>(leases: &mut std::slice::IterMut<'a, Lease>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
 }
 
 /// Collects what a launch's arguments need.
 #[doc(hidden)]
-pub struct Declaring<'a, 'b>(pub(crate) &'a mut Declared<'b>);
+pub struct Declaring<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) task: TaskId,
+    pub(crate) uses: Vec<UseAt>,
+    /// Futures the task waits for.
+    pub(crate) unmet: u32,
+}
+
+impl Declaring<'_> {
+    fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+        let column = self.shard.column(index, p, c, field)?;
+        self.uses.push(UseAt { column, privilege: p, coherence: c, access: Access::InPlace, staged: None });
+        Ok(())
+    }
+}
 
 macro_rules! accessor_param {
     ($accessor:ident $(, $op:ident)?) => {
         impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
             type Item<'a> = $accessor<'a, T $(, $op)?, D>;
             type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
+            type Kept = ();
             type Sent = ();
-            fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
-                arg.declare(declared.0)
+            fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+                arg.declare(declaring)
             }
-            fn resolve(_: Self::Arg) -> Result<(), Error> {
+            fn keep(_: Self::Arg) {}
+            fn resolve((): ()) -> Result<(), Error> {
                 Ok(())
             }
             #[inline]
@@ -139,17 +160,21 @@ accessor_param!(ReadWriteShared);
 impl<T: Clone + Send + 'static> Param for Val<T> {
     type Item<'a> = Val<T>;
     type Arg = Value<T>;
+    type Kept = Value<T>;
     type Sent = T;
-    fn declare(arg: &Self::Arg, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg
-            && future.wait(crate::core::Waiting::Task(declared.0.task))
+            && future.wait(Waiting::Task(declaring.task))
         {
-            declared.0.unmet += 1;
+            declaring.unmet += 1;
         }
         Ok(())
     }
-    fn resolve(arg: Self::Arg) -> Result<T, Error> {
-        match arg {
+    fn keep(arg: Value<T>) -> Value<T> {
+        arg
+    }
+    fn resolve(kept: Value<T>) -> Result<T, Error> {
+        match kept {
             Value::Now(value) => Ok(value),
             Value::Later(future) => future
                 .peek(|outcome| outcome.cloned().map_err(Clone::clone))
@@ -210,18 +235,22 @@ pub trait Leaf<Marker, O>: Send + 'static {
     /// The arguments of a launch.
     type Args: 'static;
     #[doc(hidden)]
+    type Kept: 'static;
+    #[doc(hidden)]
     type Sent: Send + 'static;
     #[doc(hidden)]
-    fn declare(args: &Self::Args, declared: &mut Declaring<'_, '_>) -> Result<(), Error>;
+    fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error>;
     #[doc(hidden)]
-    fn resolve(args: Self::Args) -> Result<Self::Sent, Error>;
+    fn keep(args: Self::Args) -> Self::Kept;
+    #[doc(hidden)]
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
     fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError>;
 }
 
 macro_rules! leaf {
     ($($P:ident $a:ident),*) => {
-        #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments)]
+        #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments, clippy::unused_unit)]
         impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O, O> for Func
         where
             Func: Send + Sync + 'static,
@@ -229,16 +258,22 @@ macro_rules! leaf {
             for<'x> &'x Func: Fn($($P),*) -> O + Fn($($P::Item<'_>),*) -> O,
         {
             type Args = ($($P::Arg,)*);
+            type Kept = ($($P::Kept,)*);
             type Sent = ($($P::Sent,)*);
 
-            fn declare(args: &Self::Args, declared: &mut Declaring<'_, '_>) -> Result<(), Error> {
+            fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error> {
                 let ($($a,)*) = args;
-                $($P::declare($a, declared)?;)*
+                $($P::declare($a, declaring)?;)*
                 Ok(())
             }
 
-            fn resolve(args: Self::Args) -> Result<Self::Sent, Error> {
+            fn keep(args: Self::Args) -> Self::Kept {
                 let ($($a,)*) = args;
+                ($($P::keep($a),)*)
+            }
+
+            fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+                let ($($a,)*) = kept;
                 Ok(($($P::resolve($a)?,)*))
             }
 
@@ -267,55 +302,75 @@ leaf!(A a, B b, C c, D d, E e, G g);
 leaf!(A a, B b, C c, D d, E e, G g, H h);
 leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
-/// A launched function with its arguments, before they are resolved.
-struct Launched<F: Leaf<M, O>, M, O> {
-    function: Option<F>,
-    args: Option<F::Args>,
-    output: Option<O>,
-    marker: PhantomData<fn() -> M>,
+/// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
+/// may do what it likes.
+enum Work<F: Leaf<M, O>, M, O> {
+    /// The function and its arguments, not resolved yet.
+    Waits(F, F::Kept),
+    /// The result, while it is held back.
+    Done(O),
+    /// Running, elsewhere, or over.
+    Gone,
 }
 
-/// The same with everything resolved, so that it can move to another thread.
+/// A function with everything resolved, so that it can move to another thread.
 struct Detached<F: Leaf<M, O>, M, O> {
-    function: Option<F>,
-    sent: Option<F::Sent>,
+    call: Option<(F, F::Sent)>,
     output: Option<O>,
     marker: PhantomData<fn() -> M>,
 }
 
-fn at(source: RegionError) -> Error {
-    Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source)
+#[cold]
+fn at(source: RegionError) -> Box<Error> {
+    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
-impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> Body for Launched<F, M, O> {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Work<F, M, O>>> {
+    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
-        if let (Some(function), Some(args)) = (self.function.take(), self.args.take()) {
-            self.output = Some(function.call(F::resolve(args)?, leases).map_err(at)?);
+        if let Work::Waits(function, kept) = self.task().replace(Work::Gone) {
+            let output = function.call(F::resolve(kept)?, leases).map_err(at)?;
+            self.task().set(Work::Done(output));
         }
         Ok(())
     }
 
-    fn output(&mut self) -> &mut dyn Any {
-        &mut self.output
+    fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
+        let call = match self.task().replace(Work::Gone) {
+            Work::Waits(function, kept) => Some((function, F::resolve(kept)?)),
+            _ => None,
+        };
+        Ok(Box::new(Detached { call, output: None, marker: PhantomData }))
     }
 
-    fn detach(mut self: Box<Self>) -> Result<Box<dyn SendBody>, Error> {
-        match (self.function.take(), self.args.take()) {
-            (Some(function), Some(args)) => Ok(Box::new(Detached {
-                function: Some(function),
-                sent: Some(F::resolve(args)?),
-                output: None,
-                marker: PhantomData,
-            })),
-            _ => Err(Error::Stopped { what: "a leaf task's arguments".into() }),
+    fn take_back(&self, ran: &mut dyn SendTask) {
+        if let Some(output) = ran.output().downcast_mut::<Option<O>>().and_then(Option::take) {
+            self.task().set(Work::Done(output));
         }
+    }
+
+    fn succeed(&self, core: &Rc<Core>) {
+        self.settle(
+            core,
+            match self.task().replace(Work::Gone) {
+                Work::Done(output) => Ok(output),
+                _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
+            },
+        );
+    }
+
+    fn fail(&self, core: &Rc<Core>, error: Error) {
+        self.settle(core, Err(Box::new(error)));
+    }
+
+    fn discard(&self) {
+        self.task().set(Work::Gone);
     }
 }
 
-impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendBody for Detached<F, M, O> {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error> {
-        if let (Some(function), Some(sent)) = (self.function.take(), self.sent.take()) {
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
+        if let Some((function, sent)) = self.call.take() {
             self.output = Some(function.call(sent, leases).map_err(at)?);
         }
         Ok(())
@@ -382,6 +437,7 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
 }
 
 impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
+    #[inline]
     pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
         Self {
             shard,
@@ -430,24 +486,27 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
     /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
     /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
+    #[inline]
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
         let core = shard.core();
-        let task = core.reserve_leaf();
-        let regions = |index: u32, p: Privilege, c: Coherence, field: &FieldInfo| shard.column(index, p, c, field);
-        let mut declared = Declared { task, regions: &regions, uses: SmallVec::new(), unmet: 0 };
-        let launched = F::declare(&args, &mut Declaring(&mut declared)).and_then(|()| {
-            let (resolver, future) = TaskFuture::pending();
-            drop(resolver);
-            let Declared { uses, unmet, .. } = declared;
-            let (sink, owner) = (future.sink(), shard.inner.owner.clone());
-            let (waits, arrivals) = (&waits, &arrivals);
-            let start = Start { name, shard: shard.index(), priority, waits, arrivals, sink, owner };
-            let body = Launched { function: Some(function), args: Some(args), output: None, marker: PhantomData };
-            core.launch_leaf(task, start, uses, unmet, Box::new(body))?;
-            Ok(future)
-        });
-        launched.inspect_err(|_| core.cancel_leaf(task))
+        let (id, uses) = core.reserve_leaf();
+        let mut declaring = Declaring { shard, task: id, uses, unmet: 0 };
+        let declared = F::declare(&args, &mut declaring);
+        let Declaring { mut uses, unmet, .. } = declaring;
+        let (waits, arrivals) = (&waits, &arrivals);
+        let start = Start { id, name, shard: shard.index(), priority, unmet, waits, arrivals };
+        match declared.and_then(|()| core.map_leaf(&start, &mut uses)) {
+            Ok(mapped) => {
+                let task = Rc::new(FutureCell::new(Cell::new(Work::Waits(function, F::keep(args)))));
+                core.launch_leaf(&start, mapped, uses, task.clone(), &shard.inner.owner);
+                Ok(TaskFuture::of(task))
+            }
+            Err(refused) => {
+                core.cancel_leaf(id, uses);
+                Err(refused)
+            }
+        }
     }
 }
 

@@ -6,7 +6,6 @@ use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Instance, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
     Rect, Region, SharedInstance, Write, WriteShared,
 };
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -26,6 +25,8 @@ pub(crate) struct Column {
     pub key: ColumnKey,
     pub rect: Rect,
     pub field: FieldInfo,
+    /// Size of the values.
+    bytes: usize,
     pub launch: LaunchKey,
     pub store: RefCell<Store>,
     pub users: RefCell<Users>,
@@ -36,6 +37,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    #[inline]
     pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput {
         let owner = match &*self.store.borrow() {
             Store::Owned(_) => here,
@@ -46,11 +48,18 @@ impl Column {
             field: self.field.id,
             privilege: u.privilege,
             coherence: u.coherence,
-            bytes: self.rect.volume() * self.field.size,
+            bytes: self.bytes,
             memory: machine.memory(owner, MemoryKind::Ordinary),
         }
     }
 
+    /// Whether it has to be fetched before a task can use it.
+    #[inline]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(&*self.store.borrow(), Store::Shared { instance: None, .. })
+    }
+
+    #[inline]
     pub fn give_back(&self, lease: Lease) {
         // A lease of a copy or of a shared instance is bound to no bookkeeping and is simply dropped.
         if lease.coherence() != Coherence::Simultaneous
@@ -61,9 +70,10 @@ impl Column {
         }
     }
 
-    /// The error a use of these values runs into; write-discard does not look at old values.
-    pub fn poison_for(&self, privilege: Privilege) -> Option<Error> {
-        if privilege == Privilege::WriteDiscard { None } else { self.poison.borrow().clone() }
+    /// Whether a use of these values runs into an error; write-discard does not look at old values.
+    #[inline]
+    pub fn is_poisoned_for(&self, privilege: Privilege) -> bool {
+        self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
     }
 
     pub fn set_poison(&self, error: &Error) {
@@ -93,18 +103,24 @@ impl Column {
 #[derive(Default)]
 pub(crate) struct Users {
     writer: Option<TaskId>,
-    readers: SmallVec<[TaskId; 2]>,
+    readers: Vec<TaskId>,
 }
 
 impl Users {
     /// The tasks a new use must follow.
-    pub fn earlier(&self, writes: bool, follow: &mut impl FnMut(TaskId)) {
-        self.writer.into_iter().for_each(&mut *follow);
+    #[inline]
+    pub fn earlier(&self, writes: bool, mut follow: impl FnMut(TaskId)) {
+        if let Some(writer) = self.writer {
+            follow(writer);
+        }
         if writes {
-            self.readers.iter().copied().for_each(follow);
+            for reader in &self.readers {
+                follow(*reader);
+            }
         }
     }
 
+    #[inline]
     pub fn add(&mut self, id: TaskId, writes: bool, mut alive: impl FnMut(TaskId) -> bool) {
         if writes {
             self.writer = Some(id);
@@ -205,6 +221,7 @@ impl Core {
             key,
             rect: region.rect,
             field,
+            bytes: region.rect.volume() * field.size,
             launch,
             store: RefCell::new(store),
             users: RefCell::default(),

@@ -150,6 +150,7 @@ impl Shard {
     }
 
     /// The column behind a requirement, after checking that the shard may ask for it.
+    #[inline]
     pub(crate) fn column(
         &self,
         index: u32,
@@ -157,26 +158,37 @@ impl Shard {
         coherence: Coherence,
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
-        let mut regions = self.inner.regions.borrow_mut();
+        let regions = self.inner.regions.borrow();
         let Some(local) = regions.get(index as usize) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
-        self.check_right(local.region, field, privilege)?;
-        let enough = |c: &&Used| self.inner.held[c.held].serves(privilege, coherence);
-        let cached = local.columns.iter().filter(|c| c.column.field.id == field.id).find(enough);
-        if let Some(Used { column, .. }) = cached {
-            if column.field != *field {
-                return Err(self.wrong_field(local.region, field));
-            }
+        self.check_right(&local.region, field, privilege)?;
+        let enough = |c: &&Used| c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
+        if let Some(Used { column, .. }) = local.columns.iter().find(enough) {
             return Ok(column.clone());
         }
-        let requirement = self.requirement(local.region, field.id, privilege, coherence)?;
+        let region = local.region;
+        drop(regions);
+        self.make_column(index, region, privilege, coherence, field)
+    }
+
+    #[cold]
+    fn make_column(
+        &self,
+        index: u32,
+        region: Region,
+        privilege: Privilege,
+        coherence: Coherence,
+        field: &FieldInfo,
+    ) -> Result<Rc<Column>, Error> {
+        let requirement = self.requirement(region, field.id, privilege, coherence)?;
         let held = &self.inner.held[requirement];
-        if self.core().field(local.region.tree, field.id)? != *field {
-            return Err(self.wrong_field(local.region, field));
+        if self.core().field(region.tree, field.id)? != *field {
+            return Err(self.wrong_field(region, field));
         }
-        let key = ColumnKey { tree: local.region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().column(local.region, key, *field, self.inner.launch, held.shared_home())?;
+        let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
+        let column = self.core().column(region, key, *field, self.inner.launch, held.shared_home())?;
+        let mut regions = self.inner.regions.borrow_mut();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 other.overlaps.borrow_mut().push(Rc::downgrade(&column));
@@ -236,7 +248,13 @@ impl Shard {
     }
 
     /// A parent does not use what a gang of its own may be using, or has left elsewhere.
-    fn check_right(&self, region: Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
+    #[inline]
+    fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
+        if self.inner.rights.borrow().are_all() { Ok(()) } else { self.check_right_of_parent(region, field, privilege) }
+    }
+
+    #[cold]
+    fn check_right_of_parent(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
         let right = self.inner.rights.borrow().of(region.tree, field.id, region.rect);
         let (needed, does) = if privilege.writes() { (Right::All, "uses") } else { (Right::Read, "writes") };
         if right >= needed {
@@ -291,6 +309,7 @@ impl Shard {
     }
 
     /// Begins the launch of a leaf task: `function` with `args`, a tuple with one entry a parameter. See [`Leaf`].
+    #[inline]
     pub fn launch<F: Leaf<M, O>, M: 'static, O: Send + 'static>(
         &self,
         function: F,

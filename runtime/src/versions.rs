@@ -194,6 +194,12 @@ impl Rights {
         change.into_iter().for_each(|r| pieces.write(r, to));
     }
 
+    /// Whether no gang was launched, so that nothing is restricted.
+    #[inline]
+    pub fn are_all(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     /// The least right anywhere in a rectangle of a column.
     pub fn of(&self, tree: TreeId, field: FieldId, rect: Rect) -> Right {
         let pieces = self.columns.get(&(tree, field));

@@ -98,7 +98,7 @@ impl Instance {
         let ticket = if all && ledger.give_whole(privilege.writes()) {
             Ticket::Whole
         } else {
-            self.lease_part(&mut ledger, rect, privilege)?
+            self.lease_part(&mut ledger, &rect, privilege)?
         };
         let slip = match ledger.spare() {
             Some(mut slip) => {
@@ -115,9 +115,9 @@ impl Instance {
 
     /// The general case of [`Instance::lease`].
     #[inline(never)]
-    fn lease_part(&self, ledger: &mut Ledger, rect: Rect, privilege: Privilege) -> Result<Ticket, RegionError> {
-        self.storage.covers(&rect)?;
-        ledger.give(self.storage.rect(), &rect, privilege.writes()).map_err(|held| self.leased(rect, privilege, held))
+    fn lease_part(&self, ledger: &mut Ledger, rect: &Rect, privilege: Privilege) -> Result<Ticket, RegionError> {
+        self.storage.covers(rect)?;
+        ledger.give(self.storage.rect(), rect, privilege.writes()).map_err(|held| self.leased(*rect, privilege, held))
     }
 
     /// Takes a lease back.

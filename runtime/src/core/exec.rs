@@ -239,11 +239,13 @@ impl Core {
     }
 
     /// Drops what may hold values of the program, whose destructors may panic.
+    #[inline]
     pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
         self.guarded(place, || drop(value));
     }
 
     /// Runs code of the program that nobody awaits; a panic there is an error of the run.
+    #[inline]
     pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });

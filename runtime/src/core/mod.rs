@@ -15,7 +15,7 @@ mod report;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use chains::{Chains, Links, Refused};
 pub(crate) use exec::Signal;
-pub(crate) use leaves::{ArrivalAt, Body, Declared, Offloaded, Owner, SendBody, Staged, Start, UseAt, WaitAt};
+pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use report::{Report, join};
@@ -124,7 +124,15 @@ impl Core {
         self.late.borrow_mut().push((to, message));
     }
 
+    #[inline]
     fn send_what_is_late(&self) {
+        if !self.late.borrow().is_empty() {
+            self.send_late_ones();
+        }
+    }
+
+    #[cold]
+    fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
         for (to, message) in late.drain(..) {
             self.counters.messages.add(1);

@@ -3,60 +3,92 @@
 use super::*;
 
 impl Core {
-    /// After the function returned: write remote data back, then complete.
-    pub(super) fn after_run(self: &Rc<Self>, id: TaskId, outcome: Result<(), Error>, ran: Ran) {
+    /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
+    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, called: Called, outcome: Result<(), Box<Error>>) {
+        let Called { task, mut leases } = called;
+        let mut leaves = self.leaves.borrow_mut();
+        let Some(leaf) = leaves.get(id) else { return };
+        while let Some(lease) = leases.pop() {
+            leaf.uses[leases.len()].column.give_back(lease);
+        }
+        (leaf.task, leaf.leases) = (Some(task), leases);
         if let Err(error) = outcome {
+            drop(leaves);
             self.fail_leaf(id, &error);
-            return self.drop_guarded(|| task_place("", u32::MAX), ran);
-        }
-        let written: SmallVec<[(Rc<Column>, Box<Staged>); 2]> = {
-            let mut leaves = self.leaves.borrow_mut();
-            let Some(leaf) = leaves.get(id) else { return };
-            let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
-            staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect()
-        };
-        if written.is_empty() {
-            return self.finish_leaf(id, Some(ran));
-        }
-        // The result is known, but whoever learns of it must see what was written: it waits for the puts.
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.stage = Stage::Finishing;
-            leaf.unmet = written.len() as u32;
-            leaf.ran = Some(ran);
-        }
-        for (column, staged) in written {
-            self.write_back(id, &column, &staged);
+        } else if leaf.uses.iter().any(|u| u.staged.is_some()) {
+            drop(leaves);
+            self.write_all_back(id);
+        } else {
+            self.finish_leaf(leaves, id);
         }
     }
 
-    /// Completes a task that has succeeded.
-    pub(super) fn finish_leaf(self: &Rc<Self>, id: TaskId, ran: Option<Ran>) {
-        let Some((arrivals, successors, sink, owner, ran, name, shard)) = ({
+    /// The result is known, but whoever learns of it must see what was written: it waits for the puts.
+    #[cold]
+    fn write_all_back(self: &Rc<Self>, id: TaskId) {
+        let written: Vec<(Rc<Column>, Box<Staged>)> = {
             let mut leaves = self.leaves.borrow_mut();
-            let parts = leaves.get(id).map(|leaf| {
-                for u in leaf.uses.drain(..) {
-                    if u.privilege == Privilege::WriteDiscard {
-                        u.column.clear_poison();
-                    }
-                }
-                (
-                    std::mem::take(&mut leaf.arrivals),
-                    std::mem::take(&mut leaf.successors),
-                    leaf.sink.take(),
-                    leaf.owner.take(),
-                    ran.or(leaf.ran.take()),
-                    leaf.name,
-                    leaf.shard,
-                )
-            });
-            if parts.is_some() {
-                leaves.free(id);
+            let Some(leaf) = leaves.get(id) else { return };
+            let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
+            let written: Vec<_> =
+                staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect();
+            leaf.stage = Stage::Finishing;
+            leaf.unmet = written.len() as u32 + 1;
+            written
+        };
+        for (column, staged) in written {
+            self.write_back(id, &column, &staged);
+        }
+        self.leaf_has_one_less(id);
+    }
+
+    /// Completes a task that has succeeded.
+    #[inline]
+    pub(super) fn finish_leaf<'a>(self: &'a Rc<Self>, mut leaves: RefMut<'a, Leaves>, id: TaskId) {
+        if leaves.get(id).is_some_and(|leaf| !leaf.arrivals.is_empty()) {
+            drop(leaves);
+            self.arrive_all(id);
+            leaves = self.leaves.borrow_mut();
+        }
+        let Some(leaf) = leaves.get(id) else { return };
+        while let Some(u) = leaf.uses.pop() {
+            if u.privilege == Privilege::WriteDiscard {
+                u.column.clear_poison();
             }
-            parts
-        }) else {
+        }
+        let (task, owner, name, shard) = (leaf.task.take(), leaf.owner.take(), leaf.name, leaf.shard);
+        let mut successors = std::mem::take(&mut leaf.successors);
+        leaves.free(id);
+        for &next in &successors {
+            match leaves.one_less(next) {
+                Next::Nothing => {}
+                Next::Queue(priority) => self.queue.push(priority, Item::Leaf(next)),
+                other => {
+                    drop(leaves);
+                    self.go_on(next, other);
+                    leaves = self.leaves.borrow_mut();
+                }
+            }
+        }
+        successors.clear();
+        leaves.slab[id.index as usize].successors = successors;
+        drop(leaves);
+        if let Some(task) = task {
+            task.succeed(self);
+            // The last to let go of the result, if nobody wants it.
+            self.drop_guarded(|| task_place(name, shard), task);
+        }
+        if let Some(owner) = owner {
+            owner.one_over(self);
+        }
+    }
+
+    /// Arrives where a task that succeeded arrives.
+    fn arrive_all(self: &Rc<Self>, id: TaskId) {
+        let Some(mut arrivals) = self.leaves.borrow_mut().get(id).map(|leaf| std::mem::take(&mut leaf.arrivals)) else {
             return;
         };
-        for arrival in arrivals {
+        for arrival in arrivals.drain(..) {
             match arrival {
                 ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
                 ArrivalAt::Phase { object, arriver, generation, value } => {
@@ -64,34 +96,16 @@ impl Core {
                 }
             }
         }
-        for next in successors {
-            self.leaf_has_one_less(next);
-        }
-        if let (Some(sink), Some(mut ran)) = (sink, ran) {
-            sink.settle_from(self, ran.output());
-            // The last to let go of the result, if nobody wants it.
-            self.drop_guarded(|| task_place(name, shard), (sink, ran));
-        }
-        if let Some(owner) = owner {
-            owner.one_over(self);
+        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
+            leaf.arrivals = arrivals;
         }
     }
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
+    #[cold]
     pub(super) fn fail_leaf(self: &Rc<Self>, id: TaskId, error: &Error) {
-        let Some(mut leaf) = ({
-            let mut leaves = self.leaves.borrow_mut();
-            let taken = leaves.get(id).map(|leaf| {
-                let (turn, stage) = (leaf.turn, leaf.stage);
-                std::mem::replace(leaf, Leaf { turn, stage, ..Leaf::default() })
-            });
-            if taken.is_some() {
-                leaves.free(id);
-            }
-            taken
-        }) else {
-            return;
-        };
+        let mut leaves = self.leaves.borrow_mut();
+        let Some(leaf) = leaves.get(id) else { return };
         #[cfg(feature = "plant")]
         let silent = self.config.has(crate::plant::Bug::MissingPoison);
         #[cfg(not(feature = "plant"))]
@@ -101,18 +115,24 @@ impl Core {
                 u.column.set_poison(error);
             }
         }
-        self.poison_arrivals(&leaf.arrivals, error);
-        if let Some(sink) = leaf.sink.take() {
-            sink.settle_error(self, error.clone());
-            if let Some(owner) = &leaf.owner {
-                owner.failures.add(error.clone(), sink);
+        let (task, owner, name, shard) = (leaf.task.take(), leaf.owner.take(), leaf.name, leaf.shard);
+        let (arrivals, successors) = (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors));
+        leaves.free(id);
+        drop(leaves);
+        self.poison_arrivals(&arrivals, error);
+        if let Some(task) = task.clone() {
+            task.fail(self, error.clone());
+            if let Some(owner) = &owner {
+                owner.failures.add(error.clone(), task);
             }
         }
-        for next in std::mem::take(&mut leaf.successors) {
+        for next in successors {
             self.leaf_has_one_less(next);
         }
-        let (name, shard, owner) = (leaf.name, leaf.shard, leaf.owner.take());
-        self.drop_guarded(|| task_place(name, shard), leaf);
+        if let Some(task) = task {
+            self.guarded(|| task_place(name, shard), || task.discard());
+            self.drop_guarded(|| task_place(name, shard), task);
+        }
         if let Some(owner) = owner {
             owner.one_over(self);
         }
@@ -120,7 +140,8 @@ impl Core {
 
     /// Drops every task that is still there.
     pub(in crate::core) fn drop_leaves(&self) {
-        for leaf in std::mem::take(&mut self.leaves.borrow_mut().slab) {
+        let leaves = std::mem::take(&mut *self.leaves.borrow_mut());
+        for leaf in leaves.slab {
             let (name, shard) = (leaf.name, leaf.shard);
             self.drop_guarded(|| task_place(name, shard), leaf);
         }

@@ -3,31 +3,32 @@
 use super::*;
 
 impl Core {
-    /// Reserves a task, so that its arguments can name it as a waiter.
-    pub fn reserve_leaf(&self) -> TaskId {
+    /// Reserves a task, so that its arguments can name it as a waiter, with an empty list for its uses.
+    pub fn reserve_leaf(&self) -> (TaskId, Vec<UseAt>) {
         self.leaves.borrow_mut().reserve()
     }
 
     /// Gives a reservation back when its launch is refused.
-    pub fn cancel_leaf(&self, id: TaskId) {
-        self.leaves.borrow_mut().free(id);
+    #[cold]
+    pub fn cancel_leaf(&self, id: TaskId, mut uses: Vec<UseAt>) {
+        uses.clear();
+        let mut leaves = self.leaves.borrow_mut();
+        leaves.slab[id.index as usize].uses = uses;
+        leaves.free(id);
     }
 
-    /// Launches a reserved task.
+    /// Launches a reserved and mapped task.
     pub fn launch_leaf(
         self: &Rc<Self>,
-        id: TaskId,
-        start: Start<'_>,
-        mut uses: SmallVec<[UseAt; 4]>,
-        unmet: u32,
-        body: Box<dyn Body>,
-    ) -> Result<(), Error> {
-        let (processor, priority) = self.map_leaf(&start, &mut uses)?;
-        let mut unmet = unmet;
+        start: &Start<'_>,
+        mapped: Mapped,
+        uses: Vec<UseAt>,
+        task: Rc<dyn LeafTask>,
+        owner: &Rc<Owner>,
+    ) {
+        let id = start.id;
+        let mut unmet = start.unmet;
         let mut poison = None;
-        for u in &uses {
-            unmet += self.depend(id, u);
-        }
         // Nothing is refused any more: what takes generations from here on is a task that waits and arrives.
         for wait in start.waits {
             let waited = match wait.next_wait().0 {
@@ -40,28 +41,34 @@ impl Core {
             match waited {
                 Waited::Complete => {}
                 Waited::Registered => unmet += 1,
-                Waited::Poisoned(e) => poison = Some(*e),
+                Waited::Poisoned(e) => poison = Some(e),
             }
         }
-        {
-            let mut leaves = self.leaves.borrow_mut();
-            let leaf = &mut leaves.slab[id.index as usize];
-            leaf.unmet += unmet;
-            (leaf.name, leaf.shard, leaf.processor, leaf.priority) = (start.name, start.shard, processor, priority.0);
-            (leaf.body, leaf.sink, leaf.uses) = (Some(body), Some(start.sink), uses);
-            leaf.arrivals.extend(start.arrivals.iter().map(|a| a.next_arrival().0));
-            start.owner.one_more();
-            leaf.owner = Some(start.owner);
-            leaf.poison = poison;
+        owner.one_more();
+        let mut leaves = self.leaves.borrow_mut();
+        for u in &uses {
+            unmet += leaves.depend(id, u);
         }
-        self.leaf_has_one_less(id);
-        Ok(())
+        let leaf = &mut leaves.slab[id.index as usize];
+        leaf.unmet += unmet;
+        (leaf.name, leaf.shard, leaf.processor, leaf.priority) =
+            (start.name, start.shard, mapped.processor, mapped.priority);
+        (leaf.task, leaf.owner, leaf.uses, leaf.poison) = (Some(task), Some(owner.clone()), uses, poison);
+        for arrival in start.arrivals {
+            leaf.arrivals.push(arrival.next_arrival().0);
+        }
+        let next = leaves.one_less(id);
+        drop(leaves);
+        self.go_on(id, next);
     }
 
-    pub(super) fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<(ProcessorId, Priority), Error> {
+    /// Asks the mapper.
+    pub fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<Mapped, Error> {
         let machine = self.machine();
-        let requirements: SmallVec<[RequirementInput; 4]> =
-            uses.iter().map(|u| u.column.requirement(u, machine, self.id)).collect();
+        let mut requirements: SmallVec<[RequirementInput; 4]> = SmallVec::new();
+        for u in &*uses {
+            requirements.push(u.column.requirement(u, machine, self.id));
+        }
         let input = LeafInput {
             task: start.name,
             shard: start.shard,
@@ -77,62 +84,33 @@ impl Core {
             Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }
         })?;
         let out = validate::leaf(mapper.name(), &input, out)?;
-        for (u, access) in uses.iter_mut().zip(out.access) {
-            u.access = access;
+        for (u, access) in uses.iter_mut().zip(&out.access) {
+            u.access = *access;
         }
-        Ok((out.processor, start.priority.unwrap_or(out.priority)))
-    }
-
-    /// Finds the tasks that `u` must follow, in program order; returns how many there are.
-    pub(super) fn depend(&self, id: TaskId, u: &UseAt) -> u32 {
-        if u.coherence == Coherence::Simultaneous {
-            return 0;
-        }
-        let writes = u.privilege != Privilege::Read;
-        let mut leaves = self.leaves.borrow_mut();
-        let mut found = 0;
-        let mut follow = |earlier: TaskId| {
-            if earlier != id
-                && let Some(leaf) = leaves.get(earlier)
-                && !leaf.successors.contains(&id)
-            {
-                leaf.successors.push(id);
-                found += 1;
-            }
-        };
-        let own = &u.column;
-        own.users.borrow().earlier(writes, &mut follow);
-        for other in own.overlaps.borrow().iter().filter_map(std::rc::Weak::upgrade) {
-            other.users.borrow().earlier(writes, &mut follow);
-        }
-        own.users.borrow_mut().add(id, writes, |t| leaves.get(t).is_some());
-        found
+        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority) })
     }
 
     /// One thing less to wait for.
+    #[inline]
     pub(in crate::core) fn leaf_has_one_less(self: &Rc<Self>, id: TaskId) {
-        let stage = {
-            let mut leaves = self.leaves.borrow_mut();
-            let Some(leaf) = leaves.get(id) else { return };
-            leaf.unmet -= 1;
-            if leaf.unmet > 0 {
-                return;
-            }
-            leaf.stage
-        };
-        match stage {
-            Stage::Waiting if self.stage_leaf(id) => {}
-            Stage::Waiting | Stage::Staging => {
-                let mut leaves = self.leaves.borrow_mut();
-                let Some(leaf) = leaves.get(id) else { return };
-                leaf.stage = Stage::Ready;
-                let priority = Priority(leaf.priority);
-                drop(leaves);
-                self.queue.push(priority, Item::Leaf(id));
-            }
-            Stage::Finishing => self.finish_leaf(id, None),
-            Stage::Ready | Stage::Free => {}
+        let next = self.leaves.borrow_mut().one_less(id);
+        self.go_on(id, next);
+    }
+
+    #[inline]
+    pub(super) fn go_on(self: &Rc<Self>, id: TaskId, next: Next) {
+        match next {
+            Next::Nothing => {}
+            Next::Queue(priority) => self.queue.push(priority, Item::Leaf(id)),
+            Next::Stage => self.stage_leaf(id),
+            Next::Finish => self.finish_late(id),
         }
+    }
+
+    /// Completes a task whose data has reached its home.
+    #[cold]
+    fn finish_late(self: &Rc<Self>, id: TaskId) {
+        self.finish_leaf(self.leaves.borrow_mut(), id);
     }
 
     /// Gives a task that is not staged yet a fresh copy to write into.
@@ -145,30 +123,20 @@ impl Core {
     /// Marks a task that is being staged: it will not run.
     pub(in crate::core) fn poison_soon(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.poison.get_or_insert(error);
+            leaf.poison.get_or_insert_with(|| Box::new(error));
         }
     }
 
-    /// Starts to fetch remote data; false when there is nothing to fetch.
-    pub(super) fn stage_leaf(self: &Rc<Self>, id: TaskId) -> bool {
-        let wanted: SmallVec<[(usize, Rc<Column>, Privilege); 2]> = {
+    /// Starts to fetch remote data.
+    #[cold]
+    pub(super) fn stage_leaf(self: &Rc<Self>, id: TaskId) {
+        let wanted: Vec<(usize, Rc<Column>, Privilege)> = {
             let mut leaves = self.leaves.borrow_mut();
-            let Some(leaf) = leaves.get(id) else {
-                return false;
-            };
-            if leaf.poison.is_some() {
-                return false;
-            }
-            let uses = leaf.uses.iter().enumerate();
-            let remote =
-                uses.filter(|(_, u)| matches!(&*u.column.store.borrow(), Store::Shared { instance: None, .. }));
-            let wanted: SmallVec<_> = remote.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect();
-            if wanted.is_empty() {
-                return false;
-            }
+            let Some(leaf) = leaves.get(id) else { return };
             leaf.stage = Stage::Staging;
             leaf.unmet = 1;
-            wanted
+            let elsewhere = leaf.uses.iter().enumerate().filter(|(_, u)| u.column.is_elsewhere());
+            elsewhere.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect()
         };
         for (index, column, privilege) in wanted {
             if self.fetch(id, index, &column, privilege) {
@@ -177,7 +145,6 @@ impl Core {
             }
         }
         self.leaf_has_one_less(id);
-        true
     }
 
     /// Gives a task the copy that was taken for it, made from `bytes`.
@@ -193,7 +160,7 @@ impl Core {
     /// Marks a task that waits: it will not run.
     pub(in crate::core) fn poison_leaf(self: &Rc<Self>, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.poison.get_or_insert(error);
+            leaf.poison.get_or_insert_with(|| Box::new(error));
         }
         self.leaf_has_one_less(id);
     }

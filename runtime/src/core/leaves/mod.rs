@@ -15,45 +15,42 @@ use crate::future::{Failures, Sink};
 use crate::launch::{Arrivable, Waitable};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
-use crate::region::{Column, Store};
+use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
-use maniple_regions::{Buffer, Coherence, Lease, Privilege, SharedInstance};
+use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
-/// What a leaf task runs: its function and arguments.
-pub(crate) trait Body {
-    /// Binds the accessors and calls the function; the result stays inside.
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error>;
+/// A leaf task together with the future of its result.
+pub(crate) trait LeafTask: Sink {
+    /// Binds the accessors and calls the function; the result is held back.
+    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
+    /// Takes values out of input futures, so that the task can run on another thread.
+    fn detach(&self) -> Result<Box<dyn SendTask>, Error>;
+    /// Takes over the result of what was detached.
+    fn take_back(&self, ran: &mut dyn SendTask);
+    /// Settles the future with the result.
+    fn succeed(&self, core: &Rc<Core>);
+    fn fail(&self, core: &Rc<Core>, error: Error);
+    /// Drops what is left of function, arguments and result.
+    fn discard(&self);
+}
+
+/// A leaf task without inputs from this processor's futures.
+pub(crate) trait SendTask: Send {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
     /// The `Option` that holds the result.
     fn output(&mut self) -> &mut dyn Any;
-    /// Takes values out of input futures, so that what is left can run on another thread.
-    fn detach(self: Box<Self>) -> Result<Box<dyn SendBody>, Error>;
 }
 
-/// A body without inputs from this processor's futures.
-pub(crate) trait SendBody: Send {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Error>;
-    fn output(&mut self) -> &mut dyn Any;
-}
-
-/// A body that has run, here or on another processor.
-enum Ran {
-    Here(Box<dyn Body>),
-    There(Box<dyn SendBody>),
-}
-
-impl Ran {
-    fn output(&mut self) -> &mut dyn Any {
-        match self {
-            Ran::Here(body) => body.output(),
-            Ran::There(body) => body.output(),
-        }
-    }
+/// A task that is being called, with its leases: out of the slab, which the task may reach.
+struct Called {
+    task: Rc<dyn LeafTask>,
+    leases: Vec<Lease>,
 }
 
 fn task_place(name: &str, shard: u32) -> Place {
@@ -63,9 +60,9 @@ fn task_place(name: &str, shard: u32) -> Place {
 /// A leaf task on its way to another processor of the node and back.
 pub(crate) struct Offloaded {
     home: TaskId,
-    body: Box<dyn SendBody>,
-    leases: SmallVec<[Lease; 4]>,
-    outcome: Result<(), Error>,
+    task: Box<dyn SendTask>,
+    leases: Vec<Lease>,
+    outcome: Result<(), Box<Error>>,
 }
 
 impl std::fmt::Debug for Offloaded {
@@ -136,54 +133,76 @@ impl Owner {
     }
 }
 
-/// Everything a launch says.
+/// What a launch says, beside the task itself and its uses of regions.
 pub(crate) struct Start<'a> {
+    pub id: TaskId,
     pub name: &'static str,
     pub shard: u32,
     pub priority: Option<Priority>,
+    /// Input futures that are not settled.
+    pub unmet: u32,
     pub waits: &'a [&'a dyn Waitable],
     pub arrivals: &'a [&'a dyn Arrivable],
-    pub sink: Rc<dyn Sink>,
-    pub owner: Rc<Owner>,
 }
 
-/// Finds the column of a shard's region and checks that the shard may ask for it.
-type Lookup<'a> = dyn Fn(u32, Privilege, Coherence, &maniple_regions::FieldInfo) -> Result<Rc<Column>, Error> + 'a;
-
-/// What a launch's arguments declare.
-pub(crate) struct Declared<'a> {
-    pub task: TaskId,
-    pub regions: &'a Lookup<'a>,
-    pub uses: SmallVec<[UseAt; 4]>,
-    pub unmet: u32,
+/// What the mapper decides about a leaf task, beside how it reaches its regions.
+pub(crate) struct Mapped {
+    processor: ProcessorId,
+    priority: Priority,
 }
 
-#[derive(Default)]
+/// An entry of the slab. Its lists stay with it from task to task, so that they are allocated once.
 struct Leaf {
     turn: u32,
     /// Things this task still waits for.
     unmet: u32,
     stage: Stage,
-    name: &'static str,
+    priority: Priority,
     shard: u32,
-    priority: u8,
     processor: ProcessorId,
-    body: Option<Box<dyn Body>>,
-    sink: Option<Rc<dyn Sink>>,
+    name: &'static str,
+    task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
-    /// The body, once it has run and while its result is held back.
-    ran: Option<Ran>,
-    uses: SmallVec<[UseAt; 4]>,
-    arrivals: SmallVec<[ArrivalAt; 2]>,
-    successors: SmallVec<[TaskId; 2]>,
-    poison: Option<Error>,
+    uses: Vec<UseAt>,
+    /// Room for the leases of the uses; they are in it only while they are given out.
+    leases: Vec<Lease>,
+    arrivals: Vec<ArrivalAt>,
+    successors: Vec<TaskId>,
+    poison: Option<Box<Error>>,
+}
+
+impl Leaf {
+    /// An entry for its first task.
+    fn new() -> Self {
+        Self {
+            turn: 0,
+            unmet: 0,
+            stage: Stage::Free,
+            priority: Priority::NORMAL,
+            shard: u32::MAX,
+            processor: 0,
+            name: "",
+            task: None,
+            owner: None,
+            uses: Vec::new(),
+            leases: Vec::new(),
+            arrivals: Vec::new(),
+            successors: Vec::new(),
+            poison: None,
+        }
+    }
+
+    /// Whether a column has to be fetched before the task can run.
+    #[inline]
+    fn needs_staging(&self) -> bool {
+        self.poison.is_none() && self.uses.iter().any(|u| u.column.is_elsewhere())
+    }
 }
 
 /// Where a leaf task is. Each stage ends when nothing is unmet.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The slab entry is not in use.
-    #[default]
     Free,
     /// Waits for predecessors, barriers and input futures.
     Waiting,
@@ -195,6 +214,18 @@ enum Stage {
     Finishing,
 }
 
+/// What is to be done with a task that has one thing less to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    /// Fetch what it needs.
+    Stage,
+    /// Put it into the ready queue.
+    Queue(Priority),
+    /// Complete it.
+    Finish,
+}
+
 #[derive(Default)]
 pub(crate) struct Leaves {
     slab: Vec<Leaf>,
@@ -202,16 +233,17 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    fn reserve(&mut self) -> TaskId {
+    #[inline]
+    fn reserve(&mut self) -> (TaskId, Vec<UseAt>) {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slab.push(Leaf::default());
+            self.slab.push(Leaf::new());
             self.slab.len() as u32 - 1
         });
         let leaf = &mut self.slab[index as usize];
         leaf.stage = Stage::Waiting;
         // Held back until the launch is complete.
         leaf.unmet = 1;
-        TaskId { index, turn: leaf.turn }
+        (TaskId { index, turn: leaf.turn }, std::mem::take(&mut leaf.uses))
     }
 
     #[inline]
@@ -219,11 +251,61 @@ impl Leaves {
         self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 
+    #[inline]
     fn free(&mut self, id: TaskId) {
         let leaf = &mut self.slab[id.index as usize];
         leaf.turn = leaf.turn.wrapping_add(1);
         leaf.stage = Stage::Free;
         self.free.push(id.index);
+    }
+
+    /// Has `id` follow the tasks that its use `u` must follow, in program order; returns how many there are.
+    fn depend(&mut self, id: TaskId, u: &UseAt) -> u32 {
+        if u.coherence == Coherence::Simultaneous {
+            return 0;
+        }
+        let writes = u.privilege != Privilege::Read;
+        let mut found = 0;
+        for other in u.column.overlaps.borrow().iter().filter_map(Weak::upgrade) {
+            found += self.follow(id, &other.users.borrow(), writes);
+        }
+        let mut users = u.column.users.borrow_mut();
+        found += self.follow(id, &users, writes);
+        users.add(id, writes, |t| self.get(t).is_some());
+        found
+    }
+
+    #[inline]
+    fn follow(&mut self, id: TaskId, users: &Users, writes: bool) -> u32 {
+        let mut found = 0;
+        users.earlier(writes, |earlier| {
+            // If `id` follows that task already, for another use, it is the last to do so.
+            if earlier != id
+                && let Some(leaf) = self.get(earlier)
+                && leaf.successors.last() != Some(&id)
+            {
+                leaf.successors.push(id);
+                found += 1;
+            }
+        });
+        found
+    }
+
+    /// One thing less that a task waits for.
+    #[inline]
+    fn one_less(&mut self, id: TaskId) -> Next {
+        let Some(leaf) = self.get(id) else { return Next::Nothing };
+        leaf.unmet -= 1;
+        match leaf.stage {
+            _ if leaf.unmet > 0 => Next::Nothing,
+            Stage::Waiting if leaf.needs_staging() => Next::Stage,
+            Stage::Waiting | Stage::Staging => {
+                leaf.stage = Stage::Ready;
+                Next::Queue(leaf.priority)
+            }
+            Stage::Finishing => Next::Finish,
+            Stage::Ready | Stage::Free => Next::Nothing,
+        }
     }
 
     /// Tasks that wait, with what a report needs.

@@ -5,101 +5,101 @@ use super::*;
 impl Core {
     /// Runs a queued task here, or sends it where the mapper wants it.
     pub(in crate::core) fn run_leaf(self: &Rc<Self>, id: TaskId) {
-        let (mut body, mut uses, processor, poison) = {
-            let mut leaves = self.leaves.borrow_mut();
-            let Some(leaf) = leaves.get(id) else { return };
-            let Some(body) = leaf.body.take() else { return };
-            (body, std::mem::take(&mut leaf.uses), leaf.processor, leaf.poison.take())
-        };
-        let poison = poison.or_else(|| uses.iter().find_map(|u| u.column.poison_for(u.privilege)));
-        if let Some(e) = poison {
-            self.put_uses(id, uses);
-            self.fail_leaf(id, &self.poisons(id, &e));
-            return self.drop_guarded(|| task_place("", u32::MAX), body);
+        let mut guard = self.leaves.borrow_mut();
+        let Some(leaf) = guard.get(id) else { return };
+        if leaf.poison.is_some() || leaf.uses.iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
+            drop(guard);
+            return self.refuse_leaf(id);
         }
-        let mut leases = match self.lease_all(&mut uses) {
-            Ok(leases) => leases,
-            Err(source) => {
-                self.put_uses(id, uses);
-                let place = self.place_of(id);
-                return self.fail_leaf(id, &Error::region(place, source));
-            }
+        let Some(task) = leaf.task.take() else { return };
+        let mut called = Called { task, leases: std::mem::take(&mut leaf.leases) };
+        let (leased, processor) = (self.lease_all(&mut leaf.uses, &mut called.leases), leaf.processor);
+        drop(guard);
+        let outcome = match leased {
+            Ok(()) if processor == self.id => self.call(|| called.task.run(&mut called.leases), || self.place_of(id)),
+            Ok(()) => match self.detach(id, &*called.task) {
+                Ok(detached) => return self.offload_leaf(id, called, detached, processor),
+                Err(error) => Err(Box::new(error)),
+            },
+            Err(source) => Err(Box::new(Error::region(self.place_of(id), source))),
         };
-        self.put_uses(id, uses);
-        if processor != self.id {
-            let detached = catch_unwind(AssertUnwindSafe(|| body.detach())).unwrap_or_else(|panic| {
-                Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) })
-            });
-            return match detached {
-                Ok(body) => {
-                    let leaf = Offloaded { home: id, body, leases, outcome: Ok(()) };
-                    self.send(processor, Message::Leaf(Box::new(leaf)));
-                }
-                Err(e) => {
-                    self.release_all(id, leases);
-                    self.fail_leaf(id, &e);
-                }
-            };
-        }
-        let outcome = self.call(|| body.run(&mut leases), || self.place_of(id));
-        self.release_all(id, leases);
-        self.after_run(id, outcome, Ran::Here(body));
+        self.end_leaf(id, called, outcome);
     }
 
-    pub(super) fn call(
-        &self,
-        run: impl FnOnce() -> Result<(), Error>,
-        place: impl FnOnce() -> Place,
-    ) -> Result<(), Error> {
-        self.counters.leaf_tasks.add(1);
-        match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(Error::Panicked { place: place(), message: panic_message(panic) }),
+    /// Ends a task that was poisoned before it ran.
+    #[cold]
+    fn refuse_leaf(self: &Rc<Self>, id: TaskId) {
+        let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
+            let own = leaf.poison.take().map(|e| *e);
+            let poisoned = || leaf.uses.iter().find(|u| u.column.is_poisoned_for(u.privilege));
+            own.or_else(|| poisoned().and_then(|u| u.column.poison.borrow().clone()))
+        });
+        if let Some(error) = poison {
+            self.fail_leaf(id, &self.poisons(id, &error));
         }
+    }
+
+    #[cold]
+    fn detach(&self, id: TaskId, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
+        catch_unwind(AssertUnwindSafe(|| task.detach()))
+            .unwrap_or_else(|panic| Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) }))
+    }
+
+    #[cold]
+    fn offload_leaf(self: &Rc<Self>, id: TaskId, called: Called, task: Box<dyn SendTask>, to: ProcessorId) {
+        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
+            leaf.task = Some(called.task);
+        }
+        let leaf = Offloaded { home: id, task, leases: called.leases, outcome: Ok(()) };
+        self.send(to, Message::Leaf(Box::new(leaf)));
+    }
+
+    #[inline]
+    fn call(
+        &self,
+        run: impl FnOnce() -> Result<(), Box<Error>>,
+        place: impl FnOnce() -> Place,
+    ) -> Result<(), Box<Error>> {
+        self.counters.leaf_tasks.add(1);
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })))
     }
 
     /// Runs a task of another processor of the node.
     pub(in crate::core) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let unknown = || Place { task: String::new(), shard: None };
-        leaf.outcome = self.call(|| leaf.body.run(&mut leaf.leases), unknown);
+        leaf.outcome = self.call(|| leaf.task.run(&mut leaf.leases), unknown);
         self.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
     pub(in crate::core) fn take_back(self: &Rc<Self>, leaf: Offloaded) {
-        let Offloaded { home, body, leases, outcome } = leaf;
-        self.release_all(home, leases);
-        let outcome = outcome.map_err(|e| match e {
-            Error::Panicked { message, .. } => Error::Panicked { place: self.place_of(home), message },
-            e => e,
-        });
-        self.after_run(home, outcome, Ran::There(body));
-    }
-
-    pub(super) fn put_uses(&self, id: TaskId, uses: SmallVec<[UseAt; 4]>) {
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.uses = uses;
-        }
-    }
-
-    pub(super) fn lease_all(&self, uses: &mut [UseAt]) -> Result<SmallVec<[Lease; 4]>, maniple_regions::RegionError> {
-        let mut leases = SmallVec::new();
-        for u in uses.iter_mut() {
-            let lease = self.lease(u);
-            match lease {
-                Ok(lease) => leases.push(lease),
-                Err(e) => {
-                    for (u, lease) in uses.iter().zip(leases) {
-                        u.column.give_back(lease);
-                    }
-                    return Err(e);
-                }
+        let Offloaded { home, task: mut ran, leases, outcome } = leaf;
+        let outcome = outcome.map_err(|mut error| {
+            if let Error::Panicked { place, .. } = &mut *error {
+                *place = self.place_of(home);
             }
+            error
+        });
+        let task = self.leaves.borrow_mut().get(home).and_then(|leaf| leaf.task.take());
+        if let Some(task) = task {
+            task.take_back(&mut *ran);
+            self.end_leaf(home, Called { task, leases }, outcome);
         }
-        Ok(leases)
+        self.drop_guarded(|| task_place("", u32::MAX), ran);
     }
 
-    pub(super) fn lease(&self, u: &mut UseAt) -> Result<Lease, maniple_regions::RegionError> {
+    /// Leases every use, or those before the first that fails.
+    #[inline]
+    fn lease_all(&self, uses: &mut [UseAt], leases: &mut Vec<Lease>) -> Result<(), RegionError> {
+        uses.iter_mut().try_for_each(|u| {
+            leases.push(self.lease(u)?);
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn lease(&self, u: &mut UseAt) -> Result<Lease, RegionError> {
         let column = &u.column;
         if let Some(staged) = &u.staged {
             return staged.copy.lease(column.rect, u.privilege);
@@ -119,14 +119,6 @@ impl Core {
                 instance.lease(column.rect, u.privilege)
             }
             Store::Shared { instance: None, .. } => unreachable!("staged before it runs"),
-        }
-    }
-
-    pub(super) fn release_all(&self, id: TaskId, leases: SmallVec<[Lease; 4]>) {
-        let mut leaves = self.leaves.borrow_mut();
-        let Some(leaf) = leaves.get(id) else { return };
-        for (u, lease) in leaf.uses.iter().zip(leases) {
-            u.column.give_back(lease);
         }
     }
 }
