@@ -97,17 +97,41 @@ impl Field {
 /// What one run reports, in order.
 pub type Record = Vec<(&'static str, Field)>;
 
-/// Writes records to stdout. If nobody reads them any more (a broken pipe), the rest of them is dropped in silence.
+/// Stdout. If nobody reads it any more (a broken pipe), the rest is dropped in silence: the runs go on, and verification
+/// and the output file keep their meaning.
+pub struct Stdout(Option<StdoutLock<'static>>);
+
+impl Stdout {
+    /// Nothing is written yet.
+    pub fn new() -> Self {
+        Self(Some(io::stdout().lock()))
+    }
+
+    /// Writes text at once.
+    pub fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let Some(out) = &mut self.0 else { return Ok(()) };
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                self.0 = None;
+                Ok(())
+            }
+            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
+        }
+    }
+}
+
+/// Writes records to stdout.
 pub struct Output {
     format: Format,
-    out: Option<StdoutLock<'static>>,
+    out: Stdout,
     records: Vec<Record>,
 }
 
 impl Output {
     /// Nothing is written yet.
     pub fn new(format: Format) -> Self {
-        Self { format, out: Some(io::stdout().lock()), records: Vec::new() }
+        Self { format, out: Stdout::new(), records: Vec::new() }
     }
 
     /// Reports a run; all runs have the same fields.
@@ -126,26 +150,14 @@ impl Output {
             Format::Csv => values(),
         };
         self.records.push(record);
-        self.write(&text)
+        self.out.write(&text)
     }
 
     /// Writes what must wait for the last run.
     pub fn finish(mut self) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.write(&table(&self.records)),
+            Format::Table => self.out.write(&table(&self.records)),
             Format::Json | Format::Csv => Ok(()),
-        }
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                self.out = None;
-                Ok(())
-            }
-            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
         }
     }
 }

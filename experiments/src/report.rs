@@ -1,19 +1,17 @@
 //! Reports on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
-use crate::output::Format;
+use crate::output::{Format, Stdout};
 use crate::stats::{median, microseconds};
 use maniple_stencil::{RunReport, Times};
-use std::io::{self, ErrorKind, StdoutLock, Write};
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Modify, Style};
 
-/// Writes reports to stdout. If nobody reads them any more (a broken pipe), the rest of them is dropped in silence: the
-/// runs go on, and verification and the output file keep their meaning.
+/// Writes reports to stdout.
 pub struct Printer {
     format: Format,
-    out: Option<StdoutLock<'static>>,
+    out: Stdout,
     /// For the table, and to know whether the CSV header is out.
     reports: Vec<RunReport>,
 }
@@ -21,7 +19,7 @@ pub struct Printer {
 impl Printer {
     /// Nothing is written yet.
     pub fn new(format: Format) -> Self {
-        Self { format, out: Some(io::stdout().lock()), reports: Vec::new() }
+        Self { format, out: Stdout::new(), reports: Vec::new() }
     }
 
     /// Reports a run.
@@ -33,26 +31,14 @@ impl Printer {
             Format::Csv => csv(&report),
         };
         self.reports.push(report);
-        self.write(&text)
+        self.out.write(&text)
     }
 
     /// Writes what must wait for the last run.
     pub fn finish(mut self) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.write(&table(&self.reports)),
+            Format::Table => self.out.write(&table(&self.reports)),
             Format::Json | Format::Csv => Ok(()),
-        }
-    }
-
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                self.out = None;
-                Ok(())
-            }
-            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
         }
     }
 }

@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::watched;
+use common::run;
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
 use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
-use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const U: Field<i64> = Field::new(0, "u");
@@ -34,15 +33,6 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
     });
     let threads = (1..=3).map(|workers| (format!("{workers} threads"), Runtime::threads(workers)));
     seeded.chain(threads).map(|(name, r)| (name, r.mapper(Arc::new(Cyclic))))
-}
-
-fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>
-where
-    F: Fn(Top) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
-    watched(at, || runtime.run(top)).map(|r| r.0)
 }
 
 fn nothing() {}

@@ -6,12 +6,11 @@ mod model;
 #[path = "barriers/program.rs"]
 mod program;
 
-use common::watched;
+use common::{run, watched};
 use maniple_barriers::BarrierError;
-use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use model::{Prediction, Stuck, predict};
 use program::{Kind, Strewn, random};
-use std::future::Future;
 use std::sync::Arc;
 
 /// How many programs went which way.
@@ -131,15 +130,6 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
         (format!("{workers} threads, mapper seed {seed}"), strewn(seed, Runtime::threads(workers)))
     });
     seeded.chain(threads)
-}
-
-fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>
-where
-    F: Fn(Top) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
-    watched(at, || runtime.run(top)).map(|r| r.0)
 }
 
 fn nothing() {}

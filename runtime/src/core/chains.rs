@@ -346,34 +346,27 @@ impl Chains {
         let Some(c) = cells.get_mut(at as usize) else {
             return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
         };
-        match c.arrive(half, generation) {
-            Ok(wakes) => {
-                if wakes {
-                    self.queue(core, c.chain);
-                }
-                if !matches!(payload, Payload::None) {
-                    match half {
-                        Half::Ready => c.value = payload,
-                        Half::Empty => returned[at as usize] = payload,
-                    }
-                }
+        if self.arrive_here(core, c, half, cell, generation) && !matches!(payload, Payload::None) {
+            match half {
+                Half::Ready => c.value = payload,
+                Half::Empty => returned[at as usize] = payload,
             }
-            Err(source) => self.refuse(core, cell, generation, source),
         }
     }
 
-    /// An arrival at a ready cell of this processor, whose value is written where it will be read.
+    /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
+    /// carries may be stored afterwards: the chain it wakes runs later.
     #[inline]
-    fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, cell: u32, generation: u64, bytes: &[u8]) {
-        match to.arrive(Half::Ready, generation) {
-            Ok(wakes) => {
-                to.value.set(bytes);
-                if wakes {
-                    self.queue(core, to.chain);
-                }
+    fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
+        match to.arrive(half, generation) {
+            Ok(true) => self.queue(core, to.chain),
+            Ok(false) => {}
+            Err(source) => {
+                self.refuse(core, cell, generation, source);
+                return false;
             }
-            Err(source) => self.refuse(core, cell, generation, source),
         }
+        true
     }
 
     #[inline]
@@ -491,7 +484,11 @@ impl Active<'_> {
         let large = value.len() > Payload::INLINE;
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
-            return chains.arrive_here(core, &mut self.cells[cell as usize], cell, self.now.generation, value);
+            let to = &mut self.cells[cell as usize];
+            if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
+                to.value.set(value);
+            }
+            return;
         }
         let staged;
         if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
@@ -547,12 +544,7 @@ impl Active<'_> {
         let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
-            let to = &mut self.cells[cell as usize];
-            match to.arrive(Half::Empty, generation) {
-                Ok(true) => chains.queue(core, to.chain),
-                Ok(false) => {}
-                Err(source) => chains.refuse(core, cell | EMPTY, generation, source),
-            }
+            chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
         let back = match came {
@@ -721,10 +713,8 @@ impl Core {
         under_way[at] += 1;
         let number = calls[at];
         calls[at] += 1;
-        let before = self.in_chains.replace(true);
-        let made = f(state, (position, number), &mut ReplayCx { core: self, local, chains, links });
-        self.in_chains.set(before);
-        Ok(made)
+        let mut cx = ReplayCx { core: self, local, chains, links };
+        Ok(self.in_chains(|| f(state, (position, number), &mut cx)))
     }
 
     /// Fails every chain of a shard that is over.
@@ -733,9 +723,7 @@ impl Core {
         let mut state = chains.state.borrow_mut();
         let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
         for chain in position * chains.slots..(position + 1) * chains.slots {
-            let before = self.in_chains.replace(true);
-            state.fail(chain, error.clone(), &mut cx);
-            self.in_chains.set(before);
+            self.in_chains(|| state.fail(chain, error.clone(), &mut cx));
         }
     }
 
@@ -745,8 +733,15 @@ impl Core {
         let Some(local) = self.local(object) else { return };
         let Some(chains) = &local.chains else { return };
         let mut cx = ReplayCx { core: self, local: &local, chains, links: &mut chains.links.borrow_mut() };
+        self.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
+    }
+
+    /// Puts wakers off while `f` has chains borrowed.
+    #[inline]
+    fn in_chains<T>(&self, f: impl FnOnce() -> T) -> T {
         let before = self.in_chains.replace(true);
-        chains.state.borrow_mut().run(chain, &mut cx);
+        let result = f();
         self.in_chains.set(before);
+        result
     }
 }

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use maniple_mapper::{CollectiveMapper, DefaultMapper, LeafInput, LeafOutput, Mapper};
-use maniple_runtime::Runtime;
+use maniple_runtime::{Error, Runtime, Top};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -26,6 +27,16 @@ pub fn watched_for<R>(name: &str, limit: Duration, f: impl FnOnce() -> R) -> R {
     let result = f();
     drop(over);
     result
+}
+
+/// Runs a program on one runtime, watched, for its result.
+pub fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>
+where
+    F: Fn(Top) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    watched(at, || runtime.run(top)).map(|r| r.0)
 }
 
 /// Well-mixed bits of a number (splitmix64).
