@@ -5,6 +5,7 @@ use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
 use maniple_runtime::{Error, Gang, Shard, TaskFuture, Top, Value};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How an [`Allreduce`] is made.
@@ -94,6 +95,9 @@ impl<T: Element> ReplaySpec for Spec<T> {
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         subtasks(&self.options.algorithm.schedule(shard, &self.blocks))
+    }
+    fn block(&self, shard: u32) -> Range<u32> {
+        self.options.algorithm.schedule(shard, &self.blocks).block()
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
         let Options { elements, slots, .. } = self.options;

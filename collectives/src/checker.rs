@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
+use maniple_runtime::replay::pairwise;
+
 use crate::schedule::{Combine, Link, Schedule, Step};
 
 #[cfg(test)]
@@ -21,7 +23,7 @@ pub struct Report {
     pub participants: u32,
     /// Messages on the longest chain of dependent messages.
     pub rounds: u32,
-    /// Messages over all ranks.
+    /// Messages over all ranks, those within blocks included.
     pub messages: u64,
     /// Update and read subtasks over all ranks.
     pub subtasks: u64,
@@ -87,6 +89,16 @@ pub enum CheckError {
         participants: u32,
         /// The peer it names.
         came: u32,
+    },
+    /// A rank is not in the block it names, another rank of the block names another, or has steps although it follows.
+    #[error("rank {rank}: expected {expected}, came {came}")]
+    Block {
+        /// Where.
+        rank: u32,
+        /// What its schedule should say.
+        expected: String,
+        /// What it says.
+        came: String,
     },
     /// The step at the other end of a message is missing, or is the end of another message.
     #[error(
@@ -190,6 +202,7 @@ pub fn check(participants: u32, mut schedule: impl FnMut(u32) -> Schedule) -> Re
         ends.check_peers(participants)?;
     }
     for ends in &ranks {
+        ends.check_block(&ranks)?;
         ends.check_matching(&ranks)?;
     }
     let mut execution = Execution::new(&ranks, Channels::Unbounded);
@@ -198,11 +211,13 @@ pub fn check(participants: u32, mut schedule: impl FnMut(u32) -> Schedule) -> Re
     Execution::new(&ranks, Channels::TwoCells).run()?;
     let one_cell = Execution::new(&ranks, Channels::OneCell).run().is_ok();
     execution.check_results()?;
+    // Each rank that follows hands its contribution over and takes the result.
+    let in_place: u64 = blocks(&ranks).map(|b| 2 * (b.len() as u64 - 1)).sum();
     Ok(Report {
         participants,
         rounds: execution.depth.iter().copied().max().unwrap_or(0),
-        messages: schedules.iter().map(|s| s.updates() as u64).sum(),
-        subtasks: schedules.iter().map(|s| s.steps().len() as u64).sum(),
+        messages: schedules.iter().map(|s| s.updates() as u64).sum::<u64>() + in_place,
+        subtasks: schedules.iter().map(|s| s.steps().len() as u64).sum::<u64>() + 2 * in_place,
         one_cell,
     })
 }
@@ -239,6 +254,23 @@ impl<'a> Rank<'a> {
         }
     }
 
+    /// The first rank of a block has the steps, and all name the same block.
+    fn check_block(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
+        let (rank, block, steps) = (self.schedule.rank(), self.schedule.block(), self.schedule.steps().len());
+        let wrong = |expected: String, came: String| Err(CheckError::Block { rank, expected, came });
+        if !block.contains(&rank) || block.end as usize > ranks.len() {
+            return wrong(format!("a block below {} with this rank in it", ranks.len()), format!("{block:?}"));
+        }
+        let first = ranks[block.start as usize].schedule.block();
+        if block != first {
+            return wrong(format!("the block of rank {}, {first:?}", block.start), format!("{block:?}"));
+        }
+        if rank > block.start && steps > 0 {
+            return wrong(format!("no steps, as it follows rank {}", block.start), format!("{steps} steps"));
+        }
+        Ok(())
+    }
+
     /// Both ends of a message name the same link, so that no two steps can claim the same one.
     fn check_matching(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
         for (step, &link) in self.links.iter().enumerate() {
@@ -258,6 +290,15 @@ impl<'a> Rank<'a> {
         }
         Ok(())
     }
+}
+
+/// The blocks of more than one rank.
+fn blocks<'a>(ranks: &'a [Rank<'_>]) -> impl Iterator<Item = Range<u32>> + 'a {
+    ranks
+        .iter()
+        .map(|r| (r.schedule.rank(), r.schedule.block()))
+        .filter(|(r, b)| *r == b.start && b.len() > 1)
+        .map(|(_, b)| b)
 }
 
 /// A message cell, one for each read.
@@ -284,13 +325,23 @@ struct Execution<'a> {
 impl<'a> Execution<'a> {
     fn new(ranks: &'a [Rank<'a>], channels: Channels) -> Self {
         let mut trees = Trees::default();
+        let mut running: Vec<Expr> = (0..ranks.len() as u32).map(|r| trees.leaf(r)).collect();
+        let mut depth = vec![0; ranks.len()];
+        for block in blocks(ranks) {
+            let first = block.start as usize;
+            pairwise(block.len() as u32, |i, j| {
+                let (i, j) = (first + i as usize, first + j as usize);
+                running[i] = trees.pair(running[i], running[j], (first as u32, 0));
+            });
+            depth[first] = 1;
+        }
         Execution {
             ranks,
             channels,
-            running: (0..ranks.len() as u32).map(|r| trees.leaf(r)).collect(),
+            running,
             trees,
             next: vec![0; ranks.len()],
-            depth: vec![0; ranks.len()],
+            depth,
             cells: ranks.iter().map(|r| vec![Cell::Empty; r.reads.len()]).collect(),
             unread: vec![HashMap::new(); ranks.len()],
         }
@@ -307,6 +358,12 @@ impl<'a> Execution<'a> {
         let left = |&rank: &usize| self.next[rank] < self.ranks[rank].links.len();
         let stuck = (0..self.ranks.len()).filter(left);
         let Some(rank) = stuck.clone().next() else {
+            for block in blocks(self.ranks) {
+                let first = block.start as usize;
+                let (result, depth) = (self.running[first], self.depth[first] + 1);
+                self.running[first + 1..block.end as usize].fill(result);
+                self.depth[first + 1..block.end as usize].fill(depth);
+            }
             return Ok(());
         };
         let step = self.next[rank];

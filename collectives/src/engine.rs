@@ -224,6 +224,27 @@ impl<T: Element> Replay for Engine<T> {
         Live { running, operator: &self.operator }
     }
 
+    #[inline]
+    fn join(&mut self, chain: u32, higher: u32) {
+        let (lower, others) = self.chains.split_at_mut(higher as usize);
+        let (State::Running(into, _), State::Running(from, _)) = (&mut lower[chain as usize].state, &others[0].state)
+        else {
+            return;
+        };
+        self.operator.fold_higher(into.as_mut_slice(), from.as_slice());
+    }
+
+    #[inline]
+    fn follow(&mut self, chain: u32, leader: u32) {
+        let (lower, others) = self.chains.split_at_mut(chain as usize);
+        let (State::Running(result, _), State::Running(into, _)) =
+            (&lower[leader as usize].state, &mut others[0].state)
+        else {
+            return;
+        };
+        into.as_mut_slice().copy_from_slice(result.as_slice());
+    }
+
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
         match &c.state {

@@ -1,6 +1,7 @@
 //! Schedules: what each rank of a collective does, as plain data.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,7 @@ impl fmt::Display for Link {
 pub struct Schedule {
     rank: u32,
     participants: u32,
+    block: Range<u32>,
     updates: u32,
     steps: Vec<Step>,
 }
@@ -114,8 +116,13 @@ pub struct Schedule {
 impl Schedule {
     /// The schedule of `rank` among `participants`; nothing is checked here.
     pub fn new(rank: u32, participants: u32, steps: Vec<Step>) -> Self {
+        Self::in_block(rank, participants, rank..rank + 1, steps)
+    }
+
+    /// The schedule of `rank`, whose [`block`](Self::block) combines in place; nothing is checked here.
+    pub fn in_block(rank: u32, participants: u32, block: Range<u32>, steps: Vec<Step>) -> Self {
         let updates = steps.iter().filter(|s| matches!(s, Step::Update { .. }));
-        Schedule { rank, participants, updates: updates.count() as u32, steps }
+        Schedule { rank, participants, block, updates: updates.count() as u32, steps }
     }
 
     /// The rank that runs these steps.
@@ -128,6 +135,13 @@ impl Schedule {
     #[inline]
     pub fn participants(&self) -> u32 {
         self.participants
+    }
+
+    /// The ranks, on one processor, whose contributions are combined [pairwise](maniple_runtime::replay::pairwise) before
+    /// the first of them takes its steps, and which all get its result; the others have no steps. The rank alone, usually.
+    #[inline]
+    pub fn block(&self) -> Range<u32> {
+        self.block.clone()
     }
 
     /// The steps in program order; a step may start when the one before it has ended.
@@ -170,6 +184,9 @@ impl Schedule {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} of {}", self.rank, self.participants)?;
+        if self.block.len() > 1 {
+            write!(f, ", in the block {:?}", self.block)?;
+        }
         for (number, step) in self.steps.iter().enumerate() {
             write!(f, "\n  step {number}: {step}")?;
         }

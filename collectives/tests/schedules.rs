@@ -4,6 +4,7 @@ use maniple_collectives::{
     Algorithm, Blocks, CheckError, Combine, Operator, Report, Schedule, Step, check, recursive_doubling, two_level,
 };
 use proptest::prelude::*;
+use std::ops::Range;
 
 fn update(peer: u32, at: u16) -> Step {
     Step::Update { peer, at }
@@ -294,16 +295,26 @@ fn two_levels_are_an_allreduce_for_every_size_and_any_blocks() {
 #[test]
 fn equal_blocks_of_a_power_of_two_group_as_recursive_doubling_does() {
     let mix = |a: &u64, b: &u64| (a.rotate_left(5) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // What a block brings: its lower half with its upper half.
+    fn halves(ranks: Range<u32>, mix: &impl Fn(&u64, &u64) -> u64) -> u64 {
+        let middle = ranks.start + ranks.len() as u32 / 2;
+        match ranks.len() {
+            1 => u64::from(ranks.start) + 1,
+            _ => mix(&halves(ranks.start..middle, mix), &halves(middle..ranks.end, mix)),
+        }
+    }
     let results = |schedules: &[Schedule]| {
         let operator = Operator::user("mix", mix);
         let run = Run { schedules, operator, slots: 1, calls: 1, seed: 7, fault: Fault::None };
-        run.go(|_, rank| rank as u64 + 1).unwrap()
+        let results = run.go(|_, rank| halves(schedules[rank].block(), &mix)).unwrap().remove(0);
+        schedules.iter().map(|s| results[s.block().start as usize]).collect::<Vec<_>>()
     };
     for size in [1, 2, 4, 8, 16] {
         for blocks in 1..=12 {
             let participants = size * blocks;
             let two: Vec<_> = (0..participants).map(|r| two_level(r, &Blocks::of(participants, size))).collect();
             let one: Vec<_> = (0..participants).map(|r| recursive_doubling(r, participants)).collect();
+            assert!(two.iter().all(|s| s.block().len() as u32 == size));
             assert_eq!(results(&two), results(&one), "{blocks} blocks of {size}");
         }
     }

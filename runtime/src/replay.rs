@@ -11,6 +11,7 @@ use crate::Error;
 use crate::core::{Chains, Core, Links, Local, Waiting};
 use crate::future::{Resolver, TaskFuture};
 use std::any::Any;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// One subtask of a chain, the same in every call.
@@ -46,6 +47,11 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn cell_bytes(&self) -> usize;
     /// The chain of a shard.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
+    /// The block of a shard: consecutive shards of one processor whose running values are combined in place before the
+    /// first one's chain runs, and which all take its result. The others have no subtasks.
+    fn block(&self, shard: u32) -> Range<u32> {
+        shard..shard + 1
+    }
     /// The values of the chains of `shards` shards, which live on one processor.
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }
@@ -68,6 +74,17 @@ pub trait Replay: Any {
 
     /// The running value of a chain.
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
+
+    /// Combines the running value of a chain with that of `higher`, which belongs to the next shards. A panic fails the
+    /// call. Only asked where there are [blocks](ReplaySpec::block).
+    fn join(&mut self, chain: u32, higher: u32) {
+        let _ = (chain, higher);
+    }
+
+    /// Replaces the running value of a chain by that of its block's first, `leader`, which has the result.
+    fn follow(&mut self, chain: u32, leader: u32) {
+        let _ = (chain, leader);
+    }
 
     /// The chain was started: takes the next call's input. False if there is none to take now. `shard` tells whose chain
     /// it is, for errors.
@@ -107,6 +124,20 @@ impl<R: Replay> Chained for R {
     }
     fn awaits_input(&self, chain: u32) -> bool {
         Replay::awaits_input(self, chain)
+    }
+}
+
+/// The order in which a block of `n` running values is combined: the first with the second, the third with the fourth and
+/// so on, then these sums likewise. Calls `combine(i, j)` for each: value number j, the higher one, goes into number i.
+pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
+    let mut distance = 1;
+    while distance < n {
+        let mut i = 0;
+        while i + distance < n {
+            combine(i, i + distance);
+            i += 2 * distance;
+        }
+        distance *= 2;
     }
 }
 

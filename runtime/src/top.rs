@@ -208,7 +208,7 @@ impl Top {
     /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
-        Chains::check(&*spec, gang.shards)?;
+        Chains::check(&*spec, &table)?;
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };

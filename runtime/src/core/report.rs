@@ -65,12 +65,8 @@ impl Core {
             }
             if let (Object::Replay(replay), Some(chains)) = (&*local.object, &local.chains) {
                 let waiting = chains.waiting();
-                for &(chain, cell, generation) in &waiting {
-                    let (who, cell) = (chains.describe(chain), chains.cell_name(cell));
-                    let complete = so_far(generation, "complete");
-                    lines.push(format!("{who} waits for generation {generation} of {cell}; {complete}"));
-                }
                 let (name, waits, calls) = (replay.spec.name().into(), !waiting.is_empty(), chains.calls());
+                lines.extend(waiting);
                 replays.push((local.id, ReplayReport { name, waits, calls }));
             }
             if let (Object::Phase(spec), Some(phase)) = (&*local.object, phase) {
@@ -163,7 +159,7 @@ impl Core {
 }
 
 /// Which generations are `what`, of which there are `n`.
-fn so_far(n: u64, what: &str) -> String {
+pub(super) fn so_far(n: u64, what: &str) -> String {
     match n {
         0 => format!("none is {what}"),
         1 => format!("generation 0 is {what}"),

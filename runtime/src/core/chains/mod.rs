@@ -1,20 +1,21 @@
 //! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
 
+mod run;
+mod subtasks;
+
 use super::objects::Local;
+use super::report::so_far;
 use super::{Core, Owner, queue};
-use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, GangTable, ReplayObject};
 use crate::payload::Payload;
-use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
 use crate::{Error, Place};
 use maniple_barriers::BarrierError;
-use maniple_mapper::{Access, ExchangeOutput, MemoryKind};
-use maniple_regions::Buffer;
+use maniple_mapper::ExchangeOutput;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -55,6 +56,35 @@ struct Chain {
     cells: u32,
     offset: u32,
     state: State,
+    /// Its block's number, or `ALONE`.
+    block: u32,
+}
+
+/// The block of a chain that combines with no others in place.
+const ALONE: u32 = u32::MAX;
+
+/// One slot of shards that combine in place: the first one's chain leads, and those after it follow.
+struct Block {
+    leader: u32,
+    size: u32,
+    /// Followers that have yet to join the present call, or the next once this one has gathered.
+    missing: u32,
+    stage: Stage,
+    /// The lowest of those that joined with an error instead of a value.
+    failed: Option<u32>,
+    /// A follower that is lost, and why.
+    lost: Option<Box<Error>>,
+}
+
+/// What the leader of a block does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has not come.
+    Away,
+    /// It waits until nobody is missing.
+    Waits,
+    /// It has what all have brought, and has yet to hand the result out.
+    Gathered,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +93,8 @@ enum State {
     Running,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
+    /// A call that the leader of the block goes on with.
+    Joined,
     /// No call runs again.
     Failed,
 }
@@ -116,6 +148,7 @@ impl Cell {
 /// What changes from call to call.
 pub(crate) struct Links {
     chains: Vec<Chain>,
+    blocks: Vec<Block>,
     cells: Vec<Cell>,
     /// The buffer that the reader of each update gave back, where values are lent.
     returned: Vec<Payload>,
@@ -176,7 +209,7 @@ impl Chains {
         let ReplayObject { spec, gang, mapping } = object;
         let (slots, cells, bytes) = (spec.slots().max(1), spec.cells(), spec.cell_bytes());
         let shards = &gang.members[processor as usize];
-        let (mut plan, mut chains) = (Vec::new(), Vec::new());
+        let (mut plan, mut chains, mut blocks) = (Vec::new(), Vec::<Chain>::new(), Vec::new());
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
@@ -203,9 +236,20 @@ impl Chains {
                 plan.push(Planned { task, waits, ahead, peer, to, cell });
             }
             let end = plan.len() as u32;
+            let range = spec.block(shard);
+            let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
                 let (cells, offset) = ((position * slots + slot) * cells, slot * cells);
-                chains.push(Chain { generation: 0, first, end, next: first, cells, offset, state: State::Idle });
+                let block = match range.len() as u32 {
+                    1 => ALONE,
+                    size if shard == range.start => {
+                        let (leader, missing) = (leader + slot, size - 1);
+                        blocks.push(Block { leader, size, missing, stage: Stage::Away, failed: None, lost: None });
+                        blocks.len() as u32 - 1
+                    }
+                    _ => chains[(leader + slot) as usize].block,
+                };
+                chains.push(Chain { generation: 0, first, end, next: first, cells, offset, state: State::Idle, block });
             }
         }
         // A region starts empty: generation 0 of its empty barrier has arrived.
@@ -216,6 +260,7 @@ impl Chains {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
             links: RefCell::new(Links {
                 chains,
+                blocks,
                 cells: all,
                 returned,
                 poison: HashMap::new(),
@@ -237,8 +282,8 @@ impl Chains {
     }
 
     /// Refuses chains that name what is not there.
-    pub fn check(spec: &dyn ReplaySpec, shards: u32) -> Result<(), Error> {
-        let cells = spec.cells() as usize;
+    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<(), Error> {
+        let (cells, shards) = (spec.cells() as usize, gang.shards());
         for shard in 0..shards {
             let (mut updates, mut reads) = (0, 0);
             let wrong = |expected: String, came: String| {
@@ -259,6 +304,16 @@ impl Chains {
             }
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
+            }
+            let block = spec.block(shard);
+            if !block.contains(&shard) || block.end > shards {
+                return wrong(format!("a block in 0..{shards} that contains it"), format!("{block:?}"));
+            }
+            let first = block.start;
+            let together = || gang.at[first as usize].0 == gang.at[shard as usize].0 && spec.block(first) == block;
+            if shard > first && (updates + reads > 0 || !together()) {
+                let expected = format!("no subtasks, as it follows shard {first}, and the block and processor of that");
+                return wrong(expected, format!("{updates} updates, {reads} reads and block {block:?}"));
             }
         }
         Ok(())
@@ -303,20 +358,37 @@ impl Chains {
                 let (step, steps) = (c.next - c.first, c.end - c.first);
                 format!("call {} of slot {}, before step {step} of {steps}", c.generation, chain % self.slots)
             }
+            Some(c) if c.state == State::Joined => format!("call {} of slot {}", c.generation, chain % self.slots),
             Some(c) if c.state == State::Failed => "failed".into(),
             _ => "idle".into(),
         };
         format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.name)
     }
 
-    /// Every cell a chain waits on: the chain, its cell, the generation awaited.
-    pub fn waiting(&self) -> Vec<(u32, u32, u64)> {
+    /// What chains wait for, in words.
+    pub fn waiting(&self) -> Vec<String> {
         let links = self.links.borrow();
-        let waits = |(i, c): (u32, &Cell)| match c.awaited? {
-            Half::Ready => Some((c.chain, i, c.ready)),
-            Half::Empty => Some((c.chain, i | EMPTY, c.empty)),
+        let of_cell = |(i, c): (u32, &Cell)| {
+            let (cell, generation) = match c.awaited? {
+                Half::Ready => (i, c.ready),
+                Half::Empty => (i | EMPTY, c.empty),
+            };
+            let (who, cell, complete) = (self.describe(c.chain), self.cell_name(cell), so_far(generation, "complete"));
+            Some(format!("{who} waits for generation {generation} of {cell}; {complete}"))
         };
-        (0u32..).zip(&links.cells).filter_map(waits).collect()
+        let of_block = |b: &Block| {
+            let followers = || (1..b.size).map(|i| b.leader + i * self.slots);
+            let joined = |c: &u32| links.chains[*c as usize].state == State::Joined;
+            let awaited = match b.stage {
+                Stage::Gathered => return None,
+                Stage::Waits => followers().find(|c| !joined(c))?,
+                Stage::Away => b.leader,
+            };
+            let who = if b.stage == Stage::Waits { b.leader } else { followers().find(joined)? };
+            let (who, awaited) = (self.describe(who), self.shard_of(awaited));
+            Some(format!("{who} waits to combine with shard {awaited}"))
+        };
+        (0u32..).zip(&links.cells).filter_map(of_cell).chain(links.blocks.iter().filter_map(of_block)).collect()
     }
 
     /// How many calls each shard of this processor has made.
@@ -401,281 +473,8 @@ impl Chains {
     }
 }
 
-/// A chain with everything its subtasks touch at hand.
-struct Active<'a> {
-    core: &'a Rc<Core>,
-    chains: &'a Chains,
-    chain: u32,
-    now: &'a mut Chain,
-    cells: &'a mut [Cell],
-    returned: &'a mut [Payload],
-    poison: &'a HashMap<u32, (u64, Error)>,
-    errors: &'a mut HashMap<u32, Error>,
-}
-
-/// Why a chain has stopped before the end of its call.
-enum Stop {
-    /// It waits for a barrier.
-    Waits,
-    /// Something more urgent is ready.
-    Yields,
-    /// What it waits for will never come.
-    Lost(Box<Error>),
-}
-
-impl Active<'_> {
-    /// Runs subtasks up to the end of the call.
-    #[inline]
-    fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
-        let plan: &[Planned] = &self.chains.plan[self.now.next as usize..self.now.end as usize];
-        for step in plan {
-            let at = (self.now.cells + u32::from(step.waits)) as usize;
-            let cell = &self.cells[at];
-            let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
-            let awaited = self.now.generation + u64::from(step.ahead);
-            if completed <= awaited && self.must_wait(step, at, awaited)? {
-                return Err(Stop::Waits);
-            }
-            if self.core.more_urgent(self.chains.mapping.priority) {
-                return Err(Stop::Yields);
-            }
-            match step.task {
-                Task::Update => self.update(&value, step, at),
-                Task::Read { how } => self.read(&mut value, how, step, at),
-            }
-            self.core.counters.chain_subtasks.add(1);
-            self.now.next += 1;
-        }
-        Ok(())
-    }
-
-    /// Registers the chain's wait, unless it will never be over.
-    #[inline]
-    fn must_wait(&mut self, step: &Planned, at: usize, awaited: u64) -> Result<bool, Stop> {
-        let half = if step.task == Task::Update { Half::Empty } else { Half::Ready };
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
-            if self.core.config.strikes(skipped) {
-                return Ok(false);
-            }
-        }
-        if !self.poison.is_empty() {
-            let number = if half == Half::Empty { at as u32 | EMPTY } else { at as u32 };
-            if let Some((_, error)) = self.poison.get(&number).filter(|(from, _)| awaited >= *from) {
-                return Err(Stop::Lost(Box::new(error.clone())));
-            }
-        }
-        self.cells[at].awaited = Some(half);
-        Ok(true)
-    }
-
-    /// The update subtask: stores the running value in the exchange region and lends it to the peer.
-    #[inline]
-    fn update<V: RunningValue>(&mut self, value: &V, step: &Planned, at: usize) {
-        let (core, chains) = (self.core, self.chains);
-        let cell = step.cell + self.now.offset;
-        if self.now.state == State::Poisoned {
-            let payload = self.error();
-            return self.arrive(step, cell, self.now.generation, payload);
-        }
-        let mut value = value.bytes();
-        let large = value.len() > Payload::INLINE;
-        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.arrivals.add(1);
-            let to = &mut self.cells[cell as usize];
-            if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
-                to.value.set(value);
-            }
-            return;
-        }
-        let staged;
-        if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
-            // Memory that the network does not know: what leaves it goes through a buffer that the network does.
-            core.counters.staged_bytes.add(value.len() as u64);
-            if large {
-                staged = Buffer::from_bytes(value);
-                value = staged.as_bytes();
-            }
-        }
-        let payload = if large {
-            let mut buffer = match std::mem::take(&mut self.returned[at]) {
-                Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
-                // The first use of the cell, or the buffer's contents went to another node.
-                _ => Buffer::zeroed(value.len()),
-            };
-            buffer.as_bytes_mut().copy_from_slice(value);
-            Payload::Buffer(buffer)
-        } else {
-            Payload::copy_of(value)
-        };
-        self.arrive(step, cell, self.now.generation, payload);
-    }
-
-    /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
-    #[inline]
-    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
-        let (core, chains) = (self.core, self.chains);
-        let large = chains.bytes > Payload::INLINE;
-        let came = &mut self.cells[at].value;
-        let bytes = came.bytes();
-        if self.now.state == State::Poisoned {
-            // Nothing to combine it with.
-        } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
-            let error = match came {
-                Payload::Failed(e) => (**e).clone(),
-                _ => chains.wrong_size(self.chain, step.peer, bytes.len()),
-            };
-            self.now.state = State::Poisoned;
-            self.errors.entry(self.chain).or_insert(error);
-        } else if chains.mapping.access == Access::Copy && step.to != core.id {
-            core.counters.region_copies.add(1);
-            core.counters.region_copy_bytes.add(bytes.len() as u64);
-            if large {
-                value.combine(how, Buffer::from_bytes(bytes).as_bytes());
-            } else {
-                // A small value came with the arrival: the cell of this processor is the copy.
-                value.combine(how, bytes);
-            }
-        } else {
-            value.combine(how, bytes);
-        }
-        let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
-        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.arrivals.add(1);
-            chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
-            return;
-        }
-        let back = match came {
-            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(came),
-            _ => Payload::None,
-        };
-        self.arrive(step, cell | EMPTY, generation, back);
-    }
-
-    /// Arrives at a cell of the peer.
-    #[inline]
-    fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
-        self.core.counters.arrivals.add(1);
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            let config = &self.core.config;
-            if config.strikes(Bug::LostArrival) {
-                return;
-            }
-            if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
-                let gang = &self.chains.gang;
-                let (to, position) = gang.at[((step.peer + 1) % gang.shards()) as usize];
-                let per_shard = self.chains.slots * self.chains.cells;
-                let step = Planned { to, ..*step };
-                return self.deliver(&step, position * per_shard + cell % per_shard, generation, payload);
-            }
-            if config.strikes(Bug::DoubledArrival) {
-                self.deliver(step, cell, generation, payload.clone());
-            }
-        }
-        self.deliver(step, cell, generation, payload);
-    }
-
-    #[inline]
-    fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
-        if step.to == self.core.id {
-            return self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
-        }
-        let message = Message::Arrive { object: self.chains.id, cell, generation, payload };
-        // The peer waits for a value now, and for room, if ever, a call later.
-        if cell & EMPTY == 0 { self.core.send(step.to, message) } else { self.core.send_late(step.to, message) }
-    }
-
-    #[cold]
-    fn error(&self) -> Payload {
-        let error = self.errors.get(&self.chain).map(|e| e.origin().clone());
-        Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
-    }
-}
-
 fn unknown() -> Error {
     Error::Stopped { what: "a collective's call".into() }
-}
-
-impl ReplayCx<'_> {
-    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
-    #[inline]
-    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        loop {
-            let chains = self.chains;
-            match self.links.chains[chain as usize].state {
-                State::Running | State::Poisoned => {}
-                State::Failed => return,
-                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
-                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
-                    Ok(false) => return,
-                    Err(e) => self.links.poison_call(chain, e),
-                },
-            }
-            let Links { chains: all, cells, returned, poison, errors, .. } = &mut *self.links;
-            let now = &mut all[chain as usize];
-            let mut active = Active { core: self.core, chains, chain, now, cells, returned, poison, errors };
-            let value = object.running(chain);
-            match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
-                Ok(Ok(())) => {}
-                Ok(Err(Stop::Waits)) => return,
-                Ok(Err(Stop::Yields)) => return self.start(chain),
-                Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
-                // The read is done again, and hands the error on.
-                Err(panic) => {
-                    let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
-                    if now.state == State::Poisoned {
-                        // Not even its error can be handed on.
-                        let first = self.links.errors.remove(&chain).unwrap_or(error);
-                        return self.fail(object, chain, first);
-                    }
-                    self.links.poison_call(chain, error);
-                    continue;
-                }
-            }
-            let poisoned = now.state == State::Poisoned;
-            (now.next, now.state) = (now.first, State::Idle);
-            now.generation += 1;
-            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
-            object.end(chain, outcome, self);
-        }
-    }
-
-    #[cold]
-    fn take_error(&mut self, chain: u32) -> Box<Error> {
-        let error = self.links.errors.remove(&chain).unwrap_or_else(unknown);
-        Box::new(error.poisons(self.chains.place(chain)))
-    }
-
-    /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones.
-    pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
-        let place = self.chains.place(chain);
-        let c = &mut self.links.chains[chain as usize];
-        if c.state == State::Failed {
-            return;
-        }
-        c.state = State::Failed;
-        let Chain { generation, first, next, end, cells, offset, .. } = *c;
-        for cell in &mut self.links.cells[cells as usize..(cells + self.chains.cells) as usize] {
-            cell.awaited = None;
-        }
-        let error = error.poisons(place);
-        object.fail(chain, error.clone(), self);
-        for i in first..end {
-            // What this call has not done yet is owed in its generation, the rest in the next.
-            let step = self.chains.plan[i as usize];
-            let owed = generation + u64::from(i < next);
-            let (cell, owed) = match step.task {
-                Task::Update => (step.cell + offset, owed),
-                Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
-            };
-            let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };
-            self.core.poison(at, owed, &error);
-        }
-    }
 }
 
 /// Why a call was not made.

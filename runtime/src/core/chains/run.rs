@@ -1,0 +1,197 @@
+//! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
+
+use super::subtasks::{Active, Stop};
+use super::{ALONE, Chain, Links, Stage, State, Task, unknown};
+use crate::Error;
+use crate::error::panic_message;
+use crate::object::EMPTY;
+use crate::replay::{Replay, ReplayCx, pairwise};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl ReplayCx<'_> {
+    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+    #[inline]
+    pub fn run<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
+        loop {
+            let chains = self.chains;
+            match self.links.chains[chain as usize].state {
+                State::Running | State::Poisoned => {}
+                State::Joined | State::Failed => return,
+                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
+                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
+                    Ok(false) => return,
+                    Err(e) => self.links.poison_call(chain, e),
+                },
+            }
+            let block = self.links.chains[chain as usize].block;
+            if block != ALONE {
+                match self.combine_in_place(object, chain, block) {
+                    Some(leader) => chain = leader,
+                    None => return,
+                }
+            }
+            let Links { chains: all, cells, returned, poison, errors, .. } = &mut *self.links;
+            let now = &mut all[chain as usize];
+            let mut active = Active { core: self.core, chains, chain, now, cells, returned, poison, errors };
+            let value = object.running(chain);
+            match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
+                Ok(Ok(())) => {}
+                Ok(Err(Stop::Waits)) => return,
+                Ok(Err(Stop::Yields)) => return self.start(chain),
+                Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
+                // The read is done again, and hands the error on.
+                Err(panic) => {
+                    let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
+                    if now.state == State::Poisoned {
+                        // Not even its error can be handed on.
+                        let first = self.links.errors.remove(&chain).unwrap_or(error);
+                        return self.fail(object, chain, first);
+                    }
+                    self.links.poison_call(chain, error);
+                    continue;
+                }
+            }
+            let poisoned = now.state == State::Poisoned;
+            (now.next, now.state) = (now.first, State::Idle);
+            now.generation += 1;
+            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
+            if block != ALONE {
+                self.hand_out(object, block, &outcome);
+            }
+            object.end(chain, outcome, self);
+        }
+    }
+
+    /// What a chain of a block does before its subtasks: it joins, or gathers what the others have brought. The leader
+    /// of the block, if that can go on.
+    #[inline]
+    fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
+        let Links { chains, blocks, .. } = &mut *self.links;
+        let b = &mut blocks[block as usize];
+        if chain != b.leader {
+            let now = &mut chains[chain as usize];
+            if now.state == State::Poisoned {
+                b.failed = Some(b.failed.map_or(chain, |first| first.min(chain)));
+            }
+            now.state = State::Joined;
+            b.missing -= 1;
+            if b.missing > 0 || b.stage != Stage::Waits {
+                return None;
+            }
+        }
+        if b.stage == Stage::Gathered {
+            return Some(chain);
+        }
+        let leader = b.leader;
+        if let Some(error) = &b.lost {
+            let error = (**error).clone();
+            self.fail(object, leader, error);
+            return None;
+        }
+        if b.missing > 0 {
+            b.stage = Stage::Waits;
+            return None;
+        }
+        (b.stage, b.missing) = (Stage::Gathered, b.size - 1);
+        let (size, slots) = (b.size, self.chains.slots);
+        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        match b.failed.take() {
+            Some(follower) => {
+                let error = self.links.errors.get(&follower).cloned().unwrap_or_else(unknown);
+                self.links.poison_call(leader, error);
+            }
+            None if chains[leader as usize].state == State::Running => {
+                let gather = || pairwise(size, |i, j| object.join(leader + i * slots, leader + j * slots));
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(gather)) {
+                    let (place, message) = (self.chains.place(leader), panic_message(panic));
+                    self.links.poison_call(leader, Error::Panicked { place, message });
+                }
+            }
+            None => {}
+        }
+        Some(leader)
+    }
+
+    /// Ends the calls of those that follow the leader of a block, whose call has ended.
+    #[inline]
+    fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
+        let b = &mut self.links.blocks[block as usize];
+        b.stage = Stage::Away;
+        let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
+        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        for chain in (1..size).map(|i| leader + i * slots) {
+            let now = &mut self.links.chains[chain as usize];
+            if now.state != State::Joined {
+                // Lost while the leader was under way.
+                continue;
+            }
+            now.state = State::Idle;
+            now.generation += 1;
+            let outcome = match outcome {
+                Ok(()) => {
+                    object.follow(chain, leader);
+                    Ok(())
+                }
+                Err(e) => {
+                    let own =
+                        self.links.errors.remove(&chain).map(|own| Box::new(own.poisons(self.chains.place(chain))));
+                    Err(own.unwrap_or_else(|| e.clone()))
+                }
+            };
+            object.end(chain, outcome, self);
+            if object.awaits_input(chain) {
+                self.start(chain);
+            }
+        }
+    }
+
+    #[cold]
+    fn take_error(&mut self, chain: u32) -> Box<Error> {
+        let error = self.links.errors.remove(&chain).unwrap_or_else(unknown);
+        Box::new(error.poisons(self.chains.place(chain)))
+    }
+
+    /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones. So
+    /// do the chains that would combine with it in place.
+    pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        let Some(b) = self.links.blocks.get_mut(self.links.chains[chain as usize].block as usize) else {
+            return self.fail_alone(object, chain, error);
+        };
+        let (leader, size, waits) = (b.leader, b.size, b.stage == Stage::Waits);
+        if chain != leader {
+            b.lost.get_or_insert_with(|| Box::new(error.clone()));
+            self.fail_alone(object, chain, error.clone());
+        }
+        if chain == leader || waits {
+            for follower in 0..size {
+                self.fail_alone(object, leader + follower * self.chains.slots, error.clone());
+            }
+        }
+    }
+
+    fn fail_alone<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        let place = self.chains.place(chain);
+        let c = &mut self.links.chains[chain as usize];
+        if c.state == State::Failed {
+            return;
+        }
+        c.state = State::Failed;
+        let Chain { generation, first, next, end, cells, offset, .. } = *c;
+        for cell in &mut self.links.cells[cells as usize..(cells + self.chains.cells) as usize] {
+            cell.awaited = None;
+        }
+        let error = error.poisons(place);
+        object.fail(chain, error.clone(), self);
+        for i in first..end {
+            // What this call has not done yet is owed in its generation, the rest in the next.
+            let step = self.chains.plan[i as usize];
+            let owed = generation + u64::from(i < next);
+            let (cell, owed) = match step.task {
+                Task::Update => (step.cell + offset, owed),
+                Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+            };
+            let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };
+            self.core.poison(at, owed, &error);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
+
+use super::{Cell, Chain, Chains, Half, Planned, State, Task, unknown};
+use crate::Error;
+use crate::core::Core;
+use crate::message::Message;
+use crate::object::EMPTY;
+use crate::payload::Payload;
+use crate::replay::RunningValue;
+use maniple_mapper::{Access, MemoryKind};
+use maniple_regions::Buffer;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A chain with everything its subtasks touch at hand.
+pub(super) struct Active<'a> {
+    pub core: &'a Rc<Core>,
+    pub chains: &'a Chains,
+    pub chain: u32,
+    pub now: &'a mut Chain,
+    pub cells: &'a mut [Cell],
+    pub returned: &'a mut [Payload],
+    pub poison: &'a HashMap<u32, (u64, Error)>,
+    pub errors: &'a mut HashMap<u32, Error>,
+}
+
+/// Why a chain has stopped before the end of its call.
+pub(super) enum Stop {
+    /// It waits for a barrier.
+    Waits,
+    /// Something more urgent is ready.
+    Yields,
+    /// What it waits for will never come.
+    Lost(Box<Error>),
+}
+
+impl Active<'_> {
+    /// Runs subtasks up to the end of the call.
+    #[inline]
+    pub fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
+        let plan: &[Planned] = &self.chains.plan[self.now.next as usize..self.now.end as usize];
+        for step in plan {
+            let at = (self.now.cells + u32::from(step.waits)) as usize;
+            let cell = &self.cells[at];
+            let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
+            let awaited = self.now.generation + u64::from(step.ahead);
+            if completed <= awaited && self.must_wait(step, at, awaited)? {
+                return Err(Stop::Waits);
+            }
+            if self.core.more_urgent(self.chains.mapping.priority) {
+                return Err(Stop::Yields);
+            }
+            match step.task {
+                Task::Update => self.update(&value, step, at),
+                Task::Read { how } => self.read(&mut value, how, step, at),
+            }
+            self.core.counters.chain_subtasks.add(1);
+            self.now.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Registers the chain's wait, unless it will never be over.
+    #[inline]
+    fn must_wait(&mut self, step: &Planned, at: usize, awaited: u64) -> Result<bool, Stop> {
+        let half = if step.task == Task::Update { Half::Empty } else { Half::Ready };
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
+            if self.core.config.strikes(skipped) {
+                return Ok(false);
+            }
+        }
+        if !self.poison.is_empty() {
+            let number = if half == Half::Empty { at as u32 | EMPTY } else { at as u32 };
+            if let Some((_, error)) = self.poison.get(&number).filter(|(from, _)| awaited >= *from) {
+                return Err(Stop::Lost(Box::new(error.clone())));
+            }
+        }
+        self.cells[at].awaited = Some(half);
+        Ok(true)
+    }
+
+    /// The update subtask: stores the running value in the exchange region and lends it to the peer.
+    #[inline]
+    fn update<V: RunningValue>(&mut self, value: &V, step: &Planned, at: usize) {
+        let (core, chains) = (self.core, self.chains);
+        let cell = step.cell + self.now.offset;
+        if self.now.state == State::Poisoned {
+            let payload = self.error();
+            return self.arrive(step, cell, self.now.generation, payload);
+        }
+        let mut value = value.bytes();
+        let large = value.len() > Payload::INLINE;
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
+            core.counters.arrivals.add(1);
+            let to = &mut self.cells[cell as usize];
+            if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
+                to.value.set(value);
+            }
+            return;
+        }
+        let staged;
+        if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
+            // Memory that the network does not know: what leaves it goes through a buffer that the network does.
+            core.counters.staged_bytes.add(value.len() as u64);
+            if large {
+                staged = Buffer::from_bytes(value);
+                value = staged.as_bytes();
+            }
+        }
+        let payload = if large {
+            let mut buffer = match std::mem::take(&mut self.returned[at]) {
+                Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
+                // The first use of the cell, or the buffer's contents went to another node.
+                _ => Buffer::zeroed(value.len()),
+            };
+            buffer.as_bytes_mut().copy_from_slice(value);
+            Payload::Buffer(buffer)
+        } else {
+            Payload::copy_of(value)
+        };
+        self.arrive(step, cell, self.now.generation, payload);
+    }
+
+    /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
+    #[inline]
+    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
+        let (core, chains) = (self.core, self.chains);
+        let large = chains.bytes > Payload::INLINE;
+        let came = &mut self.cells[at].value;
+        let bytes = came.bytes();
+        if self.now.state == State::Poisoned {
+            // Nothing to combine it with.
+        } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
+            let error = match came {
+                Payload::Failed(e) => (**e).clone(),
+                _ => chains.wrong_size(self.chain, step.peer, bytes.len()),
+            };
+            self.now.state = State::Poisoned;
+            self.errors.entry(self.chain).or_insert(error);
+        } else if chains.mapping.access == Access::Copy && step.to != core.id {
+            core.counters.region_copies.add(1);
+            core.counters.region_copy_bytes.add(bytes.len() as u64);
+            if large {
+                value.combine(how, Buffer::from_bytes(bytes).as_bytes());
+            } else {
+                // A small value came with the arrival: the cell of this processor is the copy.
+                value.combine(how, bytes);
+            }
+        } else {
+            value.combine(how, bytes);
+        }
+        let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
+            core.counters.arrivals.add(1);
+            chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+            return;
+        }
+        let back = match came {
+            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(came),
+            _ => Payload::None,
+        };
+        self.arrive(step, cell | EMPTY, generation, back);
+    }
+
+    /// Arrives at a cell of the peer.
+    #[inline]
+    fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        self.core.counters.arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let config = &self.core.config;
+            if config.strikes(Bug::LostArrival) {
+                return;
+            }
+            if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
+                let gang = &self.chains.gang;
+                let (to, position) = gang.at[((step.peer + 1) % gang.shards()) as usize];
+                let per_shard = self.chains.slots * self.chains.cells;
+                let step = Planned { to, ..*step };
+                return self.deliver(&step, position * per_shard + cell % per_shard, generation, payload);
+            }
+            if config.strikes(Bug::DoubledArrival) {
+                self.deliver(step, cell, generation, payload.clone());
+            }
+        }
+        self.deliver(step, cell, generation, payload);
+    }
+
+    #[inline]
+    fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        if step.to == self.core.id {
+            return self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
+        }
+        let message = Message::Arrive { object: self.chains.id, cell, generation, payload };
+        // The peer waits for a value now, and for room, if ever, a call later.
+        if cell & EMPTY == 0 { self.core.send(step.to, message) } else { self.core.send_late(step.to, message) }
+    }
+
+    #[cold]
+    fn error(&self) -> Payload {
+        let error = self.errors.get(&self.chain).map(|e| e.origin().clone());
+        Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
+    }
+}
