@@ -11,20 +11,23 @@ pub struct Promise<T, W, E> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Waiters<W> {
     first: Option<W>,
-    rest: Vec<W>,
+    /// A vector of its own, because it is nearly always empty and then only a pointer to look at and move.
+    #[allow(clippy::box_collection)]
+    rest: Option<Box<Vec<W>>>,
 }
 
 impl<W> Default for Waiters<W> {
     fn default() -> Self {
-        Self { first: None, rest: Vec::new() }
+        Self { first: None, rest: None }
     }
 }
 
 impl<W> Waiters<W> {
+    #[inline]
     fn push(&mut self, waiter: W) {
         match self.first {
             None => self.first = Some(waiter),
-            Some(_) => self.rest.push(waiter),
+            Some(_) => self.rest.get_or_insert_default().push(waiter),
         }
     }
 
@@ -33,8 +36,8 @@ impl<W> Waiters<W> {
     pub fn for_each(self, mut f: impl FnMut(W)) {
         if let Some(first) = self.first {
             f(first);
-            if !self.rest.is_empty() {
-                self.rest.into_iter().for_each(f);
+            if let Some(rest) = self.rest {
+                rest.into_iter().for_each(f);
             }
         }
     }
@@ -59,17 +62,20 @@ impl<T, W, E> Default for Promise<T, W, E> {
 
 impl<T, W, E> Promise<T, W, E> {
     /// The present state.
+    #[inline]
     pub fn state(&self) -> &PromiseState<T, E> {
         &self.state
     }
 
     /// True once there is a value or an error.
+    #[inline]
     pub fn is_settled(&self) -> bool {
         !matches!(self.state, PromiseState::Pending)
     }
 
     /// Registers a waiter unless the promise is settled; true when it was registered.
     #[must_use]
+    #[inline]
     pub fn wait(&mut self, waiter: W) -> bool {
         let pending = !self.is_settled();
         if pending {
@@ -80,23 +86,24 @@ impl<T, W, E> Promise<T, W, E> {
 
     /// How many wait.
     pub fn waiters(&self) -> usize {
-        usize::from(self.waiters.first.is_some()) + self.waiters.rest.len()
+        usize::from(self.waiters.first.is_some()) + self.waiters.rest.as_ref().map_or(0, |rest| rest.len())
     }
 
     /// Number `at` of those who wait.
     pub fn waiter(&self, at: usize) -> Option<&W> {
-        if at == 0 { self.waiters.first.as_ref() } else { self.waiters.rest.get(at - 1) }
+        if at == 0 { self.waiters.first.as_ref() } else { self.waiters.rest.as_ref()?.get(at - 1) }
     }
 
     /// The same, to be replaced by another.
     pub fn waiter_mut(&mut self, at: usize) -> Option<&mut W> {
-        if at == 0 { self.waiters.first.as_mut() } else { self.waiters.rest.get_mut(at - 1) }
+        if at == 0 { self.waiters.first.as_mut() } else { self.waiters.rest.as_mut()?.get_mut(at - 1) }
     }
 
     /// Assigns the outcome and returns who waited, in the order they came.
     ///
     /// # Errors
     /// [`BarrierError::AssignedTwice`]; the first outcome stays.
+    #[inline]
     pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Waiters<W>, BarrierError> {
         if self.is_settled() {
             return Err(BarrierError::AssignedTwice);

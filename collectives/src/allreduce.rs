@@ -1,4 +1,4 @@
-use crate::engine::{Call, Engine, subtasks};
+use crate::engine::{Engine, subtasks};
 use crate::{Algorithm, Blocks, Operator};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
@@ -149,10 +149,7 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
-        let (resolver, future) = TaskFuture::pending();
-        let call = Call::One(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, which, cx| engine.call(which, call, cx))?;
-        Ok(future)
+        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_one(at, input.into(), cx))
     }
 
     /// Contributes a vector with the object's number of elements. Collective; returns at once.
@@ -160,9 +157,6 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
     pub fn call_vec(&self, shard: &Shard, input: impl Into<Value<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
-        let (resolver, future) = TaskFuture::pending();
-        let call = Call::Many(input.into(), resolver);
-        shard.replay(self.id, |engine: &mut Engine<T>, which, cx| engine.call(which, call, cx))?;
-        Ok(future)
+        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_many(at, input.into(), cx))
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask};
-use maniple_runtime::{Error, Resolver, Value};
+use maniple_runtime::{Error, Resolver, TaskFuture, Value};
 use std::collections::VecDeque;
 
 /// A schedule in the runtime's words.
@@ -85,7 +85,7 @@ enum Output<T> {
 }
 
 impl<T: Element> Output<T> {
-    fn fail(self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
+    fn fail(&self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         match self {
             Output::One(out) => cx.resolve(chain, out, Err(error)),
             Output::Many(out) => cx.resolve(chain, out, Err(error)),
@@ -99,9 +99,9 @@ enum State<T> {
     /// A call waits for its input.
     Input(Call<T>),
     /// A call runs.
-    Running(Running<T>, Output<T>),
+    Running,
     /// A call's input was refused.
-    Refused(Output<T>),
+    Refused,
     /// A shard that takes part is lost; calls fail at once.
     Failed(Box<Error>),
 }
@@ -109,8 +109,36 @@ enum State<T> {
 /// One slot of one shard.
 struct Chain<T> {
     state: State<T>,
+    /// What the call that runs has combined so far.
+    running: Running<T>,
+    /// Where its result goes. It is kept for the next call, which uses the memory of the future again.
+    output: Option<Output<T>>,
     /// Calls that wait for this slot.
     queued: VecDeque<Call<T>>,
+}
+
+impl<T: Element> Chain<T> {
+    fn new() -> Self {
+        Self { state: State::Idle, running: Running::Many(Vec::new()), output: None, queued: VecDeque::new() }
+    }
+
+    /// A future for the result of the next call.
+    #[inline]
+    fn renew_output(&mut self) -> TaskFuture<T> {
+        if let Some(Output::One(out)) = &mut self.output {
+            return out.renew();
+        }
+        let (resolver, future) = TaskFuture::pending();
+        self.output = Some(Output::One(resolver));
+        future
+    }
+
+    /// Ends the call that runs.
+    fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
+        if let Some(out) = self.output.take() {
+            out.fail(chain, error, cx);
+        }
+    }
 }
 
 /// The chains of one allreduce on one processor.
@@ -124,12 +152,42 @@ pub(crate) struct Engine<T> {
 
 impl<T: Element> Engine<T> {
     pub fn new(name: &str, operator: Operator<T>, elements: usize, slots: u32, shards: u32) -> Self {
-        let chains = (0..shards * slots).map(|_| Chain { state: State::Idle, queued: VecDeque::new() }).collect();
+        let chains = (0..shards * slots).map(|_| Chain::new()).collect();
         Self { name: name.into(), operator, elements, slots, chains }
     }
 
-    /// Takes call number `count` of the shard at `position`; it runs when its slot is free and its input there.
-    pub fn call(&mut self, (position, count): (u32, u64), call: Call<T>, cx: &mut ReplayCx<'_>) {
+    /// Takes call number `count` of the shard at `position`, of one element; it runs when its slot is free and its input
+    /// there.
+    #[inline]
+    pub fn call_one(&mut self, at: (u32, u64), input: Value<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+        let number = self.chain(at, cx);
+        let chain = &mut self.chains[number as usize];
+        match (&chain.state, input) {
+            // The usual call.
+            (State::Idle, Value::Now(v)) if self.elements == 1 => {
+                let future = chain.renew_output();
+                (chain.running, chain.state) = (Running::One(v), State::Running);
+                cx.run(self, number);
+                future
+            }
+            (_, input) => {
+                let (resolver, future) = TaskFuture::pending();
+                self.take(number, Call::One(input, resolver), cx);
+                future
+            }
+        }
+    }
+
+    /// The same for a call of any number of elements.
+    pub fn call_many(&mut self, at: (u32, u64), input: Value<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
+        let number = self.chain(at, cx);
+        let (resolver, future) = TaskFuture::pending();
+        self.take(number, Call::Many(input, resolver), cx);
+        future
+    }
+
+    #[inline]
+    fn chain(&mut self, (position, count): (u32, u64), _cx: &mut ReplayCx<'_>) -> u32 {
         // Slots are few, and a power of two nearly always.
         let slot = if self.slots.is_power_of_two() {
             count as u32 & (self.slots - 1)
@@ -137,24 +195,19 @@ impl<T: Element> Engine<T> {
             (count % u64::from(self.slots)) as u32
         };
         let number = position * self.slots + slot;
-        let chain = &mut self.chains[number as usize];
         #[cfg(feature = "plant")]
-        if cx.reuses_early(number) {
-            chain.state = State::Idle;
+        if _cx.reuses_early(number) {
+            self.chains[number as usize].state = State::Idle;
         }
+        number
+    }
+
+    fn take(&mut self, number: u32, call: Call<T>, cx: &mut ReplayCx<'_>) {
+        let chain = &mut self.chains[number as usize];
         match &chain.state {
             State::Idle => {
-                let mut waits = false;
-                chain.state = match call {
-                    // The usual call: one element, by value.
-                    Call::One(Value::Now(v), out) if self.elements == 1 => {
-                        State::Running(Running::One(v), Output::One(out))
-                    }
-                    call => {
-                        waits = call.start_after_input(number, cx);
-                        State::Input(call)
-                    }
-                };
+                let waits = call.start_after_input(number, cx);
+                chain.state = State::Input(call);
                 if !waits {
                     cx.run(self, number);
                 }
@@ -217,46 +270,35 @@ impl<T: Element> Replay for Engine<T> {
 
     #[inline]
     fn running(&mut self, chain: u32) -> Live<'_, T> {
-        let running = match &mut self.chains[chain as usize].state {
-            State::Running(running, _) => Some(running),
-            _ => None,
-        };
-        Live { running, operator: &self.operator }
+        let Chain { state, running, .. } = &mut self.chains[chain as usize];
+        Live { running: matches!(state, State::Running).then_some(running), operator: &self.operator }
     }
 
     #[inline]
     fn join(&mut self, chain: u32, higher: u32) {
         let (lower, others) = self.chains.split_at_mut(higher as usize);
-        let (State::Running(into, _), State::Running(from, _)) = (&mut lower[chain as usize].state, &others[0].state)
-        else {
-            return;
-        };
-        self.operator.fold_higher(into.as_mut_slice(), from.as_slice());
+        self.operator.fold_higher(lower[chain as usize].running.as_mut_slice(), others[0].running.as_slice());
     }
 
     #[inline]
     fn follow(&mut self, chain: u32, leader: u32) {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
-        let (State::Running(result, _), State::Running(into, _)) =
-            (&lower[leader as usize].state, &mut others[0].state)
-        else {
-            return;
-        };
-        into.as_mut_slice().copy_from_slice(result.as_slice());
+        others[0].running.as_mut_slice().copy_from_slice(lower[leader as usize].running.as_slice());
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
         match &c.state {
-            State::Running(..) => return Ok(true),
+            State::Running => return Ok(true),
             State::Input(call) if call.has_input() => {}
             _ => return Ok(false),
         }
         let State::Input(call) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
         let (running, output) = call.open();
+        c.output = Some(output);
         let refused = match running {
             Ok(running) if running.as_slice().len() == self.elements => {
-                c.state = State::Running(running, output);
+                (c.running, c.state) = (running, State::Running);
                 return Ok(true);
             }
             Ok(running) => Error::Misuse {
@@ -266,17 +308,22 @@ impl<T: Element> Replay for Engine<T> {
             },
             Err(e) => e,
         };
-        c.state = State::Refused(output);
+        c.state = State::Refused;
         Err(refused)
     }
 
+    #[inline]
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
-        match (std::mem::replace(&mut c.state, State::Idle), outcome) {
-            (State::Running(Running::One(v), Output::One(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
-            (State::Running(Running::Many(v), Output::Many(out)), Ok(())) => cx.resolve(chain, out, Ok(v)),
-            (State::Running(_, output) | State::Refused(output), Err(e)) => output.fail(chain, *e, cx),
-            (other, _) => c.state = other,
+        c.state = State::Idle;
+        match (outcome, &mut c.running, &c.output) {
+            (Ok(()), Running::One(v), Some(Output::One(out))) => cx.resolve(chain, out, Ok(*v)),
+            (Ok(()), Running::Many(v), Some(Output::Many(out))) => {
+                cx.resolve(chain, out, Ok(std::mem::take(v)));
+                c.output = None;
+            }
+            (Err(e), ..) => c.fail(chain, *e, cx),
+            (Ok(()), ..) => unreachable!("values and results are of one kind"),
         }
         if let Some(call) = c.queued.pop_front() {
             // `begin` takes it if its input is there; otherwise the input starts the chain.
@@ -289,7 +336,7 @@ impl<T: Element> Replay for Engine<T> {
         let c = &mut self.chains[chain as usize];
         match std::mem::replace(&mut c.state, State::Failed(Box::new(error.clone()))) {
             State::Input(call) => call.output().fail(chain, error.clone(), cx),
-            State::Running(_, output) | State::Refused(output) => output.fail(chain, error.clone(), cx),
+            State::Running | State::Refused => c.fail(chain, error.clone(), cx),
             State::Idle | State::Failed(_) => {}
         }
         for call in std::mem::take(&mut c.queued) {

@@ -98,37 +98,39 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
+    #[inline]
     fn register(&self, waker: &Waker) {
         // An unsettled promise only gains waiters: each keeps its place.
-        let place = self.registered.get().map(|at| at as usize);
-        let is_same = |at: usize| {
-            let promise = self.cell.promise.borrow();
-            promise.waiter(at).and_then(Poller::of).is_some_and(|p| p.polls_with(waker))
-        };
-        if place.is_some_and(is_same) {
-            return;
+        if let Some(place) = self.registered.get() {
+            return self.register_again(place as usize, waker);
         }
-        // Wakers are cloned and dropped while nothing is borrowed: their code is not ours.
+        // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = current::waiting(waker);
         let mut promise = self.cell.promise.borrow_mut();
-        match place {
-            Some(at) => {
-                let earlier = promise.waiter_mut(at).map(|waiter| std::mem::replace(waiter, waiting));
-                drop(promise);
-                drop(earlier);
-            }
-            None => {
-                self.registered.set(Some(promise.waiters() as u32));
-                let registered = promise.wait(waiting);
-                debug_assert!(registered);
-            }
+        self.registered.set(Some(promise.waiters() as u32));
+        let registered = promise.wait(waiting);
+        debug_assert!(registered);
+    }
+
+    #[cold]
+    fn register_again(&self, place: usize, waker: &Waker) {
+        let earlier = Poller::of(self.cell.promise.borrow().waiter(place).expect("registered"));
+        if earlier.is_some_and(|p| p.polls_with(waker)) {
+            return;
         }
+        // They are dropped while nothing is borrowed, too.
+        let waiting = current::waiting(waker);
+        let mut promise = self.cell.promise.borrow_mut();
+        let earlier = promise.waiter_mut(place).map(|waiter| std::mem::replace(waiter, waiting));
+        drop(promise);
+        drop(earlier);
     }
 }
 
 impl<T: Clone + 'static> Future for TaskFuture<T> {
     type Output = Result<T, Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
         match outcome {
@@ -142,19 +144,31 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
 }
 
 impl<T: 'static> Resolver<T> {
+    /// An unsettled future, and this is its other end from now on. Its memory is that of the settled one before it, if
+    /// nobody holds that any more.
+    #[inline]
+    pub fn renew(&mut self) -> TaskFuture<T> {
+        match Rc::get_mut(&mut self.cell) {
+            Some(cell) => (cell.promise, cell.seen) = Default::default(),
+            None => self.cell = Rc::new(FutureCell::new(())),
+        }
+        TaskFuture::of(self.cell.clone())
+    }
+
     /// Settles the future.
     #[inline]
-    pub(crate) fn settle(self, core: &Rc<Core>, outcome: Result<T, Error>) {
+    pub(crate) fn settle(&self, core: &Rc<Core>, outcome: Result<T, Error>) {
         self.cell.settle(core, outcome.map_err(Box::new));
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
-    pub(crate) fn settle_watched(self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
+    #[inline]
+    pub(crate) fn settle_watched(&self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
         match outcome {
             Ok(value) => self.cell.settle(core, Ok(value)),
             Err(error) => {
                 self.cell.settle(core, Err(Box::new(error.clone())));
-                failures.add(error, self.cell);
+                failures.add(error, self.cell.clone());
             }
         }
     }

@@ -151,7 +151,8 @@ pub struct ReplayCx<'a> {
 
 impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
-    pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: Resolver<T>, outcome: Result<T, Error>) {
+    #[inline]
+    pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
                 resolver.settle_watched(self.core, outcome, &owner.failures);

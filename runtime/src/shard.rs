@@ -450,11 +450,10 @@ impl Shard {
         object: ObjectId,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
-        let local = self.core().local(object);
         let wrong = |came: String| {
             Err(Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came))
         };
-        match local.as_ref().map(|l| (l, &*l.object)) {
+        self.core().with_object(object, |local| match local.map(|l| (l, &*l.object)) {
             Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
                 match self.core().with_replay(local, position, &self.inner.owner, f) {
@@ -469,7 +468,7 @@ impl Shard {
             }
             Some((_, o)) => wrong(o.describe()),
             None => wrong(format!("object {object}")),
-        }
+        })
     }
 
     /// Waits for the leaf tasks of this shard.

@@ -235,7 +235,7 @@ impl Replay for OddChains {
     }
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         if let Some(call) = self.calls[chain as usize].take() {
-            cx.resolve(chain, call, outcome.map_err(|e| *e));
+            cx.resolve(chain, &call, outcome.map_err(|e| *e));
         }
     }
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {

@@ -127,6 +127,7 @@ impl Core {
         slot
     }
 
+    #[inline]
     pub(super) fn wake_shard(&self, slot: u32) {
         self.queue_shard(slot, SHARD_PRIORITY);
     }
@@ -136,6 +137,7 @@ impl Core {
         self.queue_shard(slot, YIELD_PRIORITY);
     }
 
+    #[inline]
     fn queue_shard(&self, slot: u32, priority: Priority) {
         let mut exec = self.exec.borrow_mut();
         if let Some(s) = exec.slots.get_mut(slot as usize)

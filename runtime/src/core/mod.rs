@@ -234,10 +234,13 @@ impl Core {
     }
 
     /// Calls the wakers that are due; false when there were none.
+    #[inline]
     fn call_wakers(&self) -> bool {
-        if self.wakers.borrow().is_empty() {
-            return false;
-        }
+        !self.wakers.borrow().is_empty() && self.call_those()
+    }
+
+    #[cold]
+    fn call_those(&self) -> bool {
         // One of them may notify others.
         let due = std::mem::take(&mut *self.wakers.borrow_mut());
         for waker in due {
@@ -248,6 +251,7 @@ impl Core {
     }
 
     /// Tells a waiter that what it waits for is there.
+    #[inline]
     pub fn notify(self: &Rc<Self>, waiting: Waiting) {
         match waiting {
             Waiting::Chain { object, chain, priority } => {

@@ -76,6 +76,12 @@ impl Core {
         self.objects.borrow().list.get(object as usize).cloned()
     }
 
+    /// What `f` makes of an object; it may not make new ones.
+    #[inline]
+    pub fn with_object<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Local>) -> T) -> T {
+        f(self.objects.borrow().get(object))
+    }
+
     pub(super) fn is_phase(&self, object: ObjectId) -> bool {
         self.objects.borrow().phases.contains_key(&object)
     }

@@ -156,22 +156,28 @@ pub(crate) struct Links {
     poison: HashMap<u32, (u64, Error)>,
     /// Why calls of poisoned chains have failed.
     errors: HashMap<u32, Error>,
-    /// The launched shard behind each position.
-    owners: Vec<Option<Rc<Owner>>>,
-    /// Calls that each has made.
-    calls: Vec<u64>,
-    /// Calls of each that are not over.
-    under_way: Vec<u32>,
+    /// Who calls, by position.
+    callers: Vec<Caller>,
+}
+
+/// A shard's calls.
+#[derive(Default)]
+struct Caller {
+    /// The launched shard.
+    owner: Option<Rc<Owner>>,
+    /// Calls that it has made.
+    calls: u64,
+    /// Those that are not over.
+    under_way: u32,
 }
 
 impl Links {
     /// A call of the shard at `position` is over; whose it was.
     #[inline]
     pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
-        if let Some(n) = self.under_way.get_mut(position as usize) {
-            *n = n.saturating_sub(1);
-        }
-        self.owners.get(position as usize)?.as_ref()
+        let caller = self.callers.get_mut(position as usize)?;
+        caller.under_way = caller.under_way.saturating_sub(1);
+        caller.owner.as_ref()
     }
 
     #[cold]
@@ -265,9 +271,7 @@ impl Chains {
                 returned,
                 poison: HashMap::new(),
                 errors: HashMap::new(),
-                owners: vec![None; shards.len()],
-                calls: vec![0; shards.len()],
-                under_way: vec![0; shards.len()],
+                callers: shards.iter().map(|_| Caller::default()).collect(),
             }),
             plan,
             mapping: *mapping,
@@ -394,7 +398,7 @@ impl Chains {
     /// How many calls each shard of this processor has made.
     pub fn calls(&self) -> Vec<(u32, u64)> {
         let members = &self.gang.members[self.processor as usize];
-        members.iter().copied().zip(self.links.borrow().calls.iter().copied()).collect()
+        members.iter().copied().zip(self.links.borrow().callers.iter().map(|c| c.calls)).collect()
     }
 
     /// Takes in an arrival from another processor.
@@ -488,6 +492,7 @@ pub(crate) enum Refused {
 impl Core {
     /// Gives `f` the state of a replayed object, if it is of type `R`, for a call of `owner`'s, which is the shard at
     /// `position`.
+    #[inline]
     pub(crate) fn with_replay<R: Replay, T>(
         self: &Rc<Self>,
         local: &Local,
@@ -500,18 +505,17 @@ impl Core {
         let any: &mut dyn Any = &mut **state;
         let state = any.downcast_mut::<R>().ok_or(Refused::OtherKind)?;
         let links = &mut *chains.links.borrow_mut();
-        let Links { owners, calls, under_way, .. } = links;
-        let at = position as usize;
-        if !owners[at].as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
-            if under_way[at] > 0 {
+        let caller = &mut links.callers[position as usize];
+        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
+            if caller.under_way > 0 {
                 return Err(Refused::OtherLaunch);
             }
-            owners[at] = Some(owner.clone());
+            caller.owner = Some(owner.clone());
         }
         owner.one_more();
-        under_way[at] += 1;
-        let number = calls[at];
-        calls[at] += 1;
+        caller.under_way += 1;
+        let number = caller.calls;
+        caller.calls += 1;
         let mut cx = ReplayCx { core: self, local, chains, links };
         Ok(self.in_chains(|| f(state, (position, number), &mut cx)))
     }
@@ -529,9 +533,10 @@ impl Core {
     /// Runs what is ready of a chain.
     #[inline]
     pub(super) fn run_chain(self: &Rc<Self>, object: ObjectId, chain: u32) {
-        let Some(local) = self.local(object) else { return };
+        let objects = self.objects.borrow();
+        let Some(local) = objects.get(object) else { return };
         let Some(chains) = &local.chains else { return };
-        let mut cx = ReplayCx { core: self, local: &local, chains, links: &mut chains.links.borrow_mut() };
+        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
         self.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
     }
 

@@ -120,13 +120,15 @@ impl Owner {
         over
     }
 
+    #[inline]
     pub fn one_more(&self) {
         self.running.set(self.running.get() + 1);
     }
 
+    #[inline]
     pub fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0 {
+        if self.running.get() == 0 && !self.waiting.borrow().is_empty() {
             let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
             waiting.into_iter().for_each(|w| core.notify(w));
         }
