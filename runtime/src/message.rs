@@ -23,13 +23,29 @@ pub(crate) struct ColumnKey {
     pub rect: Rect,
 }
 
+/// An arrival at an empty half of the same object that travels with one at a ready half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Also {
+    /// The cell, or [`Self::NOTHING`]'s.
+    pub cell: u32,
+    /// The low half of the generation: arrivals come in order, so that the other half is known.
+    pub generation: u32,
+}
+
+impl Also {
+    pub const NOTHING: Self = Self { cell: u32::MAX, generation: 0 };
+}
+
+// It fits a slot of a ring together with the slot's stamp.
+const _: () = assert!(size_of::<Message>() == 56);
+
 /// Everything processors say to each other. A wire keeps the order of each ordered pair of processors.
 ///
 /// Variants marked `skip` stay within a node: encoding one is an error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// One arrival at half of a ready/empty pair.
-    Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload },
+    /// One arrival at half of a ready/empty pair; of a chain, perhaps two.
+    Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload, also: Also },
     /// Arrivals at a phase barrier, combined: contributor `from` of the receiving member completed a generation.
     Combine { object: ObjectId, contributor: u32, generation: u64, values: Vec<(u32, u64)> },
     /// A phase barrier's generation is over.

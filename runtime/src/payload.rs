@@ -13,31 +13,20 @@ pub enum Payload {
     #[default]
     None,
     /// Up to [`Payload::INLINE`] bytes.
-    Inline(Inline),
+    Inline {
+        /// How many.
+        len: u8,
+        /// The bytes. Whole words, so that moving them never splits a store the processor has just made.
+        words: [u64; Payload::INLINE / 8],
+    },
     /// A leased buffer.
     Buffer(Buffer),
     /// No value, and why: the call has failed where it should have been made.
     Failed(Box<Error>),
 }
 
-/// A few bytes held in place. Whole words, so that moving one never splits a store the processor has just made.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Inline {
-    len: u8,
-    words: [u64; Payload::INLINE / 8],
-}
-
-impl Inline {
-    /// Replaces the bytes; at most [`Payload::INLINE`].
-    #[inline]
-    pub(crate) fn set(&mut self, bytes: &[u8]) {
-        self.len = bytes.len() as u8;
-        match <[u8; 8]>::try_from(bytes) {
-            Ok(word) => self.words[0] = u64::from_ne_bytes(word),
-            Err(_) => bytemuck::bytes_of_mut(&mut self.words)[..bytes.len()].copy_from_slice(bytes),
-        }
-    }
-}
+// A message that carries one fits a cache line.
+const _: () = assert!(size_of::<Payload>() == 32);
 
 impl Payload {
     /// Most bytes that travel inside the record of an arrival.
@@ -46,20 +35,21 @@ impl Payload {
     /// A copy of `bytes`, which are at most [`Self::INLINE`]; longer ones go into a buffer.
     #[inline]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        if bytes.len() > Self::INLINE {
-            return Payload::Buffer(Buffer::from_bytes(bytes));
+        let mut words = [0; Self::INLINE / 8];
+        match <[u8; 8]>::try_from(bytes) {
+            Ok(word) => words[0] = u64::from_ne_bytes(word),
+            Err(_) if bytes.len() > Self::INLINE => return Payload::Buffer(Buffer::from_bytes(bytes)),
+            Err(_) => bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes),
         }
-        let mut inline = Inline::default();
-        inline.set(bytes);
-        Payload::Inline(inline)
+        Payload::Inline { len: bytes.len() as u8, words }
     }
 
     /// Replaces what is carried by a copy of `bytes`, in place where they fit.
     #[inline]
     pub(crate) fn set(&mut self, bytes: &[u8]) {
-        match self {
-            Payload::Inline(inline) if bytes.len() <= Self::INLINE => inline.set(bytes),
-            _ => *self = Payload::copy_of(bytes),
+        match (self, <[u8; 8]>::try_from(bytes)) {
+            (Payload::Inline { len, words }, Ok(word)) => (*len, words[0]) = (8, u64::from_ne_bytes(word)),
+            (carried, _) => *carried = Payload::copy_of(bytes),
         }
     }
 
@@ -68,7 +58,7 @@ impl Payload {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Payload::None | Payload::Failed(_) => &[],
-            Payload::Inline(i) => &bytemuck::bytes_of(&i.words)[..usize::from(i.len)],
+            Payload::Inline { len, words } => &bytemuck::bytes_of(words)[..usize::from(*len)],
             Payload::Buffer(b) => b.as_bytes(),
         }
     }

@@ -4,7 +4,7 @@ use super::objects::Local;
 use super::{Core, Waiting};
 use crate::Error;
 use crate::current::Poller;
-use crate::message::{Message, ObjectId};
+use crate::message::{Also, Message, ObjectId};
 use crate::object::{CellAddress, EMPTY};
 use crate::payload::Payload;
 use maniple_barriers::{Arrivals, BarrierError, PairCell, PairWait};
@@ -200,7 +200,10 @@ impl Core {
         let CellAddress { processor, object, cell } = at;
         match self.local(object) {
             Some(local) if processor == self.id => self.arrive_here(&local, cell, generation),
-            _ => self.send(processor, Message::Arrive { object, cell, generation, payload: Payload::None }),
+            _ => self.send(
+                processor,
+                Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING },
+            ),
         }
     }
 

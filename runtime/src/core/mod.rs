@@ -22,7 +22,8 @@ pub(crate) use report::{Report, join};
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::message::{LaunchKey, Message, ObjectId, ProcessorId};
+use crate::message::{Also, LaunchKey, Message, ObjectId, ProcessorId};
+use crate::payload::Payload;
 use crate::wire::Wire;
 use crate::{Error, Place};
 use maniple_mapper::{Machine, Mapper, Priority};
@@ -45,6 +46,14 @@ pub(crate) enum Waiting {
     Waker(Box<Waker>),
 }
 
+/// An arrival at an empty half, on another processor, of a chain's cell.
+pub(crate) struct Late {
+    pub object: ObjectId,
+    pub cell: u32,
+    pub generation: u64,
+    pub payload: Payload,
+}
+
 /// One processor.
 pub(crate) struct Core {
     pub id: ProcessorId,
@@ -53,8 +62,8 @@ pub(crate) struct Core {
     pub counters: Counters,
     queue: queue::ReadyQueue,
     inbox: RefCell<VecDeque<Message>>,
-    /// Messages that nobody is in a hurry for, sent at the end of the turn.
-    late: RefCell<Vec<(ProcessorId, Message)>>,
+    /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
+    late: RefCell<Vec<(ProcessorId, Late)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
     exec: RefCell<exec::Executor>,
@@ -118,10 +127,25 @@ impl Core {
         }
     }
 
-    /// Sends to another processor at the end of this turn, after what somebody may be waiting for.
+    /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
+    /// for, or with the next ready arrival there.
     #[inline]
-    pub fn send_late(&self, to: ProcessorId, message: Message) {
-        self.late.borrow_mut().push((to, message));
+    pub fn arrive_late(&self, to: ProcessorId, late: Late) {
+        self.late.borrow_mut().push((to, late));
+    }
+
+    /// The late arrival that may travel with one of the same object to the same processor.
+    #[inline]
+    pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
+        let mut late = self.late.borrow_mut();
+        match late.last() {
+            Some((p, l)) if *p == to && l.object == object && matches!(l.payload, Payload::None) => {
+                let also = Also { cell: l.cell, generation: l.generation as u32 };
+                late.pop();
+                also
+            }
+            _ => Also::NOTHING,
+        }
     }
 
     #[inline]
@@ -134,24 +158,23 @@ impl Core {
     #[cold]
     fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
-        for (to, message) in late.drain(..) {
-            self.counters.messages.add(1);
-            self.wire.send(to, message);
+        for (to, Late { object, cell, generation, payload }) in late.drain(..) {
+            self.send(to, Message::Arrive { object, cell, generation, payload, also: Also::NOTHING });
         }
     }
 
     /// Takes in one message from another processor.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
-            Message::Arrive { object, cell, generation, payload } => {
+            Message::Arrive { object, cell, generation, payload, also } => {
                 let objects = self.objects.borrow();
                 match objects.get(object) {
-                    Some(Local { chains: Some(chains), .. }) => chains.arrive(self, cell, generation, payload),
+                    Some(Local { chains: Some(chains), .. }) => chains.arrive(self, cell, generation, payload, also),
                     _ => {
                         drop(objects);
                         match self.local(object) {
                             Some(local) => self.arrive_here(&local, cell, generation),
-                            None => self.stash(from, Message::Arrive { object, cell, generation, payload }),
+                            None => self.stash(from, Message::Arrive { object, cell, generation, payload, also }),
                         }
                     }
                 }

@@ -28,6 +28,8 @@ const SPINS: u32 = 1000;
 const YIELDS: u32 = 3;
 /// Subtasks between two looks at the rings.
 const BUDGET: u32 = 64;
+/// Turns that a message may wait for the fence that makes sure of its reader.
+const UNFENCED: u32 = 16;
 
 /// What a processor tells the others before it sleeps. Cache lines apart, because neighbours write theirs.
 #[repr(align(128))]
@@ -60,8 +62,8 @@ struct ThreadsWire {
     to: Vec<RefCell<Link>>,
     shared: Arc<Shared>,
     sent: Cell<u64>,
-    /// Something was sent since the last fence.
-    unfenced: Cell<bool>,
+    /// Turns since the first message after the last fence; 0 when there was none.
+    unfenced: Cell<u32>,
     /// Something waits for room in a ring.
     backlog: Cell<bool>,
 }
@@ -86,7 +88,7 @@ impl Wire for Rc<ThreadsWire> {
             self.backlog.set(true);
         }
         self.sent.set(self.sent.get() + 1);
-        self.unfenced.set(true);
+        self.unfenced.set(self.unfenced.get().max(1));
         self.shared.processors[to as usize].parker.nudge();
     }
 
@@ -94,7 +96,7 @@ impl Wire for Rc<ThreadsWire> {
         if self.backlog.get() {
             self.push_backlog();
         }
-        if self.unfenced.replace(false) {
+        if self.unfenced.replace(0) > 0 {
             fence();
             for p in &self.shared.processors {
                 p.parker.nudge();
@@ -104,6 +106,18 @@ impl Wire for Rc<ThreadsWire> {
 }
 
 impl ThreadsWire {
+    /// At the end of a turn: flushes if something waits for room, or for its fence long enough. A fence waits until what
+    /// was pushed has reached memory, and whoever polls does not need it.
+    #[inline]
+    fn tend(self: &Rc<Self>) {
+        let turns = self.unfenced.get();
+        if self.backlog.get() || turns > UNFENCED {
+            self.flush();
+        } else if turns > 0 {
+            self.unfenced.set(turns + 1);
+        }
+    }
+
     /// Makes the ring to another processor and hands that its end.
     #[cold]
     fn open(&self, to: ProcessorId) -> Sender<Message> {
@@ -136,7 +150,7 @@ impl ThreadsWire {
         }
         self.backlog.set(left);
         // What was pushed needs a fence before this processor sleeps.
-        self.unfenced.set(true);
+        self.unfenced.set(self.unfenced.get().max(1));
     }
 }
 
@@ -221,7 +235,7 @@ fn processor<F, Fut, R>(
         to: (0..shared.processors.len()).map(|_| RefCell::default()).collect(),
         shared: shared.clone(),
         sent: Cell::new(0),
-        unfenced: Cell::new(false),
+        unfenced: Cell::new(0),
         backlog: Cell::new(false),
     });
     let signal = {
@@ -275,16 +289,17 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
         let ran = core.turn(BUDGET);
         if ran || received != before {
             idle = 0;
-            wire.flush();
+            wire.tend();
             continue;
         }
-        wire.flush();
+        wire.tend();
         idle += 1;
         if wire.backlog.get() || crowded && idle < patience {
             std::thread::yield_now();
         } else if idle < patience {
             std::hint::spin_loop();
         } else {
+            wire.flush();
             sleep(core, wire, shared, me, from, received);
             idle = 0;
         }

@@ -6,7 +6,7 @@ mod subtasks;
 use super::objects::Local;
 use super::report::so_far;
 use super::{Core, Owner, queue};
-use crate::message::{Message, ObjectId, ProcessorId};
+use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, GangTable, ReplayObject};
 use crate::payload::Payload;
 use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
@@ -403,9 +403,14 @@ impl Chains {
 
     /// Takes in an arrival from another processor.
     #[inline]
-    pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload) {
+    pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload, also: Also) {
         let Links { cells, returned, .. } = &mut *self.links.borrow_mut();
         self.take_arrival(core, cells, returned, cell, generation, payload);
+        if also != Also::NOTHING {
+            let completed = cells.get((also.cell & !EMPTY) as usize).map_or(0, |c| c.empty);
+            let generation = completed & !u64::from(u32::MAX) | u64::from(also.generation);
+            self.take_arrival(core, cells, returned, also.cell, generation, Payload::None);
+        }
     }
 
     #[inline]

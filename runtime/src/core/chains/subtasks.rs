@@ -2,7 +2,7 @@
 
 use super::{Cell, Chain, Chains, Half, Planned, State, Task, unknown};
 use crate::Error;
-use crate::core::Core;
+use crate::core::{Core, Late};
 use crate::message::Message;
 use crate::object::EMPTY;
 use crate::payload::Payload;
@@ -195,9 +195,14 @@ impl Active<'_> {
         if step.to == self.core.id {
             return self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
         }
-        let message = Message::Arrive { object: self.chains.id, cell, generation, payload };
-        // The peer waits for a value now, and for room, if ever, a call later.
-        if cell & EMPTY == 0 { self.core.send(step.to, message) } else { self.core.send_late(step.to, message) }
+        let object = self.chains.id;
+        if cell & EMPTY == 0 {
+            // The peer waits for a value now, and for room, if ever, a call later.
+            let also = self.core.also(step.to, object);
+            self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
+        } else {
+            self.core.arrive_late(step.to, Late { object, cell, generation, payload });
+        }
     }
 
     #[cold]
