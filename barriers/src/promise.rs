@@ -67,6 +67,15 @@ impl<T, W, E> Promise<T, W, E> {
         &self.state
     }
 
+    /// Takes the outcome out; afterwards the promise is as it was at first, but for its waiters. None while there is none.
+    pub fn take(&mut self) -> Option<Result<T, E>> {
+        match std::mem::replace(&mut self.state, PromiseState::Pending) {
+            PromiseState::Pending => None,
+            PromiseState::Ready(value) => Some(Ok(value)),
+            PromiseState::Poisoned(error) => Some(Err(error)),
+        }
+    }
+
     /// True once there is a value or an error.
     #[inline]
     pub fn is_settled(&self) -> bool {

@@ -3,8 +3,9 @@
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask};
-use maniple_runtime::{Error, Resolver, TaskFuture, Value};
+use maniple_runtime::{Error, Lent, Resolver, TaskFuture, Value};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A schedule in the runtime's words.
 pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
@@ -15,10 +16,11 @@ pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
     schedule.steps().iter().map(subtask).collect()
 }
 
-/// A value on its way through the rounds. One element needs no allocation.
+/// A value on its way through the rounds. One element needs no allocation; vectors may be lent to readers, and do not
+/// change while they are.
 pub(crate) enum Running<T> {
     One(T),
-    Many(Vec<T>),
+    Many(Arc<Vec<T>>),
 }
 
 impl<T> Running<T> {
@@ -29,13 +31,40 @@ impl<T> Running<T> {
             Running::Many(v) => v,
         }
     }
+}
 
-    #[inline]
-    fn as_mut_slice(&mut self) -> &mut [T] {
-        match self {
-            Running::One(v) => std::slice::from_mut(v),
-            Running::Many(v) => v,
+/// Vectors that have been lent to readers: once these are done, the next values go into them.
+struct Spare<T>(Vec<Arc<Vec<T>>>);
+
+impl<T: Element> Spare<T> {
+    /// More than this are not lent at a time, by the runtime's rule for large values.
+    const MOST: usize = 3;
+
+    /// A vector that nobody else holds, with anything in it.
+    fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
+        let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
+        free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
+    }
+
+    fn put(&mut self, vector: Arc<Vec<T>>) {
+        if self.0.len() < Self::MOST {
+            self.0.push(vector);
         }
+    }
+
+    /// `running = f(running)`: in its place if nobody else holds it, or else in another.
+    fn change(
+        &mut self,
+        running: &mut Arc<Vec<T>>,
+        in_place: impl FnOnce(&mut [T]),
+        elsewhere: impl FnOnce(&mut [T], &[T]),
+    ) {
+        if let Some(own) = Arc::get_mut(running) {
+            return in_place(own);
+        }
+        let mut next = self.take(running.len());
+        elsewhere(Arc::get_mut(&mut next).expect("nobody else holds it"), running);
+        self.put(std::mem::replace(running, next));
     }
 }
 
@@ -66,7 +95,7 @@ impl<T: Element> Call<T> {
     fn open(self) -> (Result<Running<T>, Error>, Output<T>) {
         match self {
             Call::One(value, out) => (take(value).map(Running::One), Output::One(out)),
-            Call::Many(value, out) => (take(value).map(Running::Many), Output::Many(out)),
+            Call::Many(value, out) => (take(value).map(|v| Running::Many(Arc::new(v))), Output::Many(out)),
         }
     }
 
@@ -111,6 +140,7 @@ struct Chain<T> {
     state: State<T>,
     /// What the call that runs has combined so far.
     running: Running<T>,
+    spare: Spare<T>,
     /// Where its result goes. It is kept for the next call, which uses the memory of the future again.
     output: Option<Output<T>>,
     /// Calls that wait for this slot.
@@ -119,7 +149,8 @@ struct Chain<T> {
 
 impl<T: Element> Chain<T> {
     fn new() -> Self {
-        Self { state: State::Idle, running: Running::Many(Vec::new()), output: None, queued: VecDeque::new() }
+        let (running, spare) = (Running::One(T::zeroed()), Spare(Vec::new()));
+        Self { state: State::Idle, running, spare, output: None, queued: VecDeque::new() }
     }
 
     /// A future for the result of the next call.
@@ -229,40 +260,77 @@ fn take<V: Clone + 'static>(value: Value<V>) -> Result<V, Error> {
 
 /// The running value of one call, with what combines it.
 pub(crate) struct Live<'a, T> {
-    /// None where the call has failed from the start.
-    running: Option<&'a mut Running<T>>,
+    /// Whether the call has a value: not where it has failed from the start.
+    has_value: bool,
+    running: &'a mut Running<T>,
+    spare: &'a mut Spare<T>,
     operator: &'a Operator<T>,
 }
 
 impl<T: Element> RunningValue for Live<'_, T> {
     #[inline]
     fn bytes(&self) -> &[u8] {
-        self.running.as_ref().map_or(&[], |r| bytemuck::cast_slice(r.as_slice()))
+        if self.has_value { bytemuck::cast_slice(self.running.as_slice()) } else { &[] }
+    }
+
+    fn lend(&mut self) -> Arc<dyn Lent> {
+        match self.running {
+            Running::One(v) => Arc::new(vec![*v]),
+            Running::Many(v) => v.clone(),
+        }
     }
 
     #[inline]
     fn combine(&mut self, how: u8, incoming: &[u8]) {
-        let Some(running) = &mut self.running else { return };
-        let one;
-        let many;
-        let incoming: &[T] = if let Running::One(_) = running {
-            one = [bytemuck::pod_read_unaligned(incoming)];
-            &one
-        } else if let Ok(aligned) = bytemuck::try_cast_slice(incoming) {
-            aligned
-        } else {
-            many = bytemuck::pod_collect_to_vec(incoming);
-            &many
-        };
-        let running = running.as_mut_slice();
-        if how == Combine::IncomingIsHigher as u8 {
-            self.operator.fold_higher(running, incoming);
-        } else if how == Combine::IncomingIsLower as u8 {
-            self.operator.fold_lower(running, incoming);
-        } else {
-            running.copy_from_slice(incoming);
+        if !self.has_value {
+            return;
+        }
+        match self.running {
+            Running::One(v) => {
+                combine(self.operator, how, std::slice::from_mut(v), &[bytemuck::pod_read_unaligned(incoming)])
+            }
+            Running::Many(v) => combine_many(self.operator, self.spare, how, v, incoming),
         }
     }
+}
+
+/// Combines what came with the running value, in its place.
+#[inline]
+fn combine<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incoming: &[T]) {
+    if how == Combine::IncomingIsHigher as u8 {
+        operator.fold_higher(running, incoming);
+    } else if how == Combine::IncomingIsLower as u8 {
+        operator.fold_lower(running, incoming);
+    } else {
+        running.copy_from_slice(incoming);
+    }
+}
+
+fn combine_many<T: Element>(
+    operator: &Operator<T>,
+    spare: &mut Spare<T>,
+    how: u8,
+    running: &mut Arc<Vec<T>>,
+    incoming: &[u8],
+) {
+    let collected: Vec<T>;
+    let incoming = match bytemuck::try_cast_slice(incoming) {
+        Ok(aligned) => aligned,
+        Err(_) => {
+            collected = bytemuck::pod_collect_to_vec(incoming);
+            &collected
+        }
+    };
+    let elsewhere = |out: &mut [T], running: &[T]| {
+        if how == Combine::IncomingIsHigher as u8 {
+            operator.fold_into(out, running, incoming);
+        } else if how == Combine::IncomingIsLower as u8 {
+            operator.fold_into(out, incoming, running);
+        } else {
+            out.copy_from_slice(incoming);
+        }
+    };
+    spare.change(running, |running| combine(operator, how, running, incoming), elsewhere);
 }
 
 impl<T: Element> Replay for Engine<T> {
@@ -270,20 +338,30 @@ impl<T: Element> Replay for Engine<T> {
 
     #[inline]
     fn running(&mut self, chain: u32) -> Live<'_, T> {
-        let Chain { state, running, .. } = &mut self.chains[chain as usize];
-        Live { running: matches!(state, State::Running).then_some(running), operator: &self.operator }
+        let Chain { state, running, spare, .. } = &mut self.chains[chain as usize];
+        Live { has_value: matches!(state, State::Running), running, spare, operator: &self.operator }
     }
 
     #[inline]
     fn join(&mut self, chain: u32, higher: u32) {
         let (lower, others) = self.chains.split_at_mut(higher as usize);
-        self.operator.fold_higher(lower[chain as usize].running.as_mut_slice(), others[0].running.as_slice());
+        let Chain { running, spare, .. } = &mut lower[chain as usize];
+        let (how, incoming) = (Combine::IncomingIsHigher as u8, others[0].running.as_slice());
+        match running {
+            Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), incoming),
+            Running::Many(v) => combine_many(&self.operator, spare, how, v, bytemuck::cast_slice(incoming)),
+        }
     }
 
     #[inline]
     fn follow(&mut self, chain: u32, leader: u32) {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
-        others[0].running.as_mut_slice().copy_from_slice(lower[leader as usize].running.as_slice());
+        let Chain { running, spare, .. } = &mut others[0];
+        let (how, result) = (Combine::Replace as u8, lower[leader as usize].running.as_slice());
+        match running {
+            Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), result),
+            Running::Many(v) => combine_many(&self.operator, spare, how, v, bytemuck::cast_slice(result)),
+        }
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
@@ -319,7 +397,10 @@ impl<T: Element> Replay for Engine<T> {
         match (outcome, &mut c.running, &c.output) {
             (Ok(()), Running::One(v), Some(Output::One(out))) => cx.resolve(chain, out, Ok(*v)),
             (Ok(()), Running::Many(v), Some(Output::Many(out))) => {
-                cx.resolve(chain, out, Ok(std::mem::take(v)));
+                // A last reader may still hold it.
+                c.spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
+                let result = Arc::into_inner(std::mem::take(v)).expect("nobody else holds it");
+                cx.resolve(chain, out, Ok(result));
                 c.output = None;
             }
             (Err(e), ..) => c.fail(chain, *e, cx),

@@ -35,8 +35,14 @@ pub struct Operator<T> {
 
 enum Kind<T> {
     /// Chosen once, when the operator is made; a call runs over a whole slice.
-    Builtin(Builtin, fn(&mut [T], &[T])),
+    Builtin(Builtin, Folds<T>),
     User(Arc<str>, Arc<dyn Fold<T>>),
+}
+
+/// A built-in operator over slices: into the running value, and into another place.
+struct Folds<T> {
+    running: fn(&mut [T], &[T]),
+    into: fn(&mut [T], &[T], &[T]),
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +56,9 @@ enum Builtin {
 impl<T> Clone for Operator<T> {
     fn clone(&self) -> Self {
         let kind = match &self.kind {
-            Kind::Builtin(builtin, fold) => Kind::Builtin(*builtin, *fold),
+            Kind::Builtin(builtin, folds) => {
+                Kind::Builtin(*builtin, Folds { running: folds.running, into: folds.into })
+            }
             Kind::User(name, fold) => Kind::User(name.clone(), fold.clone()),
         };
         Operator { kind }
@@ -79,26 +87,42 @@ impl<T> Operator<T> {
 impl<T: Number> Operator<T> {
     /// Addition.
     pub fn sum() -> Self {
-        Self::builtin(Builtin::Sum, |running, incoming| fold(running, incoming, T::add))
+        Self::builtin(
+            Builtin::Sum,
+            |running, incoming| fold(running, incoming, T::add),
+            |out, lower, higher| fold_into(out, lower, higher, T::add),
+        )
     }
 
     /// Multiplication.
     pub fn product() -> Self {
-        Self::builtin(Builtin::Product, |running, incoming| fold(running, incoming, T::multiply))
+        Self::builtin(
+            Builtin::Product,
+            |running, incoming| fold(running, incoming, T::multiply),
+            |out, lower, higher| fold_into(out, lower, higher, T::multiply),
+        )
     }
 
     /// The lesser of two; see the table at [`Operator`] for floats.
     pub fn min() -> Self {
-        Self::builtin(Builtin::Min, |running, incoming| fold(running, incoming, T::lesser))
+        Self::builtin(
+            Builtin::Min,
+            |running, incoming| fold(running, incoming, T::lesser),
+            |out, lower, higher| fold_into(out, lower, higher, T::lesser),
+        )
     }
 
     /// The greater of two; see the table at [`Operator`] for floats.
     pub fn max() -> Self {
-        Self::builtin(Builtin::Max, |running, incoming| fold(running, incoming, T::greater))
+        Self::builtin(
+            Builtin::Max,
+            |running, incoming| fold(running, incoming, T::greater),
+            |out, lower, higher| fold_into(out, lower, higher, T::greater),
+        )
     }
 
-    fn builtin(builtin: Builtin, fold: fn(&mut [T], &[T])) -> Self {
-        Operator { kind: Kind::Builtin(builtin, fold) }
+    fn builtin(builtin: Builtin, running: fn(&mut [T], &[T]), into: fn(&mut [T], &[T], &[T])) -> Self {
+        Operator { kind: Kind::Builtin(builtin, Folds { running, into }) }
     }
 }
 
@@ -120,7 +144,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     pub fn fold_higher(&self, running: &mut [T], incoming: &[T]) {
         check_lengths(running, incoming);
         match &self.kind {
-            Kind::Builtin(_, fold) => fold(running, incoming),
+            Kind::Builtin(_, folds) => (folds.running)(running, incoming),
             Kind::User(_, user) => user.higher(running, incoming),
         }
     }
@@ -135,8 +159,24 @@ impl<T: Pod + Send + Sync> Operator<T> {
         check_lengths(running, incoming);
         match &self.kind {
             // Built-in operators commute bit for bit.
-            Kind::Builtin(_, fold) => fold(running, incoming),
+            Kind::Builtin(_, folds) => (folds.running)(running, incoming),
             Kind::User(_, user) => user.lower(running, incoming),
+        }
+    }
+}
+
+impl<T: Pod + Send + Sync> Operator<T> {
+    /// `out = lower ⊕ higher`, whatever `out` was.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths differ.
+    pub fn fold_into(&self, out: &mut [T], lower: &[T], higher: &[T]) {
+        check_lengths(out, lower);
+        check_lengths(lower, higher);
+        match &self.kind {
+            Kind::Builtin(_, folds) => (folds.into)(out, lower, higher),
+            Kind::User(_, user) => user.elsewhere(out, lower, higher),
         }
     }
 }
@@ -163,10 +203,18 @@ fn fold<T: Copy>(running: &mut [T], incoming: &[T], op: impl Fn(T, T) -> T) {
     }
 }
 
+#[inline(always)]
+fn fold_into<T: Copy>(out: &mut [T], lower: &[T], higher: &[T], op: impl Fn(T, T) -> T) {
+    for (out, (lower, higher)) in out.iter_mut().zip(lower.iter().zip(higher)) {
+        *out = op(*lower, *higher);
+    }
+}
+
 /// A user's function over slices, so that the call through a pointer is paid once a slice and the loop inlines it.
 trait Fold<T>: Send + Sync {
     fn higher(&self, running: &mut [T], incoming: &[T]);
     fn lower(&self, running: &mut [T], incoming: &[T]);
+    fn elsewhere(&self, out: &mut [T], lower: &[T], higher: &[T]);
 }
 
 impl<T: Copy, F: Fn(&T, &T) -> T + Send + Sync> Fold<T> for F {
@@ -180,6 +228,10 @@ impl<T: Copy, F: Fn(&T, &T) -> T + Send + Sync> Fold<T> for F {
         for (mine, theirs) in running.iter_mut().zip(incoming) {
             *mine = self(theirs, mine);
         }
+    }
+
+    fn elsewhere(&self, out: &mut [T], lower: &[T], higher: &[T]) {
+        fold_into(out, lower, higher, |lower, higher| self(&lower, &higher));
     }
 }
 

@@ -5,7 +5,7 @@ use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -74,6 +74,37 @@ impl<T: 'static> TaskFuture<T> {
     /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
     /// whoever launched it fails: the shard, the parent or the run.
     pub fn detach(self) {}
+
+    /// Awaits the value itself: the last who holds the future gets it without a clone. May wait.
+    ///
+    /// # Errors
+    /// That of the task that was to make it.
+    pub async fn take(self) -> Result<T, Error>
+    where
+        T: Clone,
+    {
+        poll_fn(|cx| {
+            if !self.is_settled() {
+                self.register(cx.waker());
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
+        let Self { cell, .. } = self;
+        cell.seen.set(true);
+        if Rc::strong_count(&cell) == 1
+            && let Some(outcome) = cell.promise.borrow_mut().take()
+        {
+            return outcome.map_err(|e| *e);
+        }
+        let promise = cell.promise.borrow();
+        match promise.state() {
+            PromiseState::Ready(value) => Ok(value.clone()),
+            PromiseState::Poisoned(e) => Err((**e).clone()),
+            PromiseState::Pending => unreachable!("it is settled"),
+        }
+    }
 
     /// Whether the value or an error is there. Never waits.
     pub fn is_settled(&self) -> bool {

@@ -38,7 +38,7 @@ pub use gang::{Gang, ShardTask, Start};
 pub use launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
 pub use object::CellAddress;
 pub use parcel::Portable;
-pub use payload::Payload;
+pub use payload::{Lent, Payload};
 pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
 pub use region::Local;
 pub use shard::Shard;

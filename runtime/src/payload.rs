@@ -1,12 +1,14 @@
 use crate::Error;
-use maniple_regions::Buffer;
+use maniple_regions::{Buffer, Element};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
 
 /// What an arrival carries besides itself.
 ///
 /// A ready arrival carries the right to read what was stored before it, an empty arrival gives that right back. For
-/// small values the record of the arrival holds the bytes; larger ones move as the exchange region's buffer itself
-/// (within a node nothing is copied, between nodes its bytes travel).
+/// small values the record of the arrival holds the bytes; larger ones are lent where they are (within a node nothing is
+/// copied, between nodes the bytes travel).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Payload {
     /// Nothing.
@@ -19,10 +21,49 @@ pub enum Payload {
         /// The bytes. Whole words, so that moving them never splits a store the processor has just made.
         words: [u64; Payload::INLINE / 8],
     },
-    /// A leased buffer.
-    Buffer(Buffer),
+    /// A value that its owner lends, and does not change before nobody else holds it.
+    #[serde(with = "by_value")]
+    Lent(Arc<dyn Lent>),
     /// No value, and why: the call has failed where it should have been made.
     Failed(Box<Error>),
+}
+
+/// A value of more than a few bytes.
+pub trait Lent: Send + Sync {
+    /// Its bytes.
+    fn as_bytes(&self) -> &[u8];
+}
+
+impl Lent for Buffer {
+    fn as_bytes(&self) -> &[u8] {
+        Buffer::as_bytes(self)
+    }
+}
+
+impl<T: Element> Lent for Vec<T> {
+    fn as_bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+}
+
+impl fmt::Debug for dyn Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.as_bytes().len())
+    }
+}
+
+/// Between nodes a copy is lent.
+mod by_value {
+    use super::{Arc, Buffer, Lent};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Arc<dyn Lent>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(value.as_bytes())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<dyn Lent>, D::Error> {
+        Ok(Arc::new(Buffer::deserialize(from)?))
+    }
 }
 
 // A message that carries one fits a cache line.
@@ -38,7 +79,7 @@ impl Payload {
         let mut words = [0; Self::INLINE / 8];
         match <[u8; 8]>::try_from(bytes) {
             Ok(word) => words[0] = u64::from_ne_bytes(word),
-            Err(_) if bytes.len() > Self::INLINE => return Payload::Buffer(Buffer::from_bytes(bytes)),
+            Err(_) if bytes.len() > Self::INLINE => return Payload::Lent(Arc::new(Buffer::from_bytes(bytes))),
             Err(_) => bytemuck::bytes_of_mut(&mut words)[..bytes.len()].copy_from_slice(bytes),
         }
         Payload::Inline { len: bytes.len() as u8, words }
@@ -59,7 +100,7 @@ impl Payload {
         match self {
             Payload::None | Payload::Failed(_) => &[],
             Payload::Inline { len, words } => &bytemuck::bytes_of(words)[..usize::from(*len)],
-            Payload::Buffer(b) => b.as_bytes(),
+            Payload::Lent(value) => value.as_bytes(),
         }
     }
 }
@@ -74,7 +115,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
             let p = Payload::copy_of(&bytes);
             assert_eq!(p.bytes(), bytes);
-            assert_eq!(matches!(p, Payload::Buffer(_)), len > Payload::INLINE);
+            assert_eq!(matches!(p, Payload::Lent(_)), len > Payload::INLINE);
             let q: Payload = postcard::from_bytes(&postcard::to_stdvec(&p).unwrap()).unwrap();
             assert_eq!(q.bytes(), bytes);
         }

@@ -7,12 +7,14 @@
 //! what the running value is and how values combine ([`Replay`]); the runtime does the rest: it waits, stores, arrives,
 //! queues ready subtasks by priority, counts, catches panics and passes poison.
 
-use crate::Error;
 use crate::core::{Chains, Core, Links, Local, Waiting};
 use crate::future::{Resolver, TaskFuture};
+use crate::{Error, Lent};
+use maniple_regions::Buffer;
 use std::any::Any;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// One subtask of a chain, the same in every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,12 @@ pub trait ReplaySpec: Send + Sync + 'static {
 pub trait RunningValue {
     /// What an update stores: [`ReplaySpec::cell_bytes`] bytes.
     fn bytes(&self) -> &[u8];
+
+    /// Lends these bytes to a reader, for values larger than [`Payload::INLINE`](crate::Payload::INLINE). They must not change
+    /// for as long as somebody else holds them; a copy will do.
+    fn lend(&mut self) -> Arc<dyn Lent> {
+        Arc::new(Buffer::from_bytes(self.bytes()))
+    }
 
     /// Combines what a read found with the running value; `how` is the subtask's. A panic fails the call.
     fn combine(&mut self, how: u8, incoming: &[u8]);

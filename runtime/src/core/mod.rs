@@ -51,7 +51,6 @@ pub(crate) struct Late {
     pub object: ObjectId,
     pub cell: u32,
     pub generation: u64,
-    pub payload: Payload,
 }
 
 /// One processor.
@@ -139,7 +138,7 @@ impl Core {
     pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
         let mut late = self.late.borrow_mut();
         match late.last() {
-            Some((p, l)) if *p == to && l.object == object && matches!(l.payload, Payload::None) => {
+            Some((p, l)) if *p == to && l.object == object => {
                 let also = Also { cell: l.cell, generation: l.generation as u32 };
                 late.pop();
                 also
@@ -158,8 +157,8 @@ impl Core {
     #[cold]
     fn send_late_ones(&self) {
         let mut late = self.late.borrow_mut();
-        for (to, Late { object, cell, generation, payload }) in late.drain(..) {
-            self.send(to, Message::Arrive { object, cell, generation, payload, also: Also::NOTHING });
+        for (to, Late { object, cell, generation }) in late.drain(..) {
+            self.send(to, Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING });
         }
     }
 

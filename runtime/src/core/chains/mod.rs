@@ -19,9 +19,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Values larger than this share two buffers in turn, because a buffer for every update would cost more memory than the
+/// Of values larger than this two at a time are lent, because as many as there are updates would cost more memory than the
 /// wait for the update before the last one costs time.
-const BUFFER_EACH_UPDATE: usize = 4096;
+const EACH_UPDATE_LENDS: usize = 4096;
 
 /// A subtask with everything worked out that is the same in every call and slot.
 #[derive(Debug, Clone, Copy)]
@@ -150,8 +150,6 @@ pub(crate) struct Links {
     chains: Vec<Chain>,
     blocks: Vec<Block>,
     cells: Vec<Cell>,
-    /// The buffer that the reader of each update gave back, where values are lent.
-    returned: Vec<Payload>,
     /// Cells whose generations from the given one on will never complete.
     poison: HashMap<u32, (u64, Error)>,
     /// Why calls of poisoned chains have failed.
@@ -220,9 +218,9 @@ impl Chains {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
             let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
-            // Small values have a cell for each update, free when the same update of the slot's previous call has been
-            // read. Large ones share two buffers: the one before the last of this call, or of the previous one.
-            let depth = if bytes > BUFFER_EACH_UPDATE { updates.min(2) } else { updates };
+            // A small value may be stored when the one of the same update of the slot's previous call has been read, a
+            // large one when that of the update before the last has, in this call or the previous one.
+            let depth = if bytes > EACH_UPDATE_LENDS { updates.min(2) } else { updates };
             let (mut update, mut read) = (0, 0);
             for subtask in subtasks {
                 let (task, waits, ahead, peer, at) = match subtask {
@@ -261,14 +259,12 @@ impl Chains {
         // A region starts empty: generation 0 of its empty barrier has arrived.
         let cell = |chain| Cell { ready: 0, empty: 1, value: Payload::None, chain, awaited: None };
         let all: Vec<Cell> = (0..chains.len() as u32).flat_map(|c| (0..cells).map(move |_| cell(c))).collect();
-        let returned = if bytes > Payload::INLINE { all.iter().map(|_| Payload::None).collect() } else { Vec::new() };
         Self {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
             links: RefCell::new(Links {
                 chains,
                 blocks,
                 cells: all,
-                returned,
                 poison: HashMap::new(),
                 errors: HashMap::new(),
                 callers: shards.iter().map(|_| Caller::default()).collect(),
@@ -404,34 +400,23 @@ impl Chains {
     /// Takes in an arrival from another processor.
     #[inline]
     pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload, also: Also) {
-        let Links { cells, returned, .. } = &mut *self.links.borrow_mut();
-        self.take_arrival(core, cells, returned, cell, generation, payload);
+        let cells = &mut self.links.borrow_mut().cells[..];
+        self.take_arrival(core, cells, cell, generation, payload);
         if also != Also::NOTHING {
             let completed = cells.get((also.cell & !EMPTY) as usize).map_or(0, |c| c.empty);
             let generation = completed & !u64::from(u32::MAX) | u64::from(also.generation);
-            self.take_arrival(core, cells, returned, also.cell, generation, Payload::None);
+            self.take_arrival(core, cells, also.cell, generation, Payload::None);
         }
     }
 
     #[inline]
-    fn take_arrival(
-        &self,
-        core: &Rc<Core>,
-        cells: &mut [Cell],
-        returned: &mut [Payload],
-        cell: u32,
-        generation: u64,
-        payload: Payload,
-    ) {
+    fn take_arrival(&self, core: &Rc<Core>, cells: &mut [Cell], cell: u32, generation: u64, payload: Payload) {
         let (half, at) = if cell & EMPTY == 0 { (Half::Ready, cell) } else { (Half::Empty, cell & !EMPTY) };
         let Some(c) = cells.get_mut(at as usize) else {
             return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
         };
-        if self.arrive_here(core, c, half, cell, generation) && !matches!(payload, Payload::None) {
-            match half {
-                Half::Ready => c.value = payload,
-                Half::Empty => returned[at as usize] = payload,
-            }
+        if self.arrive_here(core, c, half, cell, generation) && half == Half::Ready {
+            c.value = payload;
         }
     }
 

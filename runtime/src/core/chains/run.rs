@@ -30,9 +30,9 @@ impl ReplayCx<'_> {
                     None => return,
                 }
             }
-            let Links { chains: all, cells, returned, poison, errors, .. } = &mut *self.links;
+            let Links { chains: all, cells, poison, errors, .. } = &mut *self.links;
             let now = &mut all[chain as usize];
-            let mut active = Active { core: self.core, chains, chain, now, cells, returned, poison, errors };
+            let mut active = Active { core: self.core, chains, chain, now, cells, poison, errors };
             let value = object.running(chain);
             match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
                 Ok(Ok(())) => {}

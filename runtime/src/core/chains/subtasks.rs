@@ -19,7 +19,6 @@ pub(super) struct Active<'a> {
     pub chain: u32,
     pub now: &'a mut Chain,
     pub cells: &'a mut [Cell],
-    pub returned: &'a mut [Payload],
     pub poison: &'a HashMap<u32, (u64, Error)>,
     pub errors: &'a mut HashMap<u32, Error>,
 }
@@ -51,7 +50,7 @@ impl Active<'_> {
                 return Err(Stop::Yields);
             }
             match step.task {
-                Task::Update => self.update(&value, step, at),
+                Task::Update => self.update(&mut value, step),
                 Task::Read { how } => self.read(&mut value, how, step, at),
             }
             self.core.counters.chain_subtasks.add(1);
@@ -82,45 +81,31 @@ impl Active<'_> {
         Ok(true)
     }
 
-    /// The update subtask: stores the running value in the exchange region and lends it to the peer.
+    /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
     #[inline]
-    fn update<V: RunningValue>(&mut self, value: &V, step: &Planned, at: usize) {
+    fn update<V: RunningValue>(&mut self, value: &mut V, step: &Planned) {
         let (core, chains) = (self.core, self.chains);
         let cell = step.cell + self.now.offset;
         if self.now.state == State::Poisoned {
             let payload = self.error();
             return self.arrive(step, cell, self.now.generation, payload);
         }
-        let mut value = value.bytes();
-        let large = value.len() > Payload::INLINE;
+        let bytes = value.bytes();
+        let large = bytes.len() > Payload::INLINE;
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
             core.counters.arrivals.add(1);
             let to = &mut self.cells[cell as usize];
             if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
-                to.value.set(value);
+                to.value.set(bytes);
             }
             return;
         }
-        let staged;
-        if chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id {
-            // Memory that the network does not know: what leaves it goes through a buffer that the network does.
-            core.counters.staged_bytes.add(value.len() as u64);
-            if large {
-                staged = Buffer::from_bytes(value);
-                value = staged.as_bytes();
-            }
+        // Memory that the network does not know: what leaves it goes through a buffer that the network does.
+        let staged = chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id;
+        if staged {
+            core.counters.staged_bytes.add(bytes.len() as u64);
         }
-        let payload = if large {
-            let mut buffer = match std::mem::take(&mut self.returned[at]) {
-                Payload::Buffer(buffer) if buffer.len() == value.len() => buffer,
-                // The first use of the cell, or the buffer's contents went to another node.
-                _ => Buffer::zeroed(value.len()),
-            };
-            buffer.as_bytes_mut().copy_from_slice(value);
-            Payload::Buffer(buffer)
-        } else {
-            Payload::copy_of(value)
-        };
+        let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
         self.arrive(step, cell, self.now.generation, payload);
     }
 
@@ -158,11 +143,9 @@ impl Active<'_> {
             chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
-        let back = match came {
-            Payload::Buffer(_) if core.same_node(step.to) => std::mem::take(came),
-            _ => Payload::None,
-        };
-        self.arrive(step, cell | EMPTY, generation, back);
+        // Its owner may change it from now on.
+        *came = Payload::None;
+        self.arrive(step, cell | EMPTY, generation, Payload::None);
     }
 
     /// Arrives at a cell of the peer.
@@ -193,7 +176,7 @@ impl Active<'_> {
     #[inline]
     fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
         if step.to == self.core.id {
-            return self.chains.take_arrival(self.core, self.cells, self.returned, cell, generation, payload);
+            return self.chains.take_arrival(self.core, self.cells, cell, generation, payload);
         }
         let object = self.chains.id;
         if cell & EMPTY == 0 {
@@ -201,7 +184,7 @@ impl Active<'_> {
             let also = self.core.also(step.to, object);
             self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
         } else {
-            self.core.arrive_late(step.to, Late { object, cell, generation, payload });
+            self.core.arrive_late(step.to, Late { object, cell, generation });
         }
     }
 
