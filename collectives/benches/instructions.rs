@@ -25,17 +25,21 @@ const REPEATABLE: f64 = 0.001;
 const UPDATE: &str = "cargo bench -p maniple-collectives --bench instructions -- --update";
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match words[..] {
-        ["calls", shards, calls] => match (shards.parse(), calls.parse()) {
-            (Ok(shards), Ok(calls)) if shards > 0 => run(shards, calls),
-            _ => Err(format!("expected the numbers of shards and of calls, found {shards} and {calls}")),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let has = |option: &str| args.iter().any(|arg| arg == option);
+    let unknown = args.iter().find(|arg| !["--bench", "--update"].contains(&arg.as_str()));
+    let done = match (&args[..], unknown) {
+        ([calls, shards, n], _) if calls == "calls" => match (shards.parse(), n.parse()) {
+            (Ok(shards), Ok(n)) if shards > 0 => run(shards, n),
+            _ => Err(format!("expected the numbers of shards and of calls, found {shards} and {n}")),
         },
-        ["--test"] => SHARDS.into_iter().try_for_each(|shards| run(shards, 10)),
-        ["--update"] => update(),
-        [] => compare(),
-        _ => Err(format!("expected --update, --test or nothing, found {args:?}")),
+        // `cargo test`, or `cargo bench -- --test`.
+        _ if !has("--bench") || has("--test") => SHARDS.into_iter().try_for_each(|shards| run(shards, 10)),
+        (_, Some(option)) if option.starts_with('-') => Err(format!("expected --update or --test, found {option}")),
+        // The name of another bench.
+        (_, Some(_)) => Ok(()),
+        _ if has("--update") => update(),
+        _ => compare(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
