@@ -31,6 +31,9 @@ enum Command {
     Tasks(micro::tasks::Args),
     Barrier(micro::barrier::Args),
     Exchange(micro::exchange::Args),
+    Gang(micro::gang::Args),
+    Kernel(micro::kernel::Args),
+    Memory(micro::memory::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -53,6 +56,9 @@ fn main() -> ExitCode {
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),
         Command::Exchange(args) => micro::exchange::execute(args),
+        Command::Gang(args) => micro::gang::execute(args),
+        Command::Kernel(args) => micro::kernel::execute(args),
+        Command::Memory(args) => micro::memory::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,9 @@
 pub mod allreduce;
 pub mod barrier;
 pub mod exchange;
+pub mod gang;
+pub mod kernel;
+pub mod memory;
 pub mod tasks;
 
 use crate::Failure;
