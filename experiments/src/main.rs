@@ -3,6 +3,7 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
+mod compare;
 #[allow(dead_code)]
 mod machine;
 mod micro;
@@ -34,6 +35,11 @@ enum Command {
     Gang(micro::gang::Args),
     Kernel(micro::kernel::Args),
     Memory(micro::memory::Args),
+    Compare(compare::Args),
+    /// One rank of the MPI reference
+    #[cfg(feature = "mpi")]
+    #[command(hide = true)]
+    MpiRank(compare::rank::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -59,6 +65,9 @@ fn main() -> ExitCode {
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
+        Command::Compare(args) => compare::execute(args),
+        #[cfg(feature = "mpi")]
+        Command::MpiRank(args) => compare::rank::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
