@@ -3,8 +3,8 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
+mod benchmarks;
 mod compare;
-#[allow(dead_code)]
 mod machine;
 mod micro;
 mod output;
@@ -35,6 +35,7 @@ enum Command {
     Gang(micro::gang::Args),
     Kernel(micro::kernel::Args),
     Memory(micro::memory::Args),
+    Benchmarks(benchmarks::Args),
     Compare(compare::Args),
     /// One rank of the MPI reference
     #[cfg(feature = "mpi")]
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
+        Command::Benchmarks(args) => benchmarks::execute(args),
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),
