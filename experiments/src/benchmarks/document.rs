@@ -84,8 +84,8 @@ fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
         let target = median(samples.iter().filter_map(|sample| sample.target.clone().ok()));
         let ratio = median(samples.iter().filter_map(|sample| Some(sample.measured / sample.target.clone().ok()?)));
         cells.push_record([
-            row.what,
-            row.target.unwrap_or("-"),
+            &row.what,
+            row.target.as_deref().unwrap_or("-"),
             &if row.target.is_some() { figure(target) } else { format!("MPI: {}", figure(target)) },
             &spread(&values),
             row.unit,
@@ -102,7 +102,7 @@ fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
 }
 
 fn met(row: &Row, ratio: f64) -> &'static str {
-    match row.target {
+    match &row.target {
         _ if ratio.is_nan() => "not compared",
         None => "-",
         Some(_) if ratio <= 1.0 => "yes",
@@ -116,8 +116,8 @@ fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
     for (row, samples) in rows.iter().zip(measured) {
         let Some(reason) = samples.iter().find_map(|sample| sample.target.as_ref().err()) else { continue };
         match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, whose)) => whose.push(row.what),
-            None => reasons.push((reason.clone(), vec![row.what])),
+            Some((_, whose)) => whose.push(&row.what),
+            None => reasons.push((reason.clone(), vec![&*row.what])),
         }
     }
     reasons.iter().map(|(reason, whose)| format!("- {}: {reason}\n", whose.join("; "))).collect()
@@ -127,8 +127,13 @@ fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
 mod tests {
     use super::*;
 
-    fn row(what: &'static str, target: Option<&'static str>) -> Row {
-        Row { what, unit: "µs", target, measure: Box::new(|| unreachable!("the samples are there")) }
+    fn row(what: &str, target: Option<&str>) -> Row {
+        Row {
+            what: what.into(),
+            unit: "µs",
+            target: target.map(String::from),
+            measure: Box::new(|| unreachable!("the samples are there")),
+        }
     }
 
     fn sample(measured: f64, target: Result<f64, &str>) -> Sample {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Every round measures each row once, so that what disturbs the machine falls on all of them. A row and what it is compared \
 with are measured one right after the other, and its ratio is the median over the rounds. Rows whose other program is not \
-there say how to get it. It takes about 10 seconds a round, and wants a machine that does nothing else.
+there say how to get it. It takes about 20 seconds a round, and wants a machine that does nothing else.
 
 Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified; 2, the arguments \
 are at fault.")]
@@ -38,7 +38,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut rows = rows::all();
     if let Some(only) = &args.only {
         let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
-        rows.retain(|row| row.what.contains(only.as_str()));
+        rows.retain(|row| row.what.contains(only));
         if rows.is_empty() {
             return Err(Failure::Usage(format!(
                 "expected a part of one of these for --only, found {only}:{}",
@@ -49,7 +49,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (row, samples) in rows.iter_mut().zip(&mut measured) {
-            samples.push((row.measure)().map_err(|failure| failure.of(row.what))?);
+            samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
         }
     }
     let text = document::write(&rows, &measured, rounds);

@@ -47,7 +47,8 @@ pub fn starpu_task_ns() -> Result<f64, String> {
     command.args(["-i", "200000", "-b", "1"]).env("STARPU_NCPU", "1").env("STARPU_SILENT", "1");
     command.env("STARPU_NCUDA", "0").env("STARPU_NOPENCL", "0");
     let output = command.output().map_err(|e| format!("can't start {command:?}: {e}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    // It reports on stderr.
+    let text = String::from_utf8_lossy(&output.stderr);
     task_ns(&text)
         .ok_or_else(|| format!("expected a line `Per task: … usecs` from {command:?}, found {}", output.status))
 }

@@ -14,13 +14,13 @@ pub const WORKERS: u32 = 2;
 /// One row of the document.
 pub struct Row {
     /// What is measured.
-    pub what: &'static str,
+    pub what: String,
     /// The unit of what is measured.
     pub unit: &'static str,
     /// The target in words; without one the ratio to the other program is for information.
-    pub target: Option<&'static str>,
+    pub target: Option<String>,
     /// Measures once.
-    pub measure: Box<dyn FnMut() -> Result<Sample, Failure>>,
+    pub measure: Measure,
 }
 
 /// One measurement.
@@ -49,55 +49,36 @@ type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
 
 /// All rows, in the order of the document.
 pub fn all() -> Vec<Row> {
-    let row = |what, unit, target, measure| Row { what, unit, target, measure };
-    let (us, ns) = ("µs", "ns");
-    vec![
-        row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8)),
-        row(
-            "allreduce of 8 bytes, recursive doubling, 8 shards",
-            us,
-            Some("1.2 · e · P · log₂P ÷ W"),
-            doubling_of(8, 1.2),
-        ),
-        row(
-            "allreduce of 8 bytes, recursive doubling, 32 shards",
-            us,
-            Some("0.9 · e · P · log₂P ÷ W"),
-            doubling_of(32, 0.9),
-        ),
-        row(
-            "allreduce of 8 bytes, recursive doubling, 128 shards",
-            us,
-            Some("0.9 · e · P · log₂P ÷ W"),
-            doubling_of(128, 0.9),
-        ),
-        row(
-            "allreduce of 8 bytes, recursive doubling, 512 shards",
-            us,
-            Some("0.9 · e · P · log₂P ÷ W"),
-            doubling_of(512, 0.9),
-        ),
-        row("allreduce of 8 bytes, two-level, 8 shards", us, Some("(3 + 0.35 · P) · e"), two_level_of(8)),
-        row("allreduce of 8 bytes, two-level, 64 shards", us, Some("(3 + 0.35 · P) · e"), two_level_of(64)),
-        row("allreduce of 8 bytes, two-level, 512 shards", us, Some("(3 + 0.35 · P) · e"), two_level_of(512)),
-        row("allreduce of 8 bytes, two-level, 4096 shards", us, Some("(3 + 0.35 · P) · e"), two_level_of(4096)),
-        row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(2, 131_072, 0.45)),
-        row("allreduce of 8 bytes, 8 shards, beside MPI", us, None, beside_mpi(8, 1, 1.0)),
-        row("allreduce of 8 bytes, 16 shards, beside MPI", us, None, beside_mpi(16, 1, 1.0)),
-        row("allreduce of 8 bytes, 32 shards, beside MPI", us, None, beside_mpi(32, 1, 1.0)),
-        row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel()),
-        row("stencil, added to the kernel a shard, 16 shards", us, Some("12 · e"), stencil_added(16, 12.0)),
-        row("stencil, added to the kernel a shard, 512 shards", us, Some("14 · e"), stencil_added(512, 14.0)),
-        row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task()),
-        row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch()),
-        row(
-            "memory of a waiting shard, recursive doubling",
-            "KiB",
-            Some("2.5 KiB"),
-            waiting(Algorithm::RecursiveDoubling, 2.5),
-        ),
-        row("memory of a waiting shard, two-level", "KiB", Some("1 KiB"), waiting(Algorithm::TwoLevel, 1.0)),
-    ]
+    let mut rows = Vec::new();
+    let mut row = |what: &str, unit, target: Option<&str>, measure| {
+        rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
+    };
+    let (us, ns, kib) = ("µs", "ns", "KiB");
+    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8));
+    for (shards, factor) in [(8, 1.2), (32, 0.9), (128, 0.9), (512, 0.9)] {
+        let what = format!("allreduce of 8 bytes, recursive doubling, {shards} shards");
+        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), doubling(shards, factor));
+    }
+    for shards in [8, 64, 512, MANY] {
+        let what = format!("allreduce of 8 bytes, two-level, {shards} shards");
+        row(&what, us, Some("(3 + 0.35 · P) · e"), two_level(shards));
+    }
+    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(2, 131_072, 0.45));
+    for shards in [8, 16, 32] {
+        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(shards, 1, 1.0));
+    }
+    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel());
+    for (shards, exchanges) in [(16, 12.0), (512, 14.0)] {
+        let what = format!("stencil, added to the kernel a shard, {shards} shards");
+        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(shards, exchanges));
+    }
+    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task());
+    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch());
+    for (algorithm, most) in [(Algorithm::RecursiveDoubling, 2.5), (Algorithm::TwoLevel, 1.0)] {
+        let what = format!("memory of a waiting shard, {algorithm}");
+        row(&what, kib, Some(&format!("{most} KiB")), waiting(algorithm, most));
+    }
+    rows
 }
 
 /// So many calls of `shards` shards that a run takes some 10 ms.
@@ -115,7 +96,7 @@ fn allreduce_us(shards: u32, elements: usize, iterations: usize, algorithm: Algo
     }
 }
 
-fn doubling_of(shards: u32, factor: f64) -> Measure {
+fn doubling(shards: u32, factor: f64) -> Measure {
     let exchanges = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
     Box::new(move || {
         let us = allreduce_us(shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
@@ -123,7 +104,7 @@ fn doubling_of(shards: u32, factor: f64) -> Measure {
     })
 }
 
-fn two_level_of(shards: u32) -> Measure {
+fn two_level(shards: u32) -> Measure {
     Box::new(move || {
         let us = allreduce_us(shards, 1, calls(shards), Algorithm::TwoLevel)?;
         Ok(Sample::in_exchanges(us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
