@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
 /// The pairs of a comparison that must succeed.
 fn pairs(args: &str) -> Vec<Value> {
     let mut args: Vec<&str> = args.split(' ').collect();
-    args.extend(["--format", "json"]);
+    args.extend(["--format", "json", "--timeout", "100"]);
     let output = compare(&args);
     assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), ""), "{args:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -199,17 +199,20 @@ fn processes(word: &str) -> usize {
 #[test]
 fn what_hangs_is_ended() {
     let version = "[ \"$1\" = --version ] && exec mpirun --version\n";
-    for (name, script, seconds) in [
-        ("hanging", "sleep 98761; echo", "98761"),
-        ("deaf", "trap '' TERM; sleep 98762; sleep 98762", "98762"),
-        ("hanging-ranks", &format!("{version}exec mpirun -n 2 sleep 98763"), "98763"),
+    for (name, script) in [
+        ("hanging", "sleep SECONDS; echo"),
+        ("deaf", "trap '' TERM; sleep SECONDS; sleep SECONDS"),
+        ("hanging-ranks", &format!("{version}exec mpirun -n 2 sleep SECONDS")),
     ] {
+        // No other process sleeps exactly as long.
+        let seconds = format!("{}.{}", 98765 + name.len(), std::process::id());
+        let script = script.replace("SECONDS", &seconds);
         let began = Instant::now();
-        let message = fails(1, &["--mpirun", &launcher(name, script), "--timeout", "2"]);
+        let message = fails(1, &["--mpirun", &launcher(name, &script), "--timeout", "2"]);
         assert!(message.contains("did not end within 2 s and was ended"), "{name}: {message}");
         assert!(began.elapsed() < Duration::from_secs(30), "{name}: {:?}", began.elapsed());
         // The kernel may take a moment to clear away what was killed.
-        let left = || (0..50).map(|_| (processes(seconds), std::thread::sleep(Duration::from_millis(20))).0).min();
+        let left = || (0..50).map(|_| (processes(&seconds), std::thread::sleep(Duration::from_millis(20))).0).min();
         assert_eq!(left(), Some(0), "{name}");
     }
 }
