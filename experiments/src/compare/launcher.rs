@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -52,10 +52,6 @@ impl Launcher {
         if self.open_mpi {
             // Changes nothing as long as there are enough cores: neither binding nor the way ranks wait.
             command.arg("--oversubscribe");
-            if is_root() {
-                // In a container there is often nobody else.
-                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-            }
         }
         command.arg(this).args(arguments);
         let ended = self.finish(command)?;
@@ -80,6 +76,10 @@ impl Launcher {
     /// Waits for a command, for so long as it may take.
     fn finish(&self, mut command: Command) -> Result<Ended, Failure> {
         let launcher = &self.program;
+        if is_root() {
+            // Open MPI refuses to run as root unless told twice; in a container there is often nobody else.
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
             Failure::Run(format!(
@@ -93,21 +93,32 @@ impl Launcher {
         thread::spawn(move || ended.send(child.wait()));
 
         let deadline = Instant::now() + self.timeout;
-        let status = within(&status, deadline).and_then(|status| Some((status, within(&out, deadline)?)));
-        let Some((status, out)) = status else {
-            return Err(self.out_of_time(pid, &err));
+        let Some(status) = within(&status, deadline) else {
+            return Err(self.out_of_time(pid, &status, &err));
         };
         let status = status.map_err(|e| Failure::Run(format!("can't wait for {launcher}: {e}")))?;
-        Ok(Ended { status, out, err: within(&err, deadline).unwrap_or_default() })
+        let soon = Instant::now() + GRACE;
+        let Some(out) = within(&out, soon) else {
+            let message =
+                format!("{launcher} ended with {status}, but something it has started still holds its output");
+            return Err(Failure::Run(message));
+        };
+        Ok(Ended { status, out, err: within(&err, soon).unwrap_or_default() })
     }
 
     /// Ends what takes too long, and all that it has started.
-    fn out_of_time(&self, pid: u32, err: &Receiver<String>) -> Failure {
-        let family = family(pid);
-        signal(&family, Signal::TERM);
-        // Both outputs end with the last process that holds them.
-        let complaint = within(err, Instant::now() + GRACE);
-        signal(&family, Signal::KILL);
+    fn out_of_time(&self, pid: u32, status: &Receiver<io::Result<ExitStatus>>, err: &Receiver<String>) -> Failure {
+        let all = family(pid);
+        signal(&all, Signal::TERM);
+        let soon = Instant::now() + GRACE;
+        // Outputs end with the last process that holds them.
+        let (status, complaint) = (within(status, soon), within(err, soon));
+        if status.is_none() {
+            signal(&family(pid), Signal::KILL);
+        }
+        if complaint.is_none() {
+            signal(&all, Signal::KILL);
+        }
         let message = format!(
             "{} did not end within {} s and was ended; if it only needs longer, give it more with --timeout",
             self.program,
