@@ -14,6 +14,10 @@ its target depends on are measured one right after the other, and `ratio` is the
 where the target is met. Every run verifies its results. e is the exchange of a cache line between two spinning threads,
 one way; P stands for shards, W for workers.
 
+A target in exchanges counts only where they were as fast as elsewhere in the run: where their median in a row is more
+than half above the smallest of all, something else had the processors, a slow exchange would make the target easy, and the
+row is `disturbed`.
+
 - *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
 - *beside MPI*: `MPI_Allreduce`, one rank a shard, by `maniple compare mpi`. With more ranks than processors MPI mostly
   waits for the kernel's scheduler, so these ratios are for information.
@@ -76,7 +80,12 @@ fn spread(values: &[f64]) -> String {
     format!("{} ({}–{})", figure(median(values.iter().copied())), figure(low), figure(high))
 }
 
+/// How far above the fastest of all a row's exchanges may be.
+const DISTURBED: f64 = 1.5;
+
 fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
+    let exchanges = |samples: &[Sample]| -> Vec<f64> { samples.iter().filter_map(|s| s.exchange_ns).collect() };
+    let fastest = measured.iter().flat_map(|samples| exchanges(samples)).fold(f64::INFINITY, f64::min);
     let mut cells = Builder::default();
     cells.push_record(["", "target at most", "that is", "measured", "", "ratio", "met"]);
     for (row, samples) in rows.iter().zip(measured) {
@@ -90,7 +99,7 @@ fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
             &spread(&values),
             row.unit,
             &if ratio.is_nan() { "-".into() } else { format!("{ratio:.2}") },
-            met(row, ratio),
+            met(row, ratio, median(exchanges(samples)) > DISTURBED * fastest),
         ]);
     }
     let mut table = cells.build();
@@ -101,10 +110,11 @@ fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
     table.to_string()
 }
 
-fn met(row: &Row, ratio: f64) -> &'static str {
+fn met(row: &Row, ratio: f64, disturbed: bool) -> &'static str {
     match &row.target {
         _ if ratio.is_nan() => "not compared",
         None => "-",
+        Some(_) if disturbed => "disturbed",
         Some(_) if ratio <= 1.0 => "yes",
         Some(_) => "NO",
     }
@@ -162,5 +172,19 @@ mod tests {
         assert_eq!(cells[4], ["d", "-", "MPI: 6.000", "3.000 (3.000–3.000)", "µs", "0.50", "-"]);
         assert_eq!(cells[5], ["e", "f", "-", "7.000 (7.000–7.000)", "µs", "-", "not compared"]);
         assert_eq!(missing(&rows, &measured), "- e: get f\n");
+    }
+
+    #[test]
+    fn a_slow_exchange_meets_no_target() {
+        let with = |exchange_ns| Sample { exchange_ns: Some(exchange_ns), ..sample(1.0, Ok(2.0)) };
+        let rows = [row("a", Some("e")), row("b", Some("e")), row("c", Some("2 µs"))];
+        let measured = [
+            vec![with(50.0), with(74.0), with(9000.0)],
+            vec![with(50.0), with(76.0), with(9000.0)],
+            vec![sample(1.0, Ok(2.0))],
+        ];
+        let table = table(&rows, &measured);
+        let verdicts: Vec<&str> = cells(&table)[2..].iter().map(|cells| cells[6]).collect();
+        assert_eq!(verdicts, ["yes", "disturbed", "yes"]);
     }
 }
