@@ -3,6 +3,9 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
+mod benchmarks;
+mod compare;
+mod machine;
 mod micro;
 mod output;
 mod report;
@@ -29,6 +32,15 @@ enum Command {
     Tasks(micro::tasks::Args),
     Barrier(micro::barrier::Args),
     Exchange(micro::exchange::Args),
+    Gang(micro::gang::Args),
+    Kernel(micro::kernel::Args),
+    Memory(micro::memory::Args),
+    Benchmarks(benchmarks::Args),
+    Compare(compare::Args),
+    /// One rank of the MPI reference
+    #[cfg(feature = "mpi")]
+    #[command(hide = true)]
+    MpiRank(compare::rank::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -51,6 +63,13 @@ fn main() -> ExitCode {
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),
         Command::Exchange(args) => micro::exchange::execute(args),
+        Command::Gang(args) => micro::gang::execute(args),
+        Command::Kernel(args) => micro::kernel::execute(args),
+        Command::Memory(args) => micro::memory::execute(args),
+        Command::Benchmarks(args) => benchmarks::execute(args),
+        Command::Compare(args) => compare::execute(args),
+        #[cfg(feature = "mpi")]
+        Command::MpiRank(args) => compare::rank::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -30,6 +30,8 @@ pub enum Field {
     Flag(bool),
     /// A measurement; NaN where there is none.
     Measured(f64),
+    /// What this program does not have, though others reported beside it do.
+    Absent,
 }
 
 impl From<&str> for Field {
@@ -71,6 +73,7 @@ impl Field {
             Field::Flag(flag) => (*flag).into(),
             // NaN has no JSON: null.
             Field::Measured(measured) => (*measured).into(),
+            Field::Absent => serde_json::Value::Null,
         }
     }
 
@@ -82,6 +85,7 @@ impl Field {
             Field::Flag(flag) => flag.to_string(),
             Field::Measured(measured) if measured.is_nan() => String::new(),
             Field::Measured(measured) => format!("{measured:?}"),
+            Field::Absent => String::new(),
         }
     }
 
@@ -153,6 +157,15 @@ impl Output {
         self.out.write(&text)
     }
 
+    /// Ends a group of runs: a table and its medians are of one group.
+    pub fn end_group(&mut self) -> Result<(), Failure> {
+        if self.format == Format::Table {
+            let text = table(&std::mem::take(&mut self.records));
+            self.out.write(&(text + "\n"))?;
+        }
+        Ok(())
+    }
+
     /// Writes what must wait for the last run.
     pub fn finish(mut self) -> Result<(), Failure> {
         match self.format {
@@ -168,6 +181,9 @@ fn table(records: &[Record]) -> String {
     let (mut common, mut columns) = (Vec::new(), Vec::new());
     for (i, (name, field)) in first.iter().enumerate() {
         let measured = matches!(field, Field::Measured(_) | Field::Flag(_));
+        if *field == Field::Absent {
+            continue;
+        }
         if !measured && records.iter().all(|r| r[i].1 == *field) {
             common.push(format!("{name} {}", field.people()));
         } else {

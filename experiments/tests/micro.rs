@@ -55,6 +55,52 @@ fn tasks_barriers_and_exchanges_are_verified() {
 }
 
 #[test]
+fn kernels_and_gangs_are_verified() {
+    for cells in [4, 5, 1000] {
+        measures(&format!("kernel --cells {cells} --iterations 50"), "per_1000_cells_ns");
+    }
+    for shards in [1, 2, 7, 200] {
+        measures(&format!("gang --shards {shards} --launches 3 --workers 2"), "launch_us");
+    }
+}
+
+/// A shard's state and its rounds take hundreds of bytes at least, and not tens of thousands.
+#[test]
+#[cfg(target_os = "linux")]
+fn waiting_shards_take_up_memory() {
+    for collective in ["recursive-doubling", "two-level"] {
+        for run in runs(&format!("memory --shards 1000 --workers 2 --collective {collective}")) {
+            let bytes = run["per_shard_bytes"].as_f64().expect("a number");
+            assert!((200.0..20_000.0).contains(&bytes), "{run}");
+        }
+    }
+    // Nobody waits where the last shard is the only one.
+    assert!(runs("memory --shards 1 --workers 1").iter().all(|run| run["per_shard_bytes"].is_number()));
+}
+
+#[test]
+fn benchmarks_are_a_document() {
+    let output = maniple("benchmarks --repeat 2 --only kernel,");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let row: Vec<&str> = text.lines().find(|line| line.contains("650 ns")).expect("a row").split('|').collect();
+    assert_eq!((row.len(), row[1].trim()), (9, "stencil kernel, 1000 cells"), "{text}");
+    for fact in ["# Benchmarks", "machine", "rustc 1.", "| rounds", "| 2 "] {
+        assert!(text.contains(fact), "{fact}: {text}");
+    }
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("benchmarks-{}.md", std::process::id()));
+    let output = maniple(&format!("benchmarks --repeat 1 --only kernel, --output {}", file.display()));
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+    assert!(std::fs::read_to_string(&file).expect("it was written").starts_with("# Benchmarks\n"));
+    std::fs::remove_file(file).expect("it is there");
+    // What was measured is not lost.
+    let output = maniple("benchmarks --repeat 1 --only kernel, --output /nowhere/at/all.md");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out.starts_with("# Benchmarks\n") && err.contains("can't write /nowhere/at/all.md"), "{out}{err}");
+}
+
+#[test]
 fn csv_has_a_header_and_a_table_its_medians() {
     let output = maniple("barrier --shards 2 --iterations 5 --repeat 3 --format csv");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -81,6 +127,13 @@ fn what_makes_no_sense_is_refused() {
         ("tasks --regions 0", "1 to 4 regions a task, found 0"),
         ("tasks --regions 3 --working-set 2", "at least 3 regions, found 2"),
         ("exchange --iterations x", "expected a whole number"),
+        ("kernel --cells 3", "expected at least 4 cells"),
+        ("kernel --cells 1e18", "of memory"),
+        ("kernel --iterations 0", "at least 1 for iterations"),
+        ("gang --launches 0", "at least 1 for launches"),
+        ("memory --shards 0", "at least 1 for shards"),
+        ("benchmarks --repeat 0", "at least 1 for repeat"),
+        ("benchmarks --only nothing", "for --only, found nothing:\n    allreduce of 8 bytes, 2 shards\n"),
     ] {
         let output = maniple(args);
         let err = String::from_utf8_lossy(&output.stderr).into_owned();

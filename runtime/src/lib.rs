@@ -7,6 +7,9 @@
 //!
 //! Each processor owns its state and talks to others in messages only; see the `wire` module for what carries them.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod config;
 mod core;
 mod counters;

@@ -22,6 +22,8 @@ pub mod blocks;
 mod config;
 pub mod io;
 pub mod kernel;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod reference;
 pub mod shards;
 

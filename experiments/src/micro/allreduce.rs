@@ -36,8 +36,9 @@ pub struct Args {
     common: Common,
 }
 
+/// The operators that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+pub enum Op {
     Sum,
     Product,
     Min,
@@ -53,7 +54,8 @@ impl FromStr for Op {
 }
 
 impl Op {
-    fn name(self) -> &'static str {
+    /// The name on the command line and in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Op::Sum => "sum",
             Op::Product => "product",
@@ -72,7 +74,7 @@ impl Op {
     }
 
     /// A shard's contribution after a call that gave `last`: whole numbers, so that every grouping gives the same bits.
-    fn own(self, last: f64, shard: u32) -> f64 {
+    pub fn own(self, last: f64, shard: u32) -> f64 {
         match self {
             Op::Product => {
                 if (last as i64 + i64::from(shard)) % 3 == 0 {
@@ -130,16 +132,37 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     Ok((last, now() - start))
 }
 
-/// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
-    let shards = shards(args.shards)?;
-    let iterations = super::at_least_one("iterations", args.iterations)?;
-    let (elements, op, algorithm) = (args.elements, args.op, args.collective);
-    let warm_up = iterations.div_ceil(10);
-    let calls_made = if elements == 0 { 0 } else { warm_up + iterations };
-    let expected = (0..calls_made).fold(1.0, |last, _| op.next(last, shards));
-    repeat(&args.common, |_| {
+/// What a run is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    /// Shards.
+    pub shards: u32,
+    /// Elements of each contribution.
+    pub elements: usize,
+    /// Calls that are measured.
+    pub iterations: usize,
+    /// The operator.
+    pub op: Op,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+}
+
+impl Spec {
+    /// Calls before those that are measured.
+    pub fn warm_up(&self) -> usize {
+        self.iterations.div_ceil(10)
+    }
+
+    /// The last result, without an allreduce.
+    pub fn expected(&self) -> f64 {
+        let calls = if self.elements == 0 { 0 } else { self.warm_up() + self.iterations };
+        (0..calls).fold(1.0, |last, _| self.op.next(last, self.shards))
+    }
+
+    /// Does a run: each shard's last result, and the microseconds of a call.
+    pub fn run(self, runtime: &Runtime) -> Result<(Vec<f64>, f64), Failure> {
+        let Self { shards, elements, iterations, op, algorithm } = self;
+        let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let options = Options { elements, algorithm, ..Options::default() };
@@ -149,9 +172,23 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             top.launch(&gang, &task, |_| Start::new(start))?.all().await
         });
         let (results, _) = outcome.map_err(run_error)?;
-        let verified = results.iter().all(|(last, _)| *last == expected);
         // The last shard to be done has waited for all.
         let ns = results.iter().map(|(_, ns)| *ns).max().unwrap_or(0) as f64 / iterations as f64;
+        Ok((results.iter().map(|(last, _)| *last).collect(), ns / 1000.0))
+    }
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let shards = shards(args.shards)?;
+    let iterations = super::at_least_one("iterations", args.iterations)?;
+    let (elements, op, algorithm) = (args.elements, args.op, args.collective);
+    let spec = Spec { shards, elements, iterations, op, algorithm };
+    let expected = spec.expected();
+    repeat(&args.common, |_| {
+        let (results, us) = spec.run(&runtime)?;
+        let verified = results.iter().all(|last| *last == expected);
         let record = vec![
             field("program", "allreduce"),
             field("wire", "threads"),
@@ -163,9 +200,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("collective", algorithm.name()),
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
-            field("result", results[0].0),
+            field("result", results[0]),
             field("expected", expected),
-            field("collective_us", ns / 1000.0),
+            field("collective_us", us),
             field("exchange_ns", yardstick_ns()),
         ];
         Ok((record, verified))

@@ -3,6 +3,9 @@
 pub mod allreduce;
 pub mod barrier;
 pub mod exchange;
+pub mod gang;
+pub mod kernel;
+pub mod memory;
 pub mod tasks;
 
 use crate::Failure;
@@ -18,11 +21,11 @@ use std::time::Instant;
 pub struct Common {
     /// Runs
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = crate::count, allow_negative_numbers = true)]
-    repeat: usize,
+    pub repeat: usize,
 
     /// How runs are reported
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    pub format: Format,
 }
 
 /// What those that run on workers are asked.
@@ -34,11 +37,12 @@ pub struct OnWorkers {
 
     /// Who places tasks and data: default or collective
     #[arg(long, value_name = "NAME", default_value_t = MapperKind::Collective)]
-    mapper: MapperKind,
+    pub mapper: MapperKind,
 }
 
 impl OnWorkers {
-    fn runtime(&self) -> Result<(usize, Runtime), Failure> {
+    /// How many workers, and a runtime on them.
+    pub fn runtime(&self) -> Result<(usize, Runtime), Failure> {
         let workers = at_least_one("workers", self.workers.unwrap_or_else(|| Config::default().workers))?;
         if workers > maniple_stencil::MAX_WORKERS {
             let most = maniple_stencil::MAX_WORKERS;
@@ -49,12 +53,13 @@ impl OnWorkers {
     }
 }
 
-fn at_least_one(what: &str, count: usize) -> Result<usize, Failure> {
+/// A count that must not be 0.
+pub fn at_least_one(what: &str, count: usize) -> Result<usize, Failure> {
     if count == 0 { Err(Failure::Usage(format!("expected at least 1 for {what}, found 0"))) } else { Ok(count) }
 }
 
 /// Shards, as many as can be numbered.
-fn shards(count: usize) -> Result<u32, Failure> {
+pub fn shards(count: usize) -> Result<u32, Failure> {
     let most = u32::MAX >> 8;
     match u32::try_from(at_least_one("shards", count)?) {
         Ok(shards) if shards <= most => Ok(shards),
@@ -90,6 +95,6 @@ fn run_error(e: maniple::runtime::Error) -> Failure {
 }
 
 /// `field` for the names that all share.
-fn field(name: &'static str, value: impl Into<Field>) -> (&'static str, Field) {
+pub fn field(name: &'static str, value: impl Into<Field>) -> (&'static str, Field) {
     (name, value.into())
 }

@@ -88,6 +88,18 @@ async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) ->
     Ok((sum, now() - start))
 }
 
+/// One run of `count` tasks; nanoseconds a task, and whether each changed its regions once.
+pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> Result<(f64, bool), Failure> {
+    let outcome = runtime.run(move |top| async move {
+        let line = top.tree("line", Rect::line(0, set as i64), &[X.info()])?;
+        let (gang, task) = (top.gang("one", 1)?, top.task("tasks", launch));
+        top.launch(&gang, &task, |_| Start::new((line, count, regions)).writes(line, [X]))?.all().await
+    });
+    let (results, stats) = outcome.map_err(run_error)?;
+    let verified = results[0].0 == (count * regions) as u64 && stats.leaf_tasks == count as u64 + 1;
+    Ok((results[0].1 as f64 / count as f64, verified))
+}
+
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let (workers, runtime) = args.on.runtime()?;
@@ -101,13 +113,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let set = args.working_set;
     repeat(&args.common, |_| {
-        let outcome = runtime.run(move |top| async move {
-            let line = top.tree("line", Rect::line(0, set as i64), &[X.info()])?;
-            let (gang, task) = (top.gang("one", 1)?, top.task("tasks", launch));
-            top.launch(&gang, &task, |_| Start::new((line, count, regions)).writes(line, [X]))?.all().await
-        });
-        let (results, stats) = outcome.map_err(run_error)?;
-        let verified = results[0].0 == (count * regions) as u64 && stats.leaf_tasks == count as u64 + 1;
+        let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
             field("program", "tasks"),
             field("wire", "threads"),
@@ -117,7 +123,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("working_set", set),
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
-            field("task_ns", results[0].1 as f64 / count as f64),
+            field("task_ns", ns),
         ];
         Ok((record, verified))
     })

@@ -1,0 +1,190 @@
+//! The document: the machine, a table, and how the figures came about.
+
+use super::rows::{Row, Sample, WORKERS};
+use crate::machine::{Machine, Toolchain, utc_now};
+use crate::stats::{median, microseconds as figure};
+use std::fmt::Write;
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::{Alignment, Modify, Style};
+
+const METHOD: &str = "\
+Medians over the rounds, with the smallest and the largest in parentheses. A round measures each row once; a row and what
+its target depends on are measured one right after the other, and `ratio` is the median of measured ÷ target, so at most 1
+where the target is met. Every run verifies its results. e is the exchange of a cache line between two spinning threads,
+one way; P stands for shards, W for workers.
+
+A target in exchanges counts only where they were as fast as elsewhere in the run: where their median in a row is more
+than half above the smallest of all, something else had the processors, a slow exchange would make the target easy, and the
+row is `disturbed`.
+
+- *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
+- *beside MPI*: `MPI_Allreduce`, one rank a shard, by `maniple compare mpi`. With more ranks than processors MPI mostly
+  waits for the kernel's scheduler, so these ratios are for information.
+- *stencil kernel*: derivative, square sum and scaling of one vector by sequential code.
+- *stencil, added to the kernel*: (T · W − sequential) ÷ P, where T is the median time of an iteration with 1000 cells a
+  shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
+- *leaf task*: launched, mapped, ordered, run and done; StarPU's is the line `Per task` of
+  `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
+- *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
+- *memory of a waiting shard*: by how much the resident set of a fresh process grows until 4096 shards wait in an
+  allreduce of 8 bytes, divided by the shards: everything that a shard and its part of the allreduce take up. The first
+  calls are over by then, so that what is allocated late is there.
+";
+
+/// The whole document.
+pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize) -> String {
+    let (machine, toolchain) = (Machine::now(), Toolchain::built());
+    let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();
+    let mut facts = Builder::default();
+    facts.push_record(["", ""]);
+    let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
+    fact("date", utc_now());
+    fact("machine", describe(&machine));
+    fact(
+        "toolchain",
+        format!("{}, {}, {}, opt-level {}", toolchain.rustc, toolchain.target, toolchain.profile, toolchain.opt_level),
+    );
+    let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
+    fact("maniple", format!("{}, {features}", toolchain.maniple));
+    fact("rounds", rounds.to_string());
+    fact("W", WORKERS.to_string());
+    let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();
+    if !exchanges.is_empty() {
+        fact("e", format!("{} ns", spread(&exchanges)));
+    }
+    let _ = writeln!(text, "{}\n\n{}\n\n{METHOD}", facts.build().with(Style::markdown()), table(rows, measured));
+    let missing = missing(rows, measured);
+    if !missing.is_empty() {
+        let _ = writeln!(text, "Not compared:\n\n{missing}");
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+fn describe(machine: &Machine) -> String {
+    let mut parts = vec![machine.system.clone()];
+    parts.extend(machine.kernel.clone());
+    parts.extend(machine.cpu.clone());
+    parts.extend(machine.available.zip(machine.processors).map(|(may, all)| format!("{may} of {all} processors")));
+    parts.extend(machine.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)));
+    parts.extend(machine.governor.as_ref().map(|governor| format!("governor {governor}")));
+    parts.extend(machine.load_average.map(|[minute, ..]| format!("load {minute} at the end")));
+    parts.join(", ")
+}
+
+/// The median, and the smallest and the largest.
+fn spread(values: &[f64]) -> String {
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
+    format!("{} ({}–{})", figure(median(values.iter().copied())), figure(low), figure(high))
+}
+
+/// How far above the fastest of all a row's exchanges may be.
+const DISTURBED: f64 = 1.5;
+
+fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
+    let exchanges = |samples: &[Sample]| -> Vec<f64> { samples.iter().filter_map(|s| s.exchange_ns).collect() };
+    let fastest = measured.iter().flat_map(|samples| exchanges(samples)).fold(f64::INFINITY, f64::min);
+    let mut cells = Builder::default();
+    cells.push_record(["", "target at most", "that is", "measured", "", "ratio", "met"]);
+    for (row, samples) in rows.iter().zip(measured) {
+        let values: Vec<f64> = samples.iter().map(|sample| sample.measured).collect();
+        let target = median(samples.iter().filter_map(|sample| sample.target.clone().ok()));
+        let ratio = median(samples.iter().filter_map(|sample| Some(sample.measured / sample.target.clone().ok()?)));
+        cells.push_record([
+            &row.what,
+            row.target.as_deref().unwrap_or("-"),
+            &if row.target.is_some() { figure(target) } else { format!("MPI: {}", figure(target)) },
+            &spread(&values),
+            row.unit,
+            &if ratio.is_nan() { "-".into() } else { format!("{ratio:.2}") },
+            met(row, ratio, median(exchanges(samples)) > DISTURBED * fastest),
+        ]);
+    }
+    let mut table = cells.build();
+    table.with(Style::markdown());
+    for column in [2, 3, 5] {
+        table.with(Modify::new(Columns::one(column)).with(Alignment::right()));
+    }
+    table.to_string()
+}
+
+fn met(row: &Row, ratio: f64, disturbed: bool) -> &'static str {
+    match &row.target {
+        _ if ratio.is_nan() => "not compared",
+        None => "-",
+        Some(_) if disturbed => "disturbed",
+        Some(_) if ratio <= 1.0 => "yes",
+        Some(_) => "NO",
+    }
+}
+
+/// Why rows have nothing to compare with, each reason once.
+fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (row, samples) in rows.iter().zip(measured) {
+        let Some(reason) = samples.iter().find_map(|sample| sample.target.as_ref().err()) else { continue };
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, whose)) => whose.push(&row.what),
+            None => reasons.push((reason.clone(), vec![&*row.what])),
+        }
+    }
+    reasons.iter().map(|(reason, whose)| format!("- {}: {reason}\n", whose.join("; "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(what: &str, target: Option<&str>) -> Row {
+        Row {
+            what: what.into(),
+            unit: "µs",
+            target: target.map(String::from),
+            measure: Box::new(|| unreachable!("the samples are there")),
+        }
+    }
+
+    fn sample(measured: f64, target: Result<f64, &str>) -> Sample {
+        Sample { measured, target: target.map_err(String::from), exchange_ns: None }
+    }
+
+    /// The cells of each line of a table.
+    fn cells(table: &str) -> Vec<Vec<&str>> {
+        table.lines().map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+    }
+
+    #[test]
+    fn rows_say_whether_their_target_is_met() {
+        let rows = [row("a", Some("1 × b")), row("c", Some("2 µs")), row("d", None), row("e", Some("f"))];
+        let measured = [
+            // Ratios 0.5, 2 and 0.75: of the pairs, not of the medians, which would give 3 ÷ 2.
+            vec![sample(1.0, Ok(2.0)), sample(4.0, Ok(2.0)), sample(3.0, Ok(4.0))],
+            vec![sample(2.5, Ok(2.0))],
+            vec![sample(3.0, Ok(6.0))],
+            vec![sample(7.0, Err("get f"))],
+        ];
+        let table = table(&rows, &measured);
+        let cells = cells(&table);
+        assert_eq!(cells[2], ["a", "1 × b", "2.000", "3.000 (1.000–4.000)", "µs", "0.75", "yes"]);
+        assert_eq!(cells[3], ["c", "2 µs", "2.000", "2.500 (2.500–2.500)", "µs", "1.25", "NO"]);
+        assert_eq!(cells[4], ["d", "-", "MPI: 6.000", "3.000 (3.000–3.000)", "µs", "0.50", "-"]);
+        assert_eq!(cells[5], ["e", "f", "-", "7.000 (7.000–7.000)", "µs", "-", "not compared"]);
+        assert_eq!(missing(&rows, &measured), "- e: get f\n");
+    }
+
+    #[test]
+    fn a_slow_exchange_meets_no_target() {
+        let with = |exchange_ns| Sample { exchange_ns: Some(exchange_ns), ..sample(1.0, Ok(2.0)) };
+        let rows = [row("a", Some("e")), row("b", Some("e")), row("c", Some("2 µs"))];
+        let measured = [
+            vec![with(50.0), with(74.0), with(9000.0)],
+            vec![with(50.0), with(76.0), with(9000.0)],
+            vec![sample(1.0, Ok(2.0))],
+        ];
+        let table = table(&rows, &measured);
+        let verdicts: Vec<&str> = cells(&table)[2..].iter().map(|cells| cells[6]).collect();
+        assert_eq!(verdicts, ["yes", "disturbed", "yes"]);
+    }
+}

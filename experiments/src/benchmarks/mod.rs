@@ -1,0 +1,74 @@
+//! `maniple benchmarks`: what `BENCHMARKS.md` says.
+
+mod document;
+mod others;
+mod rows;
+
+use crate::Failure;
+use crate::micro::at_least_one;
+use crate::output::Stdout;
+use std::path::PathBuf;
+
+/// What the framework is measured by: every figure beside its target, as a Markdown document
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every round measures each row once, so that what disturbs the machine falls on all of them. A row and what it is compared \
+with are measured one right after the other, and its ratio is the median over the rounds. Rows whose other program is not \
+there say how to get it. It takes about 20 seconds a round, and wants a machine that does nothing else.
+
+Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified; 2, the arguments \
+are at fault.")]
+pub struct Args {
+    /// Write the document to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Rounds
+    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: usize,
+
+    /// Measure only rows that have this in their name
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+/// Measures all rows and writes the document.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let rounds = at_least_one("repeat", args.repeat)?;
+    let mut rows = rows::all();
+    if let Some(only) = &args.only {
+        let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
+        rows.retain(|row| row.what.contains(only));
+        if rows.is_empty() {
+            return Err(Failure::Usage(format!(
+                "expected a part of one of these for --only, found {only}:{}",
+                names.concat()
+            )));
+        }
+    }
+    let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
+    for _ in 0..rounds {
+        for (row, samples) in rows.iter_mut().zip(&mut measured) {
+            samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
+        }
+    }
+    let text = document::write(&rows, &measured, rounds);
+    match &args.output {
+        None => Stdout::new().write(&text),
+        Some(path) => std::fs::write(path, &text).or_else(|e| {
+            // Better here than lost.
+            Stdout::new().write(&text)?;
+            Err(Failure::Run(format!("can't write {}: {e}", path.display())))
+        }),
+    }
+}
+
+impl Failure {
+    /// The same, with what failed before it.
+    fn of(self, what: &str) -> Self {
+        match self {
+            Failure::Usage(message) => Failure::Usage(format!("{what}: {message}")),
+            Failure::Run(message) => Failure::Run(format!("{what}: {message}")),
+        }
+    }
+}

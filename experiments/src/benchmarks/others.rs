@@ -1,0 +1,82 @@
+//! Other programs that a row is compared with. Where one is not there, the answer is how to get it.
+
+use crate::Failure;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is read of one run of `maniple compare mpi`.
+pub struct Pair {
+    /// Microseconds of an allreduce here.
+    pub ours_us: f64,
+    /// The same with MPI.
+    pub mpi_us: f64,
+}
+
+/// One allreduce of 64-bit floats here and with MPI, one rank a shard.
+pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> Result<Result<Pair, String>, Failure> {
+    if !cfg!(feature = "mpi") {
+        let how = "built without MPI; `cargo run --release --features mpi --bin maniple -- benchmarks` has it";
+        return Ok(Err(how.into()));
+    }
+    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
+    let mut command = Command::new(program);
+    command.args(["compare", "mpi", "--program", "allreduce", "--workers", "2", "--repeat", "1", "--format", "json"]);
+    for (name, number) in [("--shards", shards as usize), ("--elements", elements), ("--iterations", iterations)] {
+        command.args([name, &number.to_string()]);
+    }
+    let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
+    if !output.status.success() {
+        return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")));
+    }
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    match (record["collective_us"].as_f64(), record["mpi_collective_us"].as_f64()) {
+        (Some(ours_us), Some(mpi_us)) => Ok(Ok(Pair { ours_us, mpi_us })),
+        _ => Err(Failure::Run(format!("expected the times of both sides from {command:?}, found {record}"))),
+    }
+}
+
+/// Nanoseconds of one of StarPU's tasks with one data access, submitted and run by one worker.
+pub fn starpu_task_ns() -> Result<f64, String> {
+    let Some(program) = starpu_program() else {
+        return Err(
+            "StarPU's tasks_overhead is not installed; on Debian, as root: `apt-get install starpu-examples`".into()
+        );
+    };
+    let mut command = Command::new(program);
+    command.args(["-i", "200000", "-b", "1"]).env("STARPU_NCPU", "1").env("STARPU_SILENT", "1");
+    command.env("STARPU_NCUDA", "0").env("STARPU_NOPENCL", "0");
+    let output = command.output().map_err(|e| format!("can't start {command:?}: {e}"))?;
+    // It reports on stderr.
+    let text = String::from_utf8_lossy(&output.stderr);
+    task_ns(&text)
+        .ok_or_else(|| format!("expected a line `Per task: … usecs` from {command:?}, found {}", output.status))
+}
+
+/// What it prints for submission and execution together.
+fn task_ns(text: &str) -> Option<f64> {
+    let us: f64 =
+        text.lines().find_map(|line| line.strip_prefix("Per task: ")?.strip_suffix(" usecs")?.parse().ok())?;
+    Some(us * 1000.0)
+}
+
+/// In the path, or where Debian has it: in a directory named after the architecture.
+fn starpu_program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&path).map(|directory| directory.join("tasks_overhead"));
+    let libraries = Path::new("/usr/lib").read_dir().into_iter().flatten().flatten();
+    let packaged = libraries.map(|entry| entry.path().join("starpu/examples/tasks_overhead"));
+    in_path.chain(packaged).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starpu_s_total_is_found() {
+        let text = "#tasks : 200000\nPer task submit: 13.952752 usecs\n\nTotal: 2.798940 secs\nPer task: 2.5 usecs\n";
+        assert_eq!(task_ns(text), Some(2500.0));
+        assert_eq!(task_ns("Per task submit: 13.952752 usecs\n"), None);
+    }
+}

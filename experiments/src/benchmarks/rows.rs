@@ -1,0 +1,189 @@
+//! The rows: what is measured, how, and its target.
+
+use super::others::{allreduce_beside_mpi, starpu_task_ns};
+use crate::Failure;
+use crate::micro::allreduce::{Op, Spec};
+use crate::micro::exchange::yardstick_ns;
+use crate::micro::{gang, kernel, memory, tasks};
+use maniple::prelude::{Algorithm, Runtime};
+use maniple_stencil::{Config, MapperKind, Session, StencilError};
+
+/// Workers of all rows: the targets are those of two processors.
+pub const WORKERS: u32 = 2;
+
+/// One row of the document.
+pub struct Row {
+    /// What is measured.
+    pub what: String,
+    /// The unit of what is measured.
+    pub unit: &'static str,
+    /// The target in words; without one the ratio to the other program is for information.
+    pub target: Option<String>,
+    /// Measures once.
+    pub measure: Measure,
+}
+
+/// One measurement.
+pub struct Sample {
+    /// In the row's unit.
+    pub measured: f64,
+    /// The target in the row's unit, or why there is nothing to compare with.
+    pub target: Result<f64, String>,
+    /// The exchange right after it, in nanoseconds, where the target depends on it.
+    pub exchange_ns: Option<f64>,
+}
+
+impl Sample {
+    fn against(measured: f64, target: f64) -> Self {
+        Self { measured, target: Ok(target), exchange_ns: None }
+    }
+
+    /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
+    fn in_exchanges(measured_ns: f64, target: f64) -> Self {
+        let e = yardstick_ns();
+        Self { measured: measured_ns / 1000.0, target: Ok(target * e / 1000.0), exchange_ns: Some(e) }
+    }
+}
+
+type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
+
+/// All rows, in the order of the document.
+pub fn all() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = |what: &str, unit, target: Option<&str>, measure| {
+        rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
+    };
+    let (us, ns, kib) = ("µs", "ns", "KiB");
+    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8));
+    for (shards, factor) in [(8, 1.2), (32, 0.9), (128, 0.9), (512, 0.9)] {
+        let what = format!("allreduce of 8 bytes, recursive doubling, {shards} shards");
+        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), doubling(shards, factor));
+    }
+    for shards in [8, 64, 512, MANY] {
+        let what = format!("allreduce of 8 bytes, two-level, {shards} shards");
+        row(&what, us, Some("(3 + 0.35 · P) · e"), two_level(shards));
+    }
+    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(2, 131_072, 0.45));
+    for shards in [8, 16, 32] {
+        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(shards, 1, 1.0));
+    }
+    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel());
+    for (shards, exchanges) in [(16, 12.0), (512, 14.0)] {
+        let what = format!("stencil, added to the kernel a shard, {shards} shards");
+        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(shards, exchanges));
+    }
+    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task());
+    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch());
+    let doubling = waiting(Algorithm::RecursiveDoubling, 2.5);
+    row("memory of a waiting shard, recursive doubling", kib, Some("2.5 KiB"), doubling);
+    row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(Algorithm::TwoLevel, 1.0));
+    rows
+}
+
+/// So many calls of `shards` shards that a run takes some 10 ms.
+fn calls(shards: u32) -> usize {
+    (400_000 / shards as usize).clamp(200, 50_000)
+}
+
+fn allreduce_us(shards: u32, elements: usize, iterations: usize, algorithm: Algorithm) -> Result<f64, Failure> {
+    let spec = Spec { shards, elements, iterations, op: Op::Sum, algorithm };
+    let (results, us) = spec.run(&Runtime::threads(WORKERS))?;
+    let expected = spec.expected();
+    match results.iter().find(|result| **result != expected) {
+        None => Ok(us),
+        Some(result) => Err(Failure::Run(format!("not verified: expected {expected}, found {result}"))),
+    }
+}
+
+fn doubling(shards: u32, factor: f64) -> Measure {
+    let exchanges = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
+    Box::new(move || {
+        let us = allreduce_us(shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
+        Ok(Sample::in_exchanges(us * 1000.0, exchanges))
+    })
+}
+
+fn two_level(shards: u32) -> Measure {
+    Box::new(move || {
+        let us = allreduce_us(shards, 1, calls(shards), Algorithm::TwoLevel)?;
+        Ok(Sample::in_exchanges(us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
+    })
+}
+
+fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
+    // MPI's ranks take turns on the processors when there are more of them.
+    let iterations = if shards > WORKERS {
+        500
+    } else if elements > 1 {
+        200
+    } else {
+        calls(shards)
+    };
+    Box::new(move || match allreduce_beside_mpi(shards, elements, iterations)? {
+        Ok(pair) => Ok(Sample::against(pair.ours_us, factor * pair.mpi_us)),
+        Err(how) => {
+            let measured = allreduce_us(shards, elements, iterations, Algorithm::RecursiveDoubling)?;
+            Ok(Sample { measured, target: Err(how), exchange_ns: None })
+        }
+    })
+}
+
+fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
+    if verified { Ok(value) } else { Err(Failure::Run("not verified".into())) }
+}
+
+fn stencil_kernel() -> Measure {
+    Box::new(|| Ok(Sample::against(verified(kernel::measure(1000, 20_000)?)?, 650.0)))
+}
+
+fn stencil_added(shards: u32, exchanges: f64) -> Measure {
+    const CELLS: usize = 1000;
+    let iterations = 20_000 / shards as usize;
+    let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, ..Config::default() };
+    let config = Config { workers: WORKERS as usize, ..config };
+    let failed = |e: StencilError| Failure::Run(e.to_string());
+    let mut session = None;
+    Box::new(move || {
+        let session = match &mut session {
+            Some(session) => session,
+            None => {
+                let mut new = Session::prepare(&config).map_err(failed)?;
+                // The first run allocates.
+                new.run_once().map_err(failed)?;
+                session.insert(new)
+            }
+        };
+        let report = session.run_once().map_err(failed)?;
+        if let Some(failure) = report.failure {
+            return Err(Failure::Run(format!("not verified: {failure}")));
+        }
+        let sequential_ns = verified(kernel::measure(shards as usize * CELLS, iterations)?)?;
+        let on_all_workers_ns = report.iteration_us.median * 1000.0 * f64::from(WORKERS);
+        Ok(Sample::in_exchanges((on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges))
+    })
+}
+
+fn leaf_task() -> Measure {
+    Box::new(|| {
+        let starpu = starpu_task_ns();
+        let measured = verified(tasks::measure(&Runtime::threads(1), 200_000, 1, 1024)?)?;
+        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: None })
+    })
+}
+
+/// Shards of the rows of which there are many.
+const MANY: u32 = 4096;
+
+fn gang_launch() -> Measure {
+    Box::new(|| {
+        let ns = verified(gang::measure(&Runtime::threads(WORKERS), MANY, 10)?)?;
+        Ok(Sample::against(ns / 1000.0 / f64::from(MANY), 2.0))
+    })
+}
+
+fn waiting(algorithm: Algorithm, kib: f64) -> Measure {
+    Box::new(move || {
+        let bytes = memory::measure(MANY, WORKERS as usize, MapperKind::Collective.name(), algorithm)?;
+        Ok(Sample::against(bytes / 1024.0, kib))
+    })
+}

@@ -1,0 +1,199 @@
+//! Starts an MPI program under its launcher, and sees that it ends.
+
+use crate::Failure;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is read of either output: enough for any answer or complaint.
+const OUTPUT_LIMIT: u64 = 1 << 20;
+
+/// Lines of a complaint that are passed on.
+const COMPLAINT_LINES: usize = 30;
+
+/// How long a launcher has to end its ranks when told to, before all are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// `mpirun`, or what stands for it.
+pub struct Launcher {
+    program: String,
+    arguments: Vec<String>,
+    open_mpi: bool,
+    timeout: Duration,
+}
+
+impl Launcher {
+    /// Asks the launcher which MPI it belongs to.
+    pub fn new(command: &str, timeout: Duration) -> Result<Self, Failure> {
+        let mut words = command.split_whitespace().map(String::from);
+        let program =
+            words.next().ok_or_else(|| Failure::Usage("expected a launcher for --mpirun, found none".into()))?;
+        let mut launcher = Self { program, arguments: words.collect(), open_mpi: false, timeout };
+        let mut version = Command::new(&launcher.program);
+        version.arg("--version");
+        // One that knows no --version may still launch.
+        launcher.open_mpi = launcher.finish(version)?.out.contains("Open MPI");
+        Ok(launcher)
+    }
+
+    /// Runs this program with these arguments in so many ranks: what follows `mark` on a line of their output.
+    pub fn run<T: DeserializeOwned>(&self, ranks: u32, arguments: &[String], mark: &str) -> Result<T, Failure> {
+        let this = std::env::current_exe()
+            .map_err(|e| Failure::Run(format!("can't tell where this program is, to start it as ranks: {e}")))?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).args(["-n", &ranks.to_string()]);
+        if self.open_mpi {
+            // Changes nothing as long as there are enough cores: neither binding nor the way ranks wait.
+            command.arg("--oversubscribe");
+        }
+        command.arg(this).args(arguments);
+        let ended = self.finish(command)?;
+        let launcher = &self.program;
+        if !ended.status.success() {
+            let message = format!("{launcher} with {ranks} ranks ended with {}", ended.status);
+            return Err(Failure::Run(message + &ended.complaint()));
+        }
+        let Some((_, answer)) = ended.out.lines().find_map(|line| line.split_once(mark)) else {
+            let printed = match ended.out.lines().next() {
+                Some(line) => format!("its output begins `{}`", line.chars().take(80).collect::<String>()),
+                None => "it printed nothing".into(),
+            };
+            let hint = "is it the launcher of an MPI (--mpirun)?";
+            let message = format!("{launcher} with {ranks} ranks ended without an answer; {printed}; {hint}");
+            return Err(Failure::Run(message + &ended.complaint()));
+        };
+        serde_json::from_str(answer)
+            .map_err(|e| Failure::Run(format!("{launcher} with {ranks} ranks gave an answer that is none: {e}")))
+    }
+
+    /// Waits for a command, for so long as it may take.
+    fn finish(&self, mut command: Command) -> Result<Ended, Failure> {
+        let launcher = &self.program;
+        if is_root() {
+            // Open MPI refuses to run as root unless told twice; in a container there is often nobody else.
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| {
+            Failure::Run(format!(
+                "can't start {launcher}: {e}; install an MPI (on Debian, as root: apt-get install openmpi-bin), or name \
+                 its launcher with --mpirun"
+            ))
+        })?;
+        let pid = child.id();
+        let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+        let (ended, status) = mpsc::channel();
+        thread::spawn(move || ended.send(child.wait()));
+
+        let deadline = Instant::now() + self.timeout;
+        let Some(status) = within(&status, deadline) else {
+            return Err(self.out_of_time(pid, &status, &err));
+        };
+        let status = status.map_err(|e| Failure::Run(format!("can't wait for {launcher}: {e}")))?;
+        let soon = Instant::now() + GRACE;
+        let Some(out) = within(&out, soon) else {
+            let message =
+                format!("{launcher} ended with {status}, but something it has started still holds its output");
+            return Err(Failure::Run(message));
+        };
+        Ok(Ended { status, out, err: within(&err, soon).unwrap_or_default() })
+    }
+
+    /// Ends what takes too long, and all that it has started.
+    fn out_of_time(&self, pid: u32, status: &Receiver<io::Result<ExitStatus>>, err: &Receiver<String>) -> Failure {
+        let all = family(pid);
+        signal(&all, Signal::TERM);
+        let soon = Instant::now() + GRACE;
+        // Outputs end with the last process that holds them.
+        let (status, complaint) = (within(status, soon), within(err, soon));
+        if status.is_none() {
+            signal(&family(pid), Signal::KILL);
+        }
+        if complaint.is_none() {
+            signal(&all, Signal::KILL);
+        }
+        let message = format!(
+            "{} did not end within {} s and was ended; if it only needs longer, give it more with --timeout",
+            self.program,
+            self.timeout.as_secs()
+        );
+        Failure::Run(message + &tail(complaint.as_deref().unwrap_or_default()))
+    }
+}
+
+/// How a command has ended, and what it wrote.
+struct Ended {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn complaint(&self) -> String {
+        tail(&self.err)
+    }
+}
+
+/// The last lines of what was written to stderr.
+fn tail(err: &str) -> String {
+    let lines: Vec<&str> = err.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(COMPLAINT_LINES)..];
+    if last.is_empty() { String::new() } else { format!("; it said:\n{}", last.join("\n")) }
+}
+
+/// Reads to the end, in a thread of its own: both outputs at once, or the one not read would block who writes it.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (done, text) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What came before an error may still say something.
+        let _ = pipe.map(|pipe| pipe.take(OUTPUT_LIMIT).read_to_end(&mut bytes));
+        done.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    text
+}
+
+fn within<T>(receiver: &Receiver<T>, deadline: Instant) -> Option<T> {
+    receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+}
+
+/// Whether this process runs as root: who owns a process's directory is its effective user.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+/// A process and all that it has started and that still descend from it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let parent = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| {
+            // The parent is the second field after the name, which is in parentheses and may have some.
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+        });
+        if let (Some(pid), Some(parent)) = (pid, parent) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = family.get(next) {
+        family.extend(children.remove(pid).unwrap_or_default());
+        next += 1;
+    }
+    family
+}
+
+/// One that is gone already needs no signal.
+fn signal(pids: &[u32], signal: Signal) {
+    for pid in pids.iter().filter_map(|&pid| Pid::from_raw(pid.try_into().ok()?)) {
+        let _ = kill_process(pid, signal);
+    }
+}

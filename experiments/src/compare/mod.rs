@@ -1,0 +1,27 @@
+//! `maniple compare`: this framework beside another, in turn.
+
+mod launcher;
+mod mpi;
+#[cfg(feature = "mpi")]
+pub mod rank;
+
+use crate::Failure;
+
+/// The same program here and elsewhere, in turn, with the ratio of their times
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    with: With,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum With {
+    Mpi(mpi::Args),
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    match &args.with {
+        With::Mpi(args) => mpi::execute(args),
+    }
+}

@@ -1,0 +1,93 @@
+//! `maniple mpi-rank`: one rank of the MPI reference, as the launcher starts it.
+
+use super::mpi::{Answer, MARK, Program};
+use crate::Failure;
+use crate::micro::allreduce::{Op, Spec};
+use crate::output::Stdout;
+use maniple::prelude::Algorithm;
+use maniple_stencil::mpi::{Operation, World};
+use maniple_stencil::reference::{DominantMode, verify_mode};
+use maniple_stencil::{StencilError, Times};
+use std::panic;
+
+/// What `maniple compare mpi` asks of a rank.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    program: Program,
+
+    #[arg(long)]
+    ranks: u32,
+
+    #[arg(long)]
+    elements: usize,
+
+    #[arg(long)]
+    cells: usize,
+
+    #[arg(long)]
+    iterations: usize,
+
+    #[arg(long)]
+    op: Op,
+}
+
+/// Runs the program with all other ranks; rank 0 prints the answer.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    // Unwinding would wait in MPI's finalisation for ranks that wait for this one.
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::abort();
+    }));
+    let world = World::join().ok_or_else(|| Failure::Run("MPI was initialised before".into()))?;
+    let (size, library) = (world.size(), World::library());
+    let answer = if size != args.ranks as usize {
+        let ranks = args.ranks;
+        Err(format!("expected {ranks} ranks, found {size}: is the launcher that of {library}, the MPI built with?"))
+    } else {
+        measure(args, &world, library)
+    };
+    // All ranks come to the same; one says it.
+    if world.rank() != 0 {
+        return Ok(());
+    }
+    let answer = serde_json::to_string(&answer.map_err(Failure::Run)?).map_err(|e| Failure::Run(e.to_string()))?;
+    Stdout::new().write(&format!("{MARK}{answer}\n"))
+}
+
+fn measure(args: &Args, world: &World, mpi: String) -> Result<Answer, String> {
+    match args.program {
+        Program::Allreduce => Ok(allreduce(args, world, mpi)),
+        Program::Stencil => stencil(args, world, mpi).map_err(|e| e.to_string()),
+    }
+}
+
+fn allreduce(args: &Args, world: &World, mpi: String) -> Answer {
+    let operation = match args.op {
+        Op::Sum => Operation::Sum,
+        Op::Product => Operation::Product,
+        Op::Min => Operation::Min,
+        Op::Max => Operation::Max,
+    };
+    let (elements, iterations, rank) = (args.elements, args.iterations, world.rank() as u32);
+    // The algorithm is MPI's choice.
+    let algorithm = Algorithm::RecursiveDoubling;
+    let spec = Spec { shards: args.ranks, elements, iterations, op: args.op, algorithm };
+    let own = |last| args.op.own(last, rank);
+    let (result, us) = world.allreduce(operation, elements, spec.warm_up(), iterations, own);
+    Answer { mpi, failure: None, result: Some(result), iteration_us: None, collective_us: Some(us) }
+}
+
+fn stencil(args: &Args, world: &World, mpi: String) -> Result<Answer, StencilError> {
+    // The first run makes connections, and is not measured.
+    world.stencil(args.cells, args.iterations)?;
+    let outcome = world.stencil(args.cells, args.iterations)?;
+    let mode = DominantMode::new(world.size() * args.cells);
+    Ok(Answer {
+        mpi,
+        failure: outcome.vectors.first().and_then(|last| verify_mode(&mode, &outcome.roots, last).failure),
+        result: outcome.roots.last().copied(),
+        iteration_us: Some(Times::of(&outcome.iteration_us).median),
+        collective_us: Some(Times::of(&outcome.collective_us).median),
+    })
+}

@@ -1,0 +1,71 @@
+//! `maniple gang`.
+
+use super::exchange::yardstick_ns;
+use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use crate::Failure;
+use maniple::prelude::*;
+
+/// The launch of a gang, up to the first instruction of its last shard
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Shards
+    #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
+    shards: usize,
+
+    /// Launches a run, one after the other, after one to warm up
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = crate::count, allow_negative_numbers = true)]
+    launches: usize,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Who started, and when.
+async fn started(shard: Shard, _: ()) -> Result<(u32, u64), Error> {
+    let at = now();
+    Ok((shard.index(), at))
+}
+
+/// One run; nanoseconds a launch, and whether each started every shard once.
+pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, bool), Failure> {
+    let outcome = runtime.run(move |top| async move {
+        let (gang, task) = (top.gang("all", shards)?, top.task("started", started));
+        let (mut ns, mut verified) = (0, true);
+        for launch in 0..=launches {
+            let start = now();
+            let all = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+            verified &= all.iter().map(|(shard, _)| *shard).eq(0..shards) && all.iter().all(|(_, at)| *at >= start);
+            if launch > 0 {
+                ns += all.iter().map(|(_, at)| *at).max().unwrap_or(start) - start;
+            }
+        }
+        Ok((ns, verified))
+    });
+    let ((ns, verified), _) = outcome.map_err(run_error)?;
+    Ok((ns as f64 / launches as f64, verified))
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
+    repeat(&args.common, |_| {
+        let (ns, verified) = measure(&runtime, shards, launches)?;
+        let record = vec![
+            field("program", "gang"),
+            field("wire", "threads"),
+            field("shards", shards),
+            field("workers", workers),
+            field("launches", launches),
+            field("mapper", args.on.mapper.name()),
+            field("verified", verified),
+            field("launch_us", ns / 1000.0),
+            field("per_shard_us", ns / 1000.0 / f64::from(shards)),
+            field("exchange_ns", yardstick_ns()),
+        ];
+        Ok((record, verified))
+    })
+}

@@ -1,0 +1,136 @@
+//! `maniple memory`.
+//!
+//! Every run is a process of its own, because memory that one run has given back is used again by the next and would not
+//! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
+
+use super::{Common, OnWorkers, field, repeat, run_error, shards};
+use crate::Failure;
+use maniple::prelude::*;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+/// What a shard that waits in an allreduce takes up: by how much the resident set grew, divided by the shards
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Shards
+    #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
+    shards: usize,
+
+    /// The algorithm: recursive-doubling or two-level
+    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
+    collective: Algorithm,
+
+    /// One run in this process, which prints a number of bytes and nothing else
+    #[arg(long, hide = true)]
+    here: bool,
+
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Result<u64, String> {
+    let path = "/proc/self/status";
+    let text = std::fs::read_to_string(path).map_err(|e| format!("can't read {path}, which only Linux has: {e}"))?;
+    let of_all = |text: &str| {
+        text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+    };
+    of_all(&text)
+        .map(|kib: u64| kib * 1024)
+        .ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
+}
+
+/// Shards that have yet to call, and the last shard, which waits for them. It is woken directly, because a barrier would
+/// add its own memory to what is measured.
+static MISSING: AtomicU32 = AtomicU32::new(0);
+static LAST: Mutex<Option<Waker>> = Mutex::new(None);
+
+/// Calls to make before the one that is measured: one for each slot of the allreduce, which allocates with its first.
+const WARM_UP: u32 = 2;
+
+/// Waits in an allreduce for the last shard, which first looks how much memory there is; its answer, and the sum.
+async fn wait(shard: Shard, total: Allreduce<f64>) -> Result<(Option<Result<u64, String>>, f64), Error> {
+    for _ in 0..WARM_UP {
+        total.call(&shard, 1.0)?.await?;
+    }
+    let mut found = None;
+    let sum = if shard.index() + 1 == shard.shards() {
+        std::future::poll_fn(|cx| {
+            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+            if MISSING.load(Ordering::SeqCst) == 0 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        found = Some(resident());
+        total.call(&shard, 1.0)?
+    } else {
+        let sum = total.call(&shard, 1.0)?;
+        if MISSING.fetch_sub(1, Ordering::SeqCst) == 1
+            && let Some(waker) = LAST.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            waker.wake();
+        }
+        sum
+    };
+    Ok((found, sum.await?))
+}
+
+/// Bytes by which the resident set grows until `shards` shards wait.
+fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Failure> {
+    MISSING.store(shards - 1, Ordering::SeqCst);
+    let outcome = runtime.run(move |top| async move {
+        let before = resident();
+        let gang = top.gang("all", shards)?;
+        let options = Options { algorithm, slots: WARM_UP, ..Options::default() };
+        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+        let task = top.task("wait", wait);
+        Ok((before, top.launch(&gang, &task, |_| Start::new(total))?.all().await?))
+    });
+    let ((before, mut all), _) = outcome.map_err(run_error)?;
+    if let Some((_, sum)) = all.iter().find(|(_, sum)| *sum != f64::from(shards)) {
+        return Err(Failure::Run(format!("not verified: expected the sum {shards}, found {sum}")));
+    }
+    let waiting = all.pop().and_then(|(found, _)| found).unwrap_or_else(|| Err("the last shard did not look".into()));
+    Ok(waiting.map_err(Failure::Run)?.saturating_sub(before.map_err(Failure::Run)?))
+}
+
+/// One run, in a process of its own; bytes a shard.
+pub fn measure(shards: u32, workers: usize, mapper: &str, algorithm: Algorithm) -> Result<f64, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
+    let mut command = Command::new(program);
+    command.args(["memory", "--here", "--shards", &shards.to_string(), "--workers", &workers.to_string()]);
+    command.args(["--mapper", mapper, "--collective", algorithm.name()]).stderr(Stdio::inherit());
+    let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.trim().parse::<u64>() {
+        Ok(bytes) if output.status.success() => Ok(bytes as f64 / f64::from(shards)),
+        _ => Err(Failure::Run(format!("expected a number of bytes from {command:?}, found {}: {text}", output.status))),
+    }
+}
+
+/// Measures and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let (workers, runtime) = args.on.runtime()?;
+    let (shards, algorithm) = (shards(args.shards)?, args.collective);
+    if args.here {
+        grown(&runtime, 4, algorithm)?;
+        let bytes = grown(&runtime, shards, algorithm)?;
+        return crate::output::Stdout::new().write(&format!("{bytes}\n"));
+    }
+    repeat(&args.common, |_| {
+        let record = vec![
+            field("program", "memory"),
+            field("wire", "threads"),
+            field("shards", shards),
+            field("workers", workers),
+            field("collective", algorithm.name()),
+            field("mapper", args.on.mapper.name()),
+            field("per_shard_bytes", measure(shards, workers, args.on.mapper.name(), algorithm)?),
+        ];
+        Ok((record, true))
+    })
+}

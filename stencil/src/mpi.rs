@@ -1,0 +1,183 @@
+//! The reference in plain MPI: the same stencil and the same chain of allreduces, one rank a block.
+//!
+//! It shares the [`kernel`] and the start with the version on shard tasks and is measured at the same points; how it
+//! exchanges and combines is MPI's own: receives of the ghosts posted before they are sent, and `MPI_Allreduce`. A program
+//! calls it in every rank of a world that an MPI launcher such as `mpirun` has started.
+//!
+//! An error inside MPI ends all ranks, as its standard has it unless told otherwise.
+
+use crate::reference::DominantMode;
+use crate::{Blocks, RunOutcome, StencilError, kernel};
+use ::mpi::collective::SystemOperation;
+use ::mpi::environment::Universe;
+use ::mpi::request;
+use ::mpi::topology::SimpleCommunicator;
+use ::mpi::traits::*;
+use std::time::Instant;
+
+/// Tags of the ghosts' messages, by the direction they go. Between two ranks both go to the same neighbour.
+const LEFTWARDS: i32 = 0;
+const RIGHTWARDS: i32 = 1;
+
+/// The operator of an allreduce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// `MPI_SUM`.
+    Sum,
+    /// `MPI_PROD`.
+    Product,
+    /// `MPI_MIN`.
+    Min,
+    /// `MPI_MAX`.
+    Max,
+}
+
+impl Operation {
+    fn system(self) -> SystemOperation {
+        match self {
+            Operation::Sum => SystemOperation::sum(),
+            Operation::Product => SystemOperation::product(),
+            Operation::Min => SystemOperation::min(),
+            Operation::Max => SystemOperation::max(),
+        }
+    }
+}
+
+/// The world of MPI, as one of its ranks sees it. Dropping it is collective and may wait: it finalises MPI.
+pub struct World {
+    // Dropped in this order: communicators must go before MPI is finalised.
+    communicator: SimpleCommunicator,
+    _universe: Universe,
+}
+
+impl World {
+    /// Initialises MPI; collective. `None` if that was done before in this process: it can be done only once.
+    pub fn join() -> Option<Self> {
+        let universe = ::mpi::initialize()?;
+        Some(Self { communicator: universe.world(), _universe: universe })
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> usize {
+        self.communicator.rank() as usize
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.communicator.size() as usize
+    }
+
+    /// The name and version of the MPI library that this program is linked with.
+    pub fn library() -> String {
+        let text = ::mpi::environment::library_version().unwrap_or_default();
+        // Open MPI goes on with who built it, MPICH with tables.
+        let name = text.split([',', '\n', '\0']).next().unwrap_or_default();
+        name.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs the stencil from the dominant mode, with `cells` cells a rank; collective. Rank 0 gets the last vector of
+    /// all ranks, the others get none. All get √S, and times of their own.
+    ///
+    /// # Errors
+    ///
+    /// Fewer than 4 cells a rank or more than can be addressed, or a vanishing or overflowing S: the same on all ranks.
+    pub fn stencil(&self, cells: usize, iterations: usize) -> Result<RunOutcome, StencilError> {
+        let world = &self.communicator;
+        let blocks = Blocks::uniform(self.size(), cells)?;
+        let mode = DominantMode::new(blocks.total());
+        let mut u: Vec<f64> = blocks.range(self.rank()).map(|i| mode.value(i, 0)).collect();
+        let mut d = vec![0.0; cells];
+        let h = 1.0 / blocks.total() as f64;
+        let mut outcome = RunOutcome {
+            wire: "mpi",
+            roots: Vec::with_capacity(iterations),
+            vectors: Vec::new(),
+            iteration_us: Vec::with_capacity(iterations),
+            collective_us: Vec::with_capacity(iterations),
+        };
+        world.barrier();
+        let mut last = Instant::now();
+        for iteration in 1..=iterations {
+            let (left, right) = self.ghosts(&u);
+            let local = kernel::derivative(&u, left, right, &mut d, h);
+            let summed = Instant::now();
+            let mut total = 0.0;
+            world.all_reduce_into(&local, &mut total, SystemOperation::sum());
+            let combined = Instant::now();
+            outcome.iteration_us.push(microseconds(last, combined));
+            outcome.collective_us.push(microseconds(summed, combined));
+            last = combined;
+            let root = kernel::root(iteration, total)?;
+            kernel::scale(&d, root, &mut u);
+            outcome.roots.push(root);
+        }
+        let root = world.process_at_rank(0);
+        if self.rank() == 0 {
+            let mut all = vec![0.0; blocks.total()];
+            root.gather_into_root(&u[..], &mut all[..]);
+            outcome.vectors.push(all);
+        } else {
+            root.gather_into(&u[..]);
+        }
+        Ok(outcome)
+    }
+
+    /// The last cells of the left neighbour and the first of the right one, for the same of this block.
+    fn ghosts(&self, u: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
+        let world = &self.communicator;
+        let (rank, size) = (world.rank(), world.size());
+        let (left, right) = (world.process_at_rank((rank + size - 1) % size), world.process_at_rank((rank + 1) % size));
+        let (mut from_left, mut from_right) = ([0.0; kernel::GHOSTS], [0.0; kernel::GHOSTS]);
+        request::scope(|scope| {
+            let receives = [
+                left.immediate_receive_into_with_tag(scope, &mut from_left[..], RIGHTWARDS),
+                right.immediate_receive_into_with_tag(scope, &mut from_right[..], LEFTWARDS),
+            ];
+            // Receives are posted everywhere, so blocking sends end; they cost less than nonblocking ones.
+            left.send_with_tag(&u[..kernel::GHOSTS], LEFTWARDS);
+            right.send_with_tag(&u[u.len() - kernel::GHOSTS..], RIGHTWARDS);
+            receives.into_iter().for_each(|request| request.wait_without_status());
+        });
+        (from_left, from_right)
+    }
+
+    /// `warm_up` calls of `MPI_Allreduce` and `iterations` more that are measured, on `elements` equal elements a rank;
+    /// collective. `own` gives a rank's element from the result of the call before, 1 before the first. Gives the last
+    /// result and the microseconds of a call, on the rank that took longest: the same on all ranks. The result is NaN if
+    /// elements or ranks disagree.
+    pub fn allreduce(
+        &self,
+        operation: Operation,
+        elements: usize,
+        warm_up: usize,
+        iterations: usize,
+        own: impl Fn(f64) -> f64,
+    ) -> (f64, f64) {
+        let world = &self.communicator;
+        let (mut given, mut all) = (vec![0.0; elements], vec![0.0; elements]);
+        let (mut last, mut start) = (1.0, Instant::now());
+        for call in 0..warm_up + iterations {
+            if call == warm_up {
+                start = Instant::now();
+            }
+            given.fill(own(last));
+            world.all_reduce_into(&given[..], &mut all[..], operation.system());
+            last = match all.first() {
+                Some(&first) if all.iter().all(|v| *v == first) => first,
+                Some(_) => f64::NAN,
+                None => last,
+            };
+        }
+        let us = microseconds(start, Instant::now()) / iterations as f64;
+        // What MPI_MIN makes of a NaN is not specified.
+        let (low, high) = if last.is_nan() { (f64::NEG_INFINITY, f64::INFINITY) } else { (last, last) };
+        let (mut least, mut most) = (0.0, [0.0; 2]);
+        world.all_reduce_into(&low, &mut least, SystemOperation::min());
+        world.all_reduce_into(&[high, us], &mut most, SystemOperation::max());
+        (if least == most[0] { last } else { f64::NAN }, most[1])
+    }
+}
+
+fn microseconds(from: Instant, to: Instant) -> f64 {
+    (to - from).as_nanos() as f64 / 1000.0
+}
