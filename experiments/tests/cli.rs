@@ -373,3 +373,13 @@ fn a_full_disk_is_one_message() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), "maniple: error: can't write to stdout: No space left on device (os error 28)\n");
 }
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn without_mpi_the_comparison_says_how_to_build_it() {
+    let output = maniple(&["compare", "mpi", "--shards", "4"]);
+    let message = refused(&output);
+    assert!(message.starts_with("this maniple was built without MPI"), "{message}");
+    assert!(message.contains("apt-get install openmpi-bin libopenmpi-dev libclang-dev"), "{message}");
+    assert!(message.ends_with("cargo build --release --features mpi --bin maniple"), "{message}");
+}

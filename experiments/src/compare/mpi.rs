@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The allreduce and the stencil here and in plain MPI, in turn
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A pair is a run of the MPI reference under mpirun, one rank for each shard, and then the same here. Both start from the \
+A run is a pair: the MPI reference under mpirun, one rank for each shard, and then the same here. Both start from the \
 same values, share the kernel of the stencil, verify their results and are measured at the same points:
   collective  allreduce: the time of all calls divided by their number, after a tenth as many to warm up, on the shard or \
 rank that took longest; filling and checking the elements is part of it
