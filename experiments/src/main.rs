@@ -3,6 +3,8 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
+#[allow(dead_code)]
+mod machine;
 mod micro;
 mod output;
 mod report;
