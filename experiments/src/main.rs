@@ -3,13 +3,13 @@
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
-#[allow(dead_code)]
 mod machine;
 mod micro;
 mod output;
 mod report;
 mod stats;
 mod stencil;
+mod weak_scaling;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
@@ -31,6 +31,7 @@ enum Command {
     Tasks(micro::tasks::Args),
     Barrier(micro::barrier::Args),
     Exchange(micro::exchange::Args),
+    WeakScaling(weak_scaling::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Tasks(args) => micro::tasks::execute(args),
         Command::Barrier(args) => micro::barrier::execute(args),
         Command::Exchange(args) => micro::exchange::execute(args),
+        Command::WeakScaling(args) => weak_scaling::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
