@@ -51,13 +51,9 @@ pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static st
     let lines = fits.iter().zip(&values).map(|(fit, at)| {
         let to = HORIZON.max(fit.largest);
         let first = points.iter().map(|p| p.shards).find(|&p| fit.model.covers(p, fit.workers)).unwrap_or(2);
+        let beyond = if to > fit.largest { format!(", dashed: extrapolated to P = {to}") } else { String::new() };
         Line {
-            name: format!(
-                "{}, {}; fitted for {}, dashed: extrapolated to P = {to}",
-                fit.model.formula(),
-                coefficients(fit),
-                scope(fit)
-            ),
+            name: format!("{}, {}; fitted for {}{beyond}", fit.model.formula(), coefficients(fit), scope(fit)),
             colour: if fit.model == Model::Spread { GREEN } else { VERMILION },
             shards: [first, fit.largest, to],
             at,

@@ -35,7 +35,7 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
 }
 
 fn status(plan: &Plan, points: &[Point]) -> String {
-    let mut status = String::new();
+    let mut status = plan.caveat().map_or(String::new(), |caveat| format!("<p class=\"bad\">{caveat}.</p>\n"));
     let (done, all) = (points.len(), plan.counts.len());
     if done < all {
         status += &format!("<p class=\"bad\">Not complete: {done} of {all} numbers of shards were measured.</p>\n");
@@ -83,7 +83,7 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
         format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.0}%</td></tr>\n",
             fit.model.formula(),
-            figures::scope(fit),
+            escaped(&figures::scope(fit)),
             figures::coefficients(fit),
             fit.alpha_us * 1000.0 / e,
             fit.points,
@@ -95,9 +95,10 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
          message, β and γ the time to move and to combine a byte, and n = 8 bytes for the one element here. As n is \
          always the same, only α′ = α + nβ + nγ can be told. Its line says what P processors would take at the latency \
          measured between the W here.</p>\n<p>With more shards than the W workers, a worker does the rounds of P/W \
-         shards one after the other, so that time grows with P and not with its logarithm; and shard 0 waits while the \
-         others on its worker do what comes before their first round, which is in κ. That holds for this machine, and \
-         its line says nothing about one with more processors.</p>\n<p>Fitted by {METHOD}. The deviation is the root \
+         shards one after the other, so that time grows with P and not with its logarithm; and shard 0 waits while \
+         others on its worker do what comes before their first round, which is in κ. How many these are depends on its \
+         place in the order of that iteration, hence the long bars. This line is for W workers; it says nothing about \
+         a machine with more processors.</p>\n<p>Fitted by {METHOD}. The deviation is the root \
          mean square of the relative deviations.</p>\n<table><tr><th>model</th><th>fitted for</th><th>coefficients</th>\
          <th>α′ in exchanges</th><th>points</th><th>deviation</th></tr>\n{}</table>\n{}",
         fits.iter().map(row).collect::<String>(),

@@ -85,7 +85,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
 
 impl Point {
     /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
-    fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
+    pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
         fn counted(samples: &[f64], warmup: usize) -> &[f64] {
             samples.get(warmup..).unwrap_or_default()
         }
@@ -153,5 +153,63 @@ impl Point {
         }
         record.push(("exchange_ns", self.exchange_ns.into()));
         record
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use maniple_stencil::MapperKind;
+
+    /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
+    pub fn example() -> (Plan, Vec<Run>) {
+        let config =
+            Config { repeat: 2, iterations: 3, workers: 2, mapper: MapperKind::Collective, ..Config::default() };
+        let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
+            shards: 4,
+            version,
+            run,
+            verified: true,
+            failure: None,
+            exchange_ns: 40.0 + 20.0 * run as f64,
+            iteration_us: iteration.into(),
+            collective_us: collective.into(),
+        };
+        let runs = vec![
+            run(Collective::RecursiveDoubling, 0, [90.0, 4.0, 6.0], [30.0, 1.0, 2.0]),
+            run(Collective::Aggregation, 0, [900.0, 40.0, 60.0], [300.0, 10.0, 20.0]),
+            run(Collective::Aggregation, 1, [900.0, 50.0, 70.0], [300.0, 10.0, 20.0]),
+            run(Collective::RecursiveDoubling, 1, [90.0, 2.0, 8.0], [30.0, 3.0, 5.0]),
+        ];
+        (Plan { counts: vec![4], config, warmup: 1 }, runs)
+    }
+
+    #[test]
+    fn a_point_summarises_what_counts() {
+        let (plan, runs) = example();
+        let point = Point::of(&plan, 4, &runs);
+        let all = |s: Spread| (s.min, s.median, s.max, s.kept, s.dropped);
+        assert_eq!(all(point.collective), (1.0, 2.5, 5.0, 4, 0));
+        assert_eq!(all(point.iteration), (2.0, 5.0, 8.0, 4, 0));
+        assert_eq!(all(point.baseline), (40.0, 55.0, 70.0, 4, 0));
+        // 50 / 5 and 60 / 5.
+        assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
+        assert_eq!((point.runs, point.failure, point.exchange_ns), (4, None, 50.0));
+    }
+
+    #[test]
+    fn an_unverified_run_does_not_count_and_is_named() {
+        let (plan, mut runs) = example();
+        (runs[2].verified, runs[2].failure) = (false, Some("cell 7: wrong".into()));
+        let point = Point::of(&plan, 4, &runs);
+        assert_eq!((point.baseline.max, point.baseline.kept), (60.0, 2));
+        assert_eq!((point.ratio.median, point.ratio.kept), (10.0, 1));
+        assert_eq!(point.failure.as_deref(), Some("4 shards, aggregation, run 1: cell 7: wrong"));
+        let record = point.record(&plan);
+        assert!(record.contains(&("verified", false.into())), "{record:?}");
+        // Without any verified run of a version there is nothing to report, and it is no panic.
+        runs[1].verified = false;
+        let point = Point::of(&plan, 4, &runs);
+        assert!(point.baseline.median.is_nan() && point.ratio.median.is_nan() && point.iteration.median == 5.0);
     }
 }

@@ -97,7 +97,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         progress.set_message(format!("{shards} shards"));
         let point = measure::point(&plan, shards, |run| {
             // The bar is drawn here only, between runs: a thread that draws would be in the way of the measurement.
-            progress.inc(shards as u64);
+            progress.inc(weight(shards));
             directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
         })?;
         progress.suspend(|| output.add(point.record(&plan)))?;
@@ -126,13 +126,44 @@ fn conclude(points: &[Point]) -> Result<(), Failure> {
     }
 }
 
-/// A bar on stderr, if that is a terminal. Its length is in shards, as a run takes the longer the more there are.
+/// How long a run takes, about, in the time for a shard: it has a part that is the same for any number of shards.
+fn weight(shards: usize) -> u64 {
+    64 + shards as u64
+}
+
+/// A bar on stderr, if that is a terminal.
 fn progress(plan: &Plan) -> ProgressBar {
     let runs = 2 * plan.config.repeat as u64;
-    let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(shards as u64)));
-    let target =
-        if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
+    let terminal = std::io::stderr().is_terminal();
+    let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go");
     let bar = ProgressBar::with_draw_target(Some(length), target);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unverified_run_is_a_failure_that_every_report_names() {
+        let (mut plan, mut runs) = measure::tests::example();
+        let good = Point::of(&plan, 4, &runs);
+        assert!(conclude(std::slice::from_ref(&good)).is_ok());
+        (runs[3].verified, runs[3].failure) = (false, Some("√S: 1 < 2".into()));
+        let points = [good, Point::of(&plan, 4, &runs)];
+        plan.counts = vec![4, 4];
+        let Err(Failure::Run(message)) = conclude(&points) else { panic!("exit code 1") };
+        let named = "4 shards, recursive-doubling, run 1: √S: 1 < 2";
+        assert_eq!(message, format!("runs not verified at 1 of 2 numbers of shards; {named}"));
+        assert!(table::table(&plan, &points, &[], None).contains(" NO "));
+
+        let directory = std::env::temp_dir().join(format!("maniple-unverified-{}", std::process::id()));
+        Directory::prepare(&directory, &plan).and_then(|d| d.publish(&plan, &points, &[])).expect("written");
+        let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
+        std::fs::remove_dir_all(&directory).expect("removed");
+        assert!(page.contains(&named.replace('<', "&lt;")) && page.contains("<span class=\"bad\">NO</span>"), "{page}");
+        assert!(!page.contains("were verified.") && !page.contains("Not complete"), "{page}");
+    }
 }

@@ -94,6 +94,17 @@ impl Plan {
         )
     }
 
+    /// What makes the times mean something else than they seem to.
+    pub fn caveat(&self) -> Option<String> {
+        let workers = self.config.workers;
+        let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+        (workers > processors).then(|| {
+            format!(
+                "{workers} workers take turns on {processors} processors: times are those of the system's scheduler"
+            )
+        })
+    }
+
     /// What the results are.
     pub fn definitions(&self) -> [(&'static str, String); 5] {
         let collective = self.config.collective;

@@ -42,6 +42,9 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
         text += &format!("collective, {scope}: {formula}, {coefficients}, deviation {deviation:.0}%\n");
     }
     text += &format!("{OUTLIER_RULE}\n");
+    if let Some(caveat) = plan.caveat() {
+        text += &format!("{caveat}\n");
+    }
     if let Some(report) = report {
         text += &format!("report: {}\n", report.join("index.html").display());
     }
