@@ -13,12 +13,11 @@ mod table;
 use crate::Failure;
 use crate::output::{Format, Output};
 use counts::Counts;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use maniple_stencil::{Collective, Config, DEFAULT_CELLS, MapperKind};
 use measure::Point;
 use plan::Plan;
 use report::Directory;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// The stencil over growing numbers of shards, with a collective and with the aggregation baseline in turns
@@ -131,15 +130,12 @@ fn weight(shards: usize) -> u64 {
     64 + shards as u64
 }
 
-/// A bar on stderr, if that is a terminal.
+/// A bar on stderr; indicatif draws none where that is no terminal.
 fn progress(plan: &Plan) -> ProgressBar {
     let runs = 2 * plan.config.repeat as u64;
     let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
-    let terminal = std::io::stderr().is_terminal();
-    let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go");
-    let bar = ProgressBar::with_draw_target(Some(length), target);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }
 
 #[cfg(test)]
