@@ -24,11 +24,10 @@ pub fn coefficients(fit: &Fit) -> String {
 
 /// Which shards a fit is for.
 pub fn scope(fit: &Fit) -> String {
-    let workers = fit.workers;
-    if fit.model == Model::Spread {
-        format!("2 ≤ P ≤ {workers} workers")
-    } else {
-        format!("P > W = {workers} workers")
+    match (fit.model, fit.workers) {
+        (Model::Spread, 2) => "P = W = 2 workers".into(),
+        (Model::Spread, workers) => format!("2 ≤ P ≤ W = {workers} workers"),
+        (_, workers) => format!("P > W = {workers} workers"),
     }
 }
 

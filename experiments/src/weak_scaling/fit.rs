@@ -7,7 +7,7 @@
 use maniple_stencil::Collective;
 use serde::{Serialize, Serializer};
 
-/// A cost model with at most two coefficients, in which it is linear: α′ = α + nβ + nγ, n the 8 bytes of one element, and
+/// A cost model, linear in its one or two coefficients: α′ = α + nβ + nγ, n the 8 bytes of one element, and
 /// κ. P are shards, W workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Model {
@@ -65,8 +65,8 @@ impl Serialize for Model {
 }
 
 /// How coefficients are found, for reports.
-pub const METHOD: &str = "least squares of the relative deviations from the medians of P ≥ 2, so that every point counts \
-                          alike; coefficients not below 0";
+pub const METHOD: &str = "least squares between the logarithms of the model and of the medians of P ≥ 2, so that a factor \
+                          counts alike everywhere; coefficients not below 0";
 
 /// A model with the coefficients that fit best.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,8 +83,8 @@ pub struct Fit {
     pub points: usize,
     /// The largest number of shards among them.
     pub largest: usize,
-    /// Root mean square of the relative deviations.
-    pub deviation: f64,
+    /// The factor by which points are off: the exponential of the root mean square of the differences of logarithms.
+    pub off_by: f64,
 }
 
 impl Fit {
@@ -96,27 +96,34 @@ impl Fit {
         if covered.len() < model.coefficients() {
             return None;
         }
-        // Sums over the terms divided by the time: the model's relative value is to be 1 everywhere.
-        let (mut aa, mut ak, mut kk, mut a1, mut k1) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        for &(shards, us) in &covered {
-            let [a, k] = model.terms(shards as f64, workers as f64).map(|term| term / us);
-            (aa, ak, kk, a1, k1) = (aa + a * a, ak + a * k, kk + k * k, a1 + a, k1 + k);
-        }
-        let only = |one: f64, square: f64| if square > 0.0 { one / square } else { 0.0 };
-        let determinant = aa * kk - ak * ak;
-        let (alpha, kappa) = ((a1 * kk - k1 * ak) / determinant, (k1 * aa - a1 * ak) / determinant);
-        // Not below 0, also where the two can't be told apart (no determinant): then one of them must be 0.
-        let (alpha_us, kappa_us) = match (alpha >= 0.0, kappa >= 0.0) {
-            (true, true) if determinant > 1e-12 * aa * kk => (alpha, kappa),
-            (false, true) => (0.0, only(k1, kk)),
-            _ if aa > 0.0 => (only(a1, aa), 0.0),
-            _ => (0.0, only(k1, kk)),
+        // How the model's logarithm differs from the measured one with coefficients (1 − t, t): but for the mean of these
+        // differences, which a common factor takes away, their squares are to be least.
+        let differences = |t: f64| -> Vec<f64> {
+            let shape = |shards: usize| {
+                let [alpha, kappa] = model.terms(shards as f64, workers as f64);
+                (1.0 - t) * alpha + t * kappa
+            };
+            covered.iter().map(|&(shards, us)| (us / shape(shards)).ln()).collect()
         };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let variance = |t: f64| {
+            let differences = differences(t);
+            let mean = mean(&differences);
+            let sum = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / differences.len() as f64;
+            if sum.is_finite() { sum } else { f64::INFINITY }
+        };
+        let t = if model.coefficients() == 1 { 0.0 } else { lowest(variance) };
+        let factor = mean(&differences(t)).exp();
         let largest = covered.iter().map(|&(shards, _)| shards).max()?;
-        let mut fit = Self { model, workers, alpha_us, kappa_us, points: covered.len(), largest, deviation: 0.0 };
-        let squares = covered.iter().map(|&(shards, us)| (fit.at(shards as f64) / us - 1.0).powi(2));
-        fit.deviation = (squares.sum::<f64>() / covered.len() as f64).sqrt();
-        Some(fit)
+        Some(Self {
+            model,
+            workers,
+            alpha_us: (1.0 - t) * factor,
+            kappa_us: t * factor,
+            points: covered.len(),
+            largest,
+            off_by: variance(t).sqrt().exp(),
+        })
     }
 
     /// Microseconds at a number of shards.
@@ -126,12 +133,27 @@ impl Fit {
     }
 }
 
+/// Where between 0 and 1 a function is lowest: near the best of a grid, by thirds. An end wins where it is as good.
+fn lowest(f: impl Fn(f64) -> f64) -> f64 {
+    const GRID: i32 = 256;
+    let place = |i: i32| f64::from(i) / f64::from(GRID);
+    let better = |a: f64, b: f64| f(a) < f(b);
+    let best = (0..=GRID).map(place).fold(0.0, |best, t| if better(t, best) { t } else { best });
+    let (mut low, mut high) = ((best - place(1)).max(0.0), (best + place(1)).min(1.0));
+    for _ in 0..100 {
+        let third = (high - low) / 3.0;
+        if better(low + third, high - third) { high -= third } else { low += third }
+    }
+    let middle = (low + high) / 2.0;
+    [1.0, 0.0].into_iter().find(|&end| f(end) <= f(middle) + 1e-15).unwrap_or(middle)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn near(found: f64, expected: f64) {
-        assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1e-9), "{found}, not {expected}");
+        assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{found}, not {expected}");
     }
 
     #[test]
@@ -143,11 +165,11 @@ mod tests {
         near(fit.at(1024.0), 4.0);
         let fit = Fit::of(Model::Spread, &[(2, 3.0), (4, 6.0), (16, 12.0)], 16).expect("a fit");
         near(fit.alpha_us, 3.0);
-        near(fit.deviation, 0.0);
-        // Relative: log₂P/T is 1 and 1/2, so α′ = 1.5 / 1.25 and the deviations are 0.2 and -0.4.
-        let fit = Fit::of(Model::Spread, &[(2, 1.0), (4, 4.0)], 4).expect("a fit");
-        near(fit.alpha_us, 1.2);
-        near(fit.deviation, 0.1_f64.sqrt());
+        near(fit.off_by, 1.0);
+        // T/log₂P is 1 and 4: the geometric mean is 2, and both are off by a factor of 2.
+        let fit = Fit::of(Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
+        near(fit.alpha_us, 2.0);
+        near(fit.off_by, 2.0);
     }
 
     #[test]
@@ -163,24 +185,39 @@ mod tests {
         let fit = Fit::of(Model::SharedTwoLevel, &[(8, 6.0), (16, 8.0), (64, 20.0)], 4).expect("a fit");
         near(fit.alpha_us, 2.0);
         near(fit.kappa_us, 1.0);
-        // Three points that no line goes through. 1 worker, P = 2, 4, 16 and T/P = 1, 2, 2: the relative terms are
-        // (1, 1), (1, 1/2), (2, 1/2), the normal equations 6α′ + 2.5κ = 4 and 2.5α′ + 1.5κ = 2.
-        let fit = Fit::of(Model::SharedDoubling, &[(2, 2.0), (4, 8.0), (16, 32.0)], 1).expect("a fit");
-        near(fit.alpha_us, 1.0 / 2.75);
-        near(fit.kappa_us, 2.0 / 2.75);
+        near(fit.off_by, 1.0);
+    }
+
+    /// Points that no line goes through: no other pair of coefficients is better.
+    #[test]
+    fn nothing_fits_better() {
+        let times = [(4, 9.0), (8, 61.0), (16, 100.0), (32, 420.0), (64, 800.0)];
+        let fit = Fit::of(Model::SharedDoubling, &times, 2).expect("a fit");
+        let squares = |alpha: f64, kappa: f64| {
+            let model = |p: f64| p / 2.0 * (alpha * p.log2() + kappa);
+            times.iter().map(|&(p, us)| (model(p as f64) / us).log2().powi(2)).sum::<f64>()
+        };
+        let best = squares(fit.alpha_us, fit.kappa_us);
+        let others = (0..200).flat_map(|i| (0..200).map(move |k| (f64::from(i) / 20.0, f64::from(k) / 20.0)));
+        let (closest, alpha, kappa) = others
+            .filter(|other| *other != (0.0, 0.0))
+            .map(|(alpha, kappa)| (squares(alpha, kappa), alpha, kappa))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("some");
+        assert!(best <= closest && closest < 1.01 * best, "{best} for {fit:?}, {closest} for {alpha}, {kappa}");
     }
 
     #[test]
     fn coefficients_are_not_below_zero() {
-        // 1 worker, P·(α′ log₂P + κ): with T/P = 3, 1 the best κ alone would be positive and α′ negative.
-        let fit = Fit::of(Model::SharedDoubling, &[(2, 6.0), (4, 4.0)], 1).expect("a fit");
-        // κ: v = 1/3, 1, so κ = (4/3) / (10/9).
+        // 1 worker, P·(α′ log₂P + κ): T/P = 4, 1 falls, so κ alone, their geometric mean.
+        let fit = Fit::of(Model::SharedDoubling, &[(2, 8.0), (4, 4.0)], 1).expect("a fit");
         assert_eq!(fit.alpha_us, 0.0);
-        near(fit.kappa_us, 1.2);
-        // T/P = 1, 4 = 3 log₂P - 2: α′ alone, u = 1, 1/2.
-        let fit = Fit::of(Model::SharedDoubling, &[(2, 2.0), (4, 16.0)], 1).expect("a fit");
+        near(fit.kappa_us, 2.0);
+        near(fit.off_by, 2.0);
+        // T/P = 1, 8 grows faster than log₂P: α′ alone, the geometric mean of T/(P log₂P) = 1, 4.
+        let fit = Fit::of(Model::SharedDoubling, &[(2, 2.0), (4, 32.0)], 1).expect("a fit");
         assert_eq!(fit.kappa_us, 0.0);
-        near(fit.alpha_us, 1.2);
+        near(fit.alpha_us, 2.0);
         // On one worker two levels have no rounds between processors.
         let fit = Fit::of(Model::SharedTwoLevel, &[(2, 4.0), (8, 16.0)], 1).expect("a fit");
         assert_eq!(fit.alpha_us, 0.0);

@@ -7,9 +7,9 @@ use super::plan::Plan;
 use super::report::Environment;
 use crate::stats::{OUTLIER_RULE, microseconds};
 
-const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#222}\
+const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}\
     table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}\
-    .figures td{text-align:right}.bad{color:#a00;font-weight:bold}svg{max-width:100%;height:auto}";
+    th{vertical-align:top}.figures{font-size:14px}.figures td,.figures th{padding:.15em .45em;text-align:right}.bad{color:#a00;font-weight:bold}svg{max-width:100%;height:auto}";
 
 /// The page for what has been measured so far.
 pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
@@ -59,19 +59,18 @@ fn results(points: &[Point]) -> String {
         let cells = p
             .metrics()
             .map(|(_, s)| [s.min, s.median, s.max].map(|v| format!("<td>{}</td>", microseconds(v))).concat());
-        let [samples, dropped] = [|s: &crate::stats::Spread| s.kept + s.dropped, |s: &crate::stats::Spread| s.dropped]
-            .map(|count| p.metrics().map(|(_, s)| count(&s).to_string()).join(", "));
+        let dropped: usize = p.metrics().iter().map(|(_, s)| s.dropped).sum();
         let verified = if p.failure.is_none() { "yes" } else { "<span class=\"bad\">NO</span>" };
         format!(
-            "<tr><td>{}</td><td>{verified}</td>{}<td>{samples}</td><td>{dropped}</td><td>{}</td></tr>\n",
+            "<tr><td>{}</td><td>{verified}</td>{}<td>{dropped}</td><td>{}</td></tr>\n",
             p.shards,
             cells.concat(),
             microseconds(p.exchange_ns)
         )
     };
     format!(
-        "<table class=\"figures\"><tr><th>P</th><th>verified</th>{heads}<th>samples</th><th>dropped</th>\
-         <th>e, ns</th></tr>\n<tr><th></th><th></th>{}<th></th><th></th><th></th></tr>\n{}</table>\n",
+        "<table class=\"figures\"><tr><th>P</th><th>verified</th>{heads}<th>dropped</th>\
+         <th>e, ns</th></tr>\n<tr><th></th><th></th>{}<th></th><th></th></tr>\n{}</table>\n",
         "<th>min</th><th>median</th><th>max</th>".repeat(4),
         points.iter().map(row).collect::<String>()
     )
@@ -81,13 +80,13 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
     let e = exchange_ns(points);
     let row = |fit: &Fit| {
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.0}%</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.2}</td></tr>\n",
             fit.model.formula(),
             escaped(&figures::scope(fit)),
             figures::coefficients(fit),
             fit.alpha_us * 1000.0 / e,
             fit.points,
-            100.0 * fit.deviation
+            fit.off_by
         )
     };
     format!(
@@ -98,9 +97,9 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
          shards one after the other, so that time grows with P and not with its logarithm; and shard 0 waits while \
          others on its worker do what comes before their first round, which is in κ. How many these are depends on its \
          place in the order of that iteration, hence the long bars. This line is for W workers; it says nothing about \
-         a machine with more processors.</p>\n<p>Fitted by {METHOD}. The deviation is the root \
-         mean square of the relative deviations.</p>\n<table><tr><th>model</th><th>fitted for</th><th>coefficients</th>\
-         <th>α′ in exchanges</th><th>points</th><th>deviation</th></tr>\n{}</table>\n{}",
+         a machine with more processors.</p>\n<p>Fitted by {METHOD}. The last column is the \
+         exponential of the root mean square of what is left.</p>\n<table><tr><th>model</th><th>fitted for</th><th>coefficients</th>\
+         <th>α′ in exchanges</th><th>points</th><th>off by a factor</th></tr>\n{}</table>\n{}",
         fits.iter().map(row).collect::<String>(),
         if fits.is_empty() { "<p>There are too few points for a fit.</p>\n" } else { "" }
     )

@@ -116,7 +116,7 @@ impl Plan {
             (
                 "dropped",
                 format!(
-                    "of the samples of each of the four, in this order; {OUTLIER_RULE}. The first {} iterations of each \
+                    "samples of all four (summary.csv has each); {OUTLIER_RULE}. The first {} iterations of each \
                      run are not among the samples",
                     self.warmup
                 ),

@@ -38,8 +38,8 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
     );
     for fit in fits {
         let (formula, coefficients, scope) = (fit.model.formula(), figures::coefficients(fit), figures::scope(fit));
-        let deviation = 100.0 * fit.deviation;
-        text += &format!("collective, {scope}: {formula}, {coefficients}, deviation {deviation:.0}%\n");
+        let off_by = fit.off_by;
+        text += &format!("collective, {scope}: {formula}, {coefficients}; points off by a factor {off_by:.2}\n");
     }
     text += &format!("{OUTLIER_RULE}\n");
     if let Some(caveat) = plan.caveat() {
