@@ -63,7 +63,7 @@ pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static st
     };
     let title = format!("One collective inside the stencil, {collective}");
     let one = chart(&title, "time (µs)", vec![one], lines.collect())?;
-    let inside = series("one collective inside the iteration".into(), BLUE, Marker::Circle, |p| p.collective);
+    let inside = series(format!("one collective inside the iteration: {bars}"), BLUE, Marker::Circle, |p| p.collective);
     let title = format!("Weak scaling: {collective} and the aggregation baseline");
     let metrics = chart(&title, "time (µs)", vec![inside, iteration, baseline], vec![])?;
     let title = format!("How many times longer an iteration of the baseline takes than one with {collective}");

@@ -1,11 +1,11 @@
 //! The page of a report, with the plots in it.
 
 use super::figures;
-use super::fit::{Fit, METHOD};
-use super::measure::Point;
+use super::fit::{Fit, METHOD, Model};
+use super::measure::{Point, exchange_ns};
 use super::plan::Plan;
 use super::report::Environment;
-use crate::stats::{OUTLIER_RULE, microseconds};
+use crate::stats::microseconds;
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}\
     table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}\
@@ -20,7 +20,7 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
         format!("<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{}", status(plan, points)),
         format!("<h2>Results</h2>\n{}<ul>\n{}</ul>\n", results(points), definitions.concat()),
         format!("<h2>Plots</h2>\n{}\n", pictures.join("\n")),
-        format!("<h2>Cost model</h2>\n{}", models(points, fits)),
+        format!("<h2>Cost model</h2>\n{}", models(plan, points, fits)),
         format!("<h2>Parameters</h2>\n{}", pairs(&plan.described())),
         format!("<h2>Machine and toolchain</h2>\n{}", pairs(&described(environment, points))),
         "<h2>Files</h2>\n<p>Every sample: <a href=\"samples.csv\">samples.csv</a>, \
@@ -35,7 +35,8 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
 }
 
 fn status(plan: &Plan, points: &[Point]) -> String {
-    let mut status = plan.caveat().map_or(String::new(), |caveat| format!("<p class=\"bad\">{caveat}.</p>\n"));
+    let bad = |caveat: String| format!("<p class=\"bad\">Beware: {}.</p>\n", escaped(&caveat));
+    let mut status: String = plan.caveats(points).into_iter().map(bad).collect();
     let (done, all) = (points.len(), plan.counts.len());
     if done < all {
         status += &format!("<p class=\"bad\">Not complete: {done} of {all} numbers of shards were measured.</p>\n");
@@ -76,8 +77,20 @@ fn results(points: &[Point]) -> String {
     )
 }
 
-fn models(points: &[Point], fits: &[Fit]) -> String {
+fn models(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
     let e = exchange_ns(points);
+    let shared = match Model::of(plan.config.collective)[1] {
+        Model::SharedTwoLevel => {
+            "With more shards than the W workers, the P/W shards of a worker combine one after the other, κ each, and \
+             then the workers in log₂W rounds; and shard 0 waits while others on its worker do what comes before, which \
+             is in κ as well."
+        }
+        _ => {
+            "With more shards than the W workers, a worker does the rounds of P/W shards one after the other, so that \
+             time grows with P and not with its logarithm; and shard 0 waits while others on its worker do what comes \
+             before their first round, which is in κ."
+        }
+    };
     let row = |fit: &Fit| {
         format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.2}</td></tr>\n",
@@ -93,9 +106,7 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
         "<p>Recursive doubling takes T = log₂P (α + nβ + nγ) where each shard has a processor: α is the latency of a \
          message, β and γ the time to move and to combine a byte, and n = 8 bytes for the one element here. As n is \
          always the same, only α′ = α + nβ + nγ can be told. Its line says what P processors would take at the latency \
-         measured between the W here.</p>\n<p>With more shards than the W workers, a worker does the rounds of P/W \
-         shards one after the other, so that time grows with P and not with its logarithm; and shard 0 waits while \
-         others on its worker do what comes before their first round, which is in κ. How many these are depends on its \
+         measured between the W here.</p>\n<p>{shared} How many these are depends on its \
          place in the order of that iteration, hence the long bars. This line is for W workers; it says nothing about \
          a machine with more processors.</p>\n<p>Fitted by {METHOD}. The last column is the \
          exponential of the root mean square of what is left.</p>\n<table><tr><th>model</th><th>fitted for</th><th>coefficients</th>\
@@ -103,11 +114,6 @@ fn models(points: &[Point], fits: &[Fit]) -> String {
         fits.iter().map(row).collect::<String>(),
         if fits.is_empty() { "<p>There are too few points for a fit.</p>\n" } else { "" }
     )
-}
-
-/// The median over the points.
-fn exchange_ns(points: &[Point]) -> f64 {
-    crate::stats::median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
 }
 
 fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
@@ -135,7 +141,6 @@ fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, 
         ("compiler", t.rustc.into()),
         ("profile", format!("{}, opt-level {}", t.profile, t.opt_level)),
         ("features", if t.features.is_empty() { "none".into() } else { t.features.join(", ") }),
-        ("outliers", OUTLIER_RULE.into()),
     ]
 }
 

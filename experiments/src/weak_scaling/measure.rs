@@ -51,6 +51,11 @@ pub struct Point {
     pub exchange_ns: f64,
 }
 
+/// The median over the points of the exchange; NaN where it was not measured.
+pub fn exchange_ns(points: &[Point]) -> f64 {
+    median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
+}
+
 /// Runs both versions in turns; the one that goes first in a pair goes second in the next. Each run is handed to `keep`
 /// as soon as it is done.
 pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
@@ -200,6 +205,7 @@ pub mod tests {
     #[test]
     fn an_unverified_run_does_not_count_and_is_named() {
         let (plan, mut runs) = example();
+        assert_eq!(exchange_ns(&[Point::of(&plan, 4, &runs)]), 50.0);
         (runs[2].verified, runs[2].failure) = (false, Some("cell 7: wrong".into()));
         let point = Point::of(&plan, 4, &runs);
         assert_eq!((point.baseline.max, point.baseline.kept), (60.0, 2));

@@ -162,4 +162,17 @@ mod tests {
         assert!(page.contains(&named.replace('<', "&lt;")) && page.contains("<span class=\"bad\">NO</span>"), "{page}");
         assert!(!page.contains("were verified.") && !page.contains("Not complete"), "{page}");
     }
+
+    #[test]
+    fn a_machine_that_is_not_up_to_it_is_mentioned() {
+        let (mut plan, mut runs) = measure::tests::example();
+        plan.config.workers = 1;
+        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)]);
+        assert!(caveats(&plan, &runs).is_empty());
+        runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
+        let found = caveats(&plan, &runs);
+        assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
+        plan.config.workers = 1 << 20;
+        assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
+    }
 }

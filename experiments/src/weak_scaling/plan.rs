@@ -1,10 +1,14 @@
 //! What is to be run, and how it is described in reports.
 
 use super::Args;
+use super::measure::Point;
 use crate::Failure;
-use crate::stats::OUTLIER_RULE;
+use crate::stats::{OUTLIER_RULE, microseconds};
 use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
 use serde::Serialize;
+
+/// Nanoseconds of an exchange that no distance between processors explains.
+const BUSY_NS: f64 = 2000.0;
 
 /// What is to be run: arguments that make sense.
 pub struct Plan {
@@ -81,6 +85,7 @@ impl Plan {
             ("baseline", p.baseline.to_string()),
             ("workers", p.workers.to_string()),
             ("mapper", p.mapper.to_string()),
+            ("outliers", p.outliers.into()),
         ]
     }
 
@@ -95,14 +100,18 @@ impl Plan {
     }
 
     /// What makes the times mean something else than they seem to.
-    pub fn caveat(&self) -> Option<String> {
+    pub fn caveats(&self, points: &[Point]) -> Vec<String> {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        (workers > processors).then(|| {
-            format!(
-                "{workers} workers take turns on {processors} processors: times are those of the system's scheduler"
-            )
-        })
+        let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
+        let exchange = super::measure::exchange_ns(points);
+        let busy = format!(
+            "a cache line took {} µs from one processor to another: other programs were running, and times are in part \
+             the scheduler's",
+            microseconds(exchange / 1000.0)
+        );
+        let caveats = [(workers > processors, turns), (exchange > BUSY_NS, busy)];
+        caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat).collect()
     }
 
     /// What the results are.

@@ -42,8 +42,8 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
         text += &format!("collective, {scope}: {formula}, {coefficients}; points off by a factor {off_by:.2}\n");
     }
     text += &format!("{OUTLIER_RULE}\n");
-    if let Some(caveat) = plan.caveat() {
-        text += &format!("{caveat}\n");
+    for caveat in plan.caveats(points) {
+        text += &format!("beware: {caveat}\n");
     }
     if let Some(report) = report {
         text += &format!("report: {}\n", report.join("index.html").display());
