@@ -357,3 +357,11 @@ fn a_broken_pipe_is_no_failure() {
         assert_eq!(csv(&text(directory.join("summary.csv"))).len(), 3);
     }
 }
+
+#[test]
+fn help_defines_what_is_reported() {
+    let out = succeeds("--help", None);
+    for words in ["--shards <LIST>", "--report <DIR>", "ratio ", "Tukey's outer fences", "samples.jsonl", "Exit codes"] {
+        assert!(out.contains(words), "{words} in {out}");
+    }
+}
