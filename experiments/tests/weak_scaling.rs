@@ -361,7 +361,8 @@ fn a_broken_pipe_is_no_failure() {
 #[test]
 fn help_defines_what_is_reported() {
     let out = succeeds("--help", None);
-    for words in ["--shards <LIST>", "--report <DIR>", "ratio ", "Tukey's outer fences", "samples.jsonl", "Exit codes"] {
+    for words in ["--shards <LIST>", "--report <DIR>", "ratio ", "Tukey's outer fences", "samples.jsonl", "Exit codes"]
+    {
         assert!(out.contains(words), "{words} in {out}");
     }
 }
