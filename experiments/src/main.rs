@@ -11,6 +11,7 @@ mod output;
 mod report;
 mod stats;
 mod stencil;
+mod weak_scaling;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
@@ -41,6 +42,7 @@ enum Command {
     #[cfg(feature = "mpi")]
     #[command(hide = true)]
     MpiRank(compare::rank::Args),
+    WeakScaling(weak_scaling::Args),
 }
 
 /// How the command ends, where it does not end well.
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),
+        Command::WeakScaling(args) => weak_scaling::execute(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

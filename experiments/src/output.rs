@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::stats::{median, microseconds};
 use clap::ValueEnum;
 use std::io::{self, ErrorKind, StdoutLock, Write};
+use tabled::Table;
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
 use tabled::settings::{Alignment, Modify, Style};
@@ -140,18 +141,11 @@ impl Output {
 
     /// Reports a run; all runs have the same fields.
     pub fn add(&mut self, record: Record) -> Result<(), Failure> {
-        let values = || record.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n";
         let text = match self.format {
             Format::Table => String::new(),
-            Format::Json => {
-                // By hand, so that the fields keep their order.
-                let fields = record.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
-                format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
-            }
-            Format::Csv if self.records.is_empty() => {
-                record.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n" + &values()
-            }
-            Format::Csv => values(),
+            Format::Json => json(&record) + "\n",
+            Format::Csv if self.records.is_empty() => csv_header(&record) + &csv(&record),
+            Format::Csv => csv(&record),
         };
         self.records.push(record);
         self.out.write(&text)
@@ -167,12 +161,43 @@ impl Output {
     }
 
     /// Writes what must wait for the last run.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<(), Failure> {
+        self.finish_with(table)
+    }
+
+    /// The same, with a table of the caller's.
+    pub fn finish_with(mut self, table: impl FnOnce(&[Record]) -> String) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.out.write(&table(&self.records)),
             Format::Json | Format::Csv => Ok(()),
         }
     }
+}
+
+/// A record as a JSON object; by hand, so that the fields keep their order.
+pub fn json(record: &Record) -> String {
+    let fields = record.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// The line above all records of this kind.
+pub fn csv_header(record: &Record) -> String {
+    record.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// A record as a line of CSV.
+pub fn csv(record: &Record) -> String {
+    record.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// Rows in the style of all tables: the first row is a header, and the columns from `figures` on are aligned right.
+pub fn styled(rows: Builder, figures: usize) -> Table {
+    let mut table = rows.build();
+    table
+        .with(Style::psql())
+        .with(Modify::new(Columns::new(figures..)).with(Alignment::right()))
+        .with(Modify::new(Rows::first()).with(Alignment::left()));
+    table
 }
 
 /// A heading with what all runs have in common, a row for each run with the rest, and the medians over the runs.
@@ -204,10 +229,5 @@ fn table(records: &[Record]) -> String {
         _ => String::new(),
     };
     rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
-    let mut table = rows.build();
-    table
-        .with(Style::psql())
-        .with(Modify::new(Columns::new(1..)).with(Alignment::right()))
-        .with(Modify::new(Rows::first()).with(Alignment::left()));
-    format!("{}\n{table}\n", common.join(", "))
+    format!("{}\n{}\n", common.join(", "), styled(rows, 1))
 }

@@ -1,12 +1,10 @@
 //! Reports on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
-use crate::output::{Format, Stdout};
+use crate::output::{Format, Stdout, styled};
 use crate::stats::{median, microseconds};
 use maniple_stencil::{RunReport, Times};
 use tabled::builder::Builder;
-use tabled::settings::object::{Columns, Rows};
-use tabled::settings::{Alignment, Modify, Style};
 
 /// Writes reports to stdout.
 pub struct Printer {
@@ -137,12 +135,7 @@ fn table(reports: &[RunReport]) -> String {
     last.extend(over_runs(|r| &r.iteration_us));
     last.extend(over_runs(|r| &r.collective_us));
     rows.push_record(last);
-
-    let mut table = rows.build();
-    table
-        .with(Style::psql())
-        .with(Modify::new(Columns::new(2..)).with(Alignment::right()))
-        .with(Modify::new(Rows::first()).with(Alignment::left()));
+    let table = styled(rows, 2);
     let (verified, runs) = (reports.iter().filter(|r| r.verified).count(), reports.len());
     let left_out = if runs > 1 { "; the medians leave out run 0, which allocates" } else { "" };
     format!("{heading}{table}\n{verified} of {runs} runs verified{left_out}\n")

@@ -110,7 +110,8 @@ fn conclude(runs: usize, unverified: &[String], unwritten: Option<&Path>) -> Res
     Err(Failure::Run(format!("{} of {runs} runs not verified; {first}{unwritten}", unverified.len())))
 }
 
-fn failure(e: StencilError) -> Failure {
+/// Whose fault it is.
+pub fn failure(e: StencilError) -> Failure {
     if e.is_usage() { Failure::Usage(e.to_string()) } else { Failure::Run(e.to_string()) }
 }
 

@@ -289,6 +289,18 @@ pub struct RunReport {
     /// What is wrong, if it is not verified. Not part of the JSON line.
     #[serde(skip)]
     pub failure: Option<String>,
+    /// The times that `iteration_us` and `collective_us` summarise. Not part of the JSON line.
+    #[serde(skip)]
+    pub samples: Samples,
+}
+
+/// Times of one run, one of each kind for each iteration, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples {
+    /// Microseconds of each iteration, on shard 0.
+    pub iteration_us: Vec<f64>,
+    /// Microseconds of the collective within it.
+    pub collective_us: Vec<f64>,
 }
 
 /// Why there is no report.

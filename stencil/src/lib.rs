@@ -29,7 +29,7 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, StencilError, Times, UnknownName,
+    Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times, UnknownName,
 };
 
 use maniple::prelude::Runtime;
@@ -168,6 +168,7 @@ impl Session {
             total_cells: self.blocks.total(),
             input: config.input.as_ref().map(|path| path.display().to_string()),
             failure: verdict.failure,
+            samples: Samples { iteration_us: outcome.iteration_us, collective_us: outcome.collective_us },
         };
         self.done += 1;
         self.all_verified &= report.verified;

@@ -1,6 +1,6 @@
 //! Whole runs: reports, inputs, outputs and what is refused.
 
-use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError, Times, io, run};
+use maniple_stencil::{Collective, Config, MapperKind, Samples, Session, StencilError, Times, io, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,10 @@ fn reports_say_what_was_asked_for() {
                 assert_eq!((report.cells, report.iterations, report.repeat), (20, 7, i));
                 assert_eq!((report.collective, report.mapper), (collective, mapper));
                 assert!(report.error < 1e-12 && (report.result / report.expected - 1.0).abs() < 1e-12);
+                let Samples { iteration_us, collective_us } = &report.samples;
+                assert_eq!((iteration_us.len(), collective_us.len()), (7, 7));
+                assert_eq!(Times::of(iteration_us), report.iteration_us);
+                assert_eq!(Times::of(collective_us), report.collective_us);
             }
         }
     }

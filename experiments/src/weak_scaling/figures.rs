@@ -1,0 +1,72 @@
+//! The three plots of a report and the fitted lines in them.
+
+use super::fit::{Fit, Model};
+use super::measure::Point;
+use super::plan::Plan;
+use super::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
+use crate::stats::{Spread, microseconds};
+
+/// Shards to which models are extrapolated, at least.
+const HORIZON: usize = 4096;
+
+/// The models fitted to the medians of the collective, as far as there are points for them.
+pub fn fits(plan: &Plan, points: &[Point]) -> Vec<Fit> {
+    let medians: Vec<_> = points.iter().map(|p| (p.shards, p.collective.median)).collect();
+    let models = Model::of(plan.config.collective);
+    models.into_iter().filter_map(|model| Fit::of(model, &medians, plan.config.workers)).collect()
+}
+
+/// A fit's coefficients for people.
+pub fn coefficients(fit: &Fit) -> String {
+    let alpha = format!("α′ = {} µs", microseconds(fit.alpha_us));
+    if fit.model == Model::Spread { alpha } else { format!("{alpha}, κ = {} µs", microseconds(fit.kappa_us)) }
+}
+
+/// Which shards a fit is for.
+pub fn scope(fit: &Fit) -> String {
+    match (fit.model, fit.workers) {
+        (Model::Spread, 2) => "P = W = 2 workers".into(),
+        (Model::Spread, workers) => format!("2 ≤ P ≤ W = {workers} workers"),
+        (_, workers) => format!("P > W = {workers} workers"),
+    }
+}
+
+/// Draws the plots; names of files with their contents.
+pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static str, String); 3], String> {
+    let subtitle = plan.subtitle();
+    let collective = plan.config.collective;
+    let bars = "median, bars from minimum to maximum";
+    let series = |name: String, colour, marker, spread: fn(&Point) -> Spread| Series {
+        name,
+        colour,
+        marker,
+        points: points.iter().map(|p| (p.shards, spread(p))).collect(),
+    };
+    let one = series(format!("one collective: {bars}"), BLUE, Marker::Circle, |p| p.collective);
+    let iteration = series(format!("one iteration with {collective}"), VERMILION, Marker::Square, |p| p.iteration);
+    let baseline = series("one iteration of the baseline, aggregation".into(), GREEN, Marker::Triangle, |p| p.baseline);
+    let ratio = series(format!("iteration of the baseline ÷ iteration: {bars}"), BLUE, Marker::Circle, |p| p.ratio);
+    let values: Vec<_> = fits.iter().map(|fit| move |shards: f64| fit.at(shards)).collect();
+    let lines = fits.iter().zip(&values).map(|(fit, at)| {
+        let to = HORIZON.max(fit.largest);
+        let first = points.iter().map(|p| p.shards).find(|&p| fit.model.covers(p, fit.workers)).unwrap_or(2);
+        let beyond = if to > fit.largest { format!(", dashed: extrapolated to P = {to}") } else { String::new() };
+        Line {
+            name: format!("{}, {}; fitted for {}{beyond}", fit.model.formula(), coefficients(fit), scope(fit)),
+            colour: if fit.model == Model::Spread { GREEN } else { VERMILION },
+            shards: [first, fit.largest, to],
+            at,
+        }
+    });
+    let chart = |title: &str, vertical: &str, series, lines| {
+        svg(&Chart { title, subtitle: &subtitle, vertical, series, lines })
+    };
+    let title = format!("One collective inside the stencil, {collective}");
+    let one = chart(&title, "time (µs)", vec![one], lines.collect())?;
+    let inside = series(format!("one collective inside the iteration: {bars}"), BLUE, Marker::Circle, |p| p.collective);
+    let title = format!("Weak scaling: {collective} and the aggregation baseline");
+    let metrics = chart(&title, "time (µs)", vec![inside, iteration, baseline], vec![])?;
+    let title = format!("How many times longer an iteration of the baseline takes than one with {collective}");
+    let ratio = chart(&title, "ratio", vec![ratio], vec![])?;
+    Ok([("collective.svg", one), ("metrics.svg", metrics), ("ratio.svg", ratio)])
+}

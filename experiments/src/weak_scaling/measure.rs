@@ -1,0 +1,221 @@
+//! Runs of both versions, in turns, and what they come to for one number of shards.
+
+use super::plan::Plan;
+use crate::Failure;
+use crate::micro::exchange::yardstick_ns;
+use crate::output::{Field, Record};
+use crate::stats::{Spread, median};
+use crate::stencil::failure;
+use maniple_stencil::{Collective, Config, Session};
+use serde::Serialize;
+
+/// One run of one version: a line of the raw samples.
+#[derive(Debug, Clone, Serialize)]
+pub struct Run {
+    /// Shards.
+    pub shards: usize,
+    /// Which version.
+    pub version: Collective,
+    /// Which pair of runs it belongs to, from 0.
+    pub run: usize,
+    /// The result is what it must be.
+    pub verified: bool,
+    /// What is wrong, if it is not.
+    pub failure: Option<String>,
+    /// The exchange measured before the pair; NaN where there is one processor only.
+    pub exchange_ns: f64,
+    /// Microseconds of each iteration.
+    pub iteration_us: Vec<f64>,
+    /// Microseconds of the collective in it.
+    pub collective_us: Vec<f64>,
+}
+
+/// All runs with one number of shards.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// Shards.
+    pub shards: usize,
+    /// Runs of both versions.
+    pub runs: usize,
+    /// What is wrong with the first run that was not verified.
+    pub failure: Option<String>,
+    /// One collective inside the application.
+    pub collective: Spread,
+    /// One iteration of the application.
+    pub iteration: Spread,
+    /// One iteration of the baseline.
+    pub baseline: Spread,
+    /// The medians of a pair's runs: the baseline's iteration divided by the application's.
+    pub ratio: Spread,
+    /// Median of the exchanges.
+    pub exchange_ns: f64,
+}
+
+/// The median over the points of the exchange; NaN where it was not measured.
+pub fn exchange_ns(points: &[Point]) -> f64 {
+    median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
+}
+
+/// Runs both versions in turns; the one that goes first in a pair goes second in the next. Each run is handed to `keep`
+/// as soon as it is done.
+pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
+    let session = |collective| {
+        let config = Config { shards, collective, ..plan.config.clone() };
+        Ok((collective, Session::prepare(&config).map_err(failure)?))
+    };
+    let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
+    let mut runs = Vec::new();
+    for run in 0..plan.config.repeat {
+        let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
+        let exchange_ns = if alone { f64::NAN } else { yardstick_ns() };
+        for turn in 0..2 {
+            let (version, session) = &mut sessions[(run + turn) % 2];
+            let report = session.run_once().map_err(failure)?;
+            let done = Run {
+                shards,
+                version: *version,
+                run,
+                verified: report.verified,
+                failure: report.failure,
+                exchange_ns,
+                iteration_us: report.samples.iteration_us,
+                collective_us: report.samples.collective_us,
+            };
+            keep(&done)?;
+            runs.push(done);
+        }
+    }
+    Ok(Point::of(plan, shards, &runs))
+}
+
+impl Point {
+    /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
+    pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
+        fn counted(samples: &[f64], warmup: usize) -> &[f64] {
+            samples.get(warmup..).unwrap_or_default()
+        }
+        let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
+        let spread = |version, samples: fn(&Run) -> &[f64]| {
+            Spread::of(of_version(version).flat_map(|r| counted(samples(r), plan.warmup)).copied())
+        };
+        let iteration = |r: &Run| median(counted(&r.iteration_us, plan.warmup).iter().copied());
+        let ours = plan.config.collective;
+        let ratios = of_version(ours).filter_map(|r| {
+            let baseline = of_version(Collective::Aggregation).find(|b| b.run == r.run)?;
+            Some(iteration(baseline) / iteration(r))
+        });
+        let unverified = runs.iter().find(|r| !r.verified);
+        Self {
+            shards,
+            runs: runs.len(),
+            failure: unverified.map(|r| {
+                let what = r.failure.as_deref().unwrap_or("not verified");
+                format!("{shards} shards, {}, run {}: {what}", r.version, r.run)
+            }),
+            collective: spread(ours, |r| &r.collective_us),
+            iteration: spread(ours, |r| &r.iteration_us),
+            baseline: spread(Collective::Aggregation, |r| &r.iteration_us),
+            ratio: Spread::of(ratios),
+            exchange_ns: median(runs.iter().map(|r| r.exchange_ns)),
+        }
+    }
+
+    /// The metrics with their names, in the order of reports.
+    pub fn metrics(&self) -> [(&'static str, Spread); 4] {
+        [
+            ("collective_us", self.collective),
+            ("iteration_us", self.iteration),
+            ("baseline_us", self.baseline),
+            ("ratio", self.ratio),
+        ]
+    }
+
+    /// What is reported on one line.
+    pub fn record(&self, plan: &Plan) -> Record {
+        let config = &plan.config;
+        let mut record: Record = vec![
+            ("program", "weak-scaling".into()),
+            ("wire", "threads".into()),
+            ("shards", self.shards.into()),
+            ("workers", config.workers.into()),
+            ("cells", plan.cells().into()),
+            ("iterations", config.iterations.into()),
+            ("warmup", plan.warmup.into()),
+            ("repeat", config.repeat.into()),
+            ("collective", config.collective.name().into()),
+            ("mapper", config.mapper.name().into()),
+            ("verified", self.failure.is_none().into()),
+        ];
+        let names = [
+            ["collective_us_min", "collective_us_median", "collective_us_max", "collective_dropped"],
+            ["iteration_us_min", "iteration_us_median", "iteration_us_max", "iteration_dropped"],
+            ["baseline_us_min", "baseline_us_median", "baseline_us_max", "baseline_dropped"],
+            ["ratio_min", "ratio_median", "ratio_max", "ratio_dropped"],
+        ];
+        for ([min, middle, max, dropped], (_, spread)) in names.into_iter().zip(self.metrics()) {
+            record.extend([(min, spread.min.into()), (middle, spread.median.into()), (max, spread.max.into())]);
+            record.push((dropped, Field::from(spread.dropped)));
+        }
+        record.push(("exchange_ns", self.exchange_ns.into()));
+        record
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use maniple_stencil::MapperKind;
+
+    /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
+    pub fn example() -> (Plan, Vec<Run>) {
+        let config =
+            Config { repeat: 2, iterations: 3, workers: 2, mapper: MapperKind::Collective, ..Config::default() };
+        let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
+            shards: 4,
+            version,
+            run,
+            verified: true,
+            failure: None,
+            exchange_ns: 40.0 + 20.0 * run as f64,
+            iteration_us: iteration.into(),
+            collective_us: collective.into(),
+        };
+        let runs = vec![
+            run(Collective::RecursiveDoubling, 0, [90.0, 4.0, 6.0], [30.0, 1.0, 2.0]),
+            run(Collective::Aggregation, 0, [900.0, 40.0, 60.0], [300.0, 10.0, 20.0]),
+            run(Collective::Aggregation, 1, [900.0, 50.0, 70.0], [300.0, 10.0, 20.0]),
+            run(Collective::RecursiveDoubling, 1, [90.0, 2.0, 8.0], [30.0, 3.0, 5.0]),
+        ];
+        (Plan { counts: vec![4], config, warmup: 1 }, runs)
+    }
+
+    #[test]
+    fn a_point_summarises_what_counts() {
+        let (plan, runs) = example();
+        let point = Point::of(&plan, 4, &runs);
+        let all = |s: Spread| (s.min, s.median, s.max, s.kept, s.dropped);
+        assert_eq!(all(point.collective), (1.0, 2.5, 5.0, 4, 0));
+        assert_eq!(all(point.iteration), (2.0, 5.0, 8.0, 4, 0));
+        assert_eq!(all(point.baseline), (40.0, 55.0, 70.0, 4, 0));
+        // 50 / 5 and 60 / 5.
+        assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
+        assert_eq!((point.runs, point.failure, point.exchange_ns), (4, None, 50.0));
+    }
+
+    #[test]
+    fn an_unverified_run_does_not_count_and_is_named() {
+        let (plan, mut runs) = example();
+        assert_eq!(exchange_ns(&[Point::of(&plan, 4, &runs)]), 50.0);
+        (runs[2].verified, runs[2].failure) = (false, Some("cell 7: wrong".into()));
+        let point = Point::of(&plan, 4, &runs);
+        assert_eq!((point.baseline.max, point.baseline.kept), (60.0, 2));
+        assert_eq!((point.ratio.median, point.ratio.kept), (10.0, 1));
+        assert_eq!(point.failure.as_deref(), Some("4 shards, aggregation, run 1: cell 7: wrong"));
+        let record = point.record(&plan);
+        assert!(record.contains(&("verified", false.into())), "{record:?}");
+        // Without any verified run of a version there is nothing to report, and it is no panic.
+        runs[1].verified = false;
+        let point = Point::of(&plan, 4, &runs);
+        assert!(point.baseline.median.is_nan() && point.ratio.median.is_nan() && point.iteration.median == 5.0);
+    }
+}

@@ -1,0 +1,178 @@
+//! `maniple weak-scaling`.
+
+mod counts;
+mod figures;
+mod fit;
+mod html;
+mod measure;
+mod plan;
+mod plot;
+mod report;
+mod table;
+
+use crate::Failure;
+use crate::output::{Format, Output};
+use counts::Counts;
+use indicatif::{ProgressBar, ProgressStyle};
+use maniple_stencil::{Collective, Config, DEFAULT_CELLS, MapperKind};
+use measure::Point;
+use plan::Plan;
+use report::Directory;
+use std::path::PathBuf;
+
+/// The stencil over growing numbers of shards, with a collective and with the aggregation baseline in turns
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For each number of shards both versions of the stencil run in turns, and the one that goes first in a pair of runs goes \
+second in the next. Every run is verified. What is reported, as minimum, median and maximum over all runs, in \
+microseconds:
+  collective  one collective inside the application: on shard 0, from its local sum to the total
+  iteration   one iteration of the application: on shard 0, from one total to the next
+  baseline    one iteration of the version with the aggregation region
+  ratio       for each pair of runs, the median iteration of the baseline divided by the median iteration
+The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
+what lies more than 3 interquartile ranges below the first or above the third quartile (Tukey's outer fences; quartiles \
+by linear interpolation).
+
+With --report the directory gets every sample (samples.csv, samples.jsonl), the summary (summary.csv, summary.json), the \
+parameters, the machine and the toolchain, plots (SVG) with the cost model of the collective fitted and extrapolated, and \
+a page with all of it (index.html). Samples are written as each run is done and the rest after each number of shards, so \
+that an interrupted run leaves what it measured.
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the directory are at fault.")]
+pub struct Args {
+    /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
+    #[arg(long, value_name = "LIST", default_value = "1..512", allow_hyphen_values = true)]
+    shards: Counts,
+
+    /// Cells a shard, at least 4
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    cells: usize,
+
+    /// Iterations a run
+    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    iterations: usize,
+
+    /// Iterations at the start of each run that are not counted, fewer than there are [default: a quarter]
+    #[arg(long, value_name = "I", value_parser = crate::count, allow_negative_numbers = true)]
+    warmup: Option<usize>,
+
+    /// Runs of each version for each number of shards
+    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    repeat: usize,
+
+    /// What is compared with the baseline: recursive-doubling or two-level
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
+    collective: Collective,
+
+    /// Worker threads [default: the processors this process may use]
+    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
+    workers: Option<usize>,
+
+    /// Who places tasks and data: default or collective
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]
+    mapper: MapperKind,
+
+    /// Write samples, summary, plots and a page to this directory, which must be new or empty
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+
+    /// How results are reported
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// Does the runs and reports them.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let mut directory = args.report.as_deref().map(|path| Directory::prepare(path, &plan)).transpose()?;
+    let progress = progress(&plan);
+    let mut output = Output::new(args.format);
+    let mut points: Vec<Point> = Vec::new();
+    let done = plan.counts.iter().try_for_each(|&shards| {
+        progress.set_message(format!("{shards} shards"));
+        let point = measure::point(&plan, shards, |run| {
+            // The bar is drawn here only, between runs: a thread that draws would be in the way of the measurement.
+            progress.inc(weight(shards));
+            directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
+        })?;
+        progress.suspend(|| output.add(point.record(&plan)))?;
+        points.push(point);
+        match &directory {
+            Some(directory) => directory.publish(&plan, &points, &figures::fits(&plan, &points)),
+            None => Ok(()),
+        }
+    });
+    progress.finish_and_clear();
+    let report = args.report.as_deref();
+    output.finish_with(|_| table::table(&plan, &points, &figures::fits(&plan, &points), report))?;
+    done?;
+    conclude(&points)
+}
+
+/// All is well if every run was verified.
+fn conclude(points: &[Point]) -> Result<(), Failure> {
+    let mut failures = points.iter().filter_map(|p| p.failure.as_deref());
+    match failures.next() {
+        None => Ok(()),
+        Some(first) => {
+            let (wrong, all) = (1 + failures.count(), points.len());
+            Err(Failure::Run(format!("runs not verified at {wrong} of {all} numbers of shards; {first}")))
+        }
+    }
+}
+
+/// How long a run takes, about, in the time for a shard: it has a part that is the same for any number of shards.
+fn weight(shards: usize) -> u64 {
+    64 + shards as u64
+}
+
+/// A bar on stderr; indicatif draws none where that is no terminal.
+fn progress(plan: &Plan) -> ProgressBar {
+    let runs = 2 * plan.config.repeat as u64;
+    let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go");
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unverified_run_is_a_failure_that_every_report_names() {
+        let (mut plan, mut runs) = measure::tests::example();
+        let good = Point::of(&plan, 4, &runs);
+        assert!(conclude(std::slice::from_ref(&good)).is_ok());
+        (runs[3].verified, runs[3].failure) = (false, Some("√S: 1 < 2".into()));
+        let points = [good, Point::of(&plan, 4, &runs)];
+        plan.counts = vec![4, 4];
+        let Err(Failure::Run(message)) = conclude(&points) else { panic!("exit code 1") };
+        let named = "4 shards, recursive-doubling, run 1: √S: 1 < 2";
+        assert_eq!(message, format!("runs not verified at 1 of 2 numbers of shards; {named}"));
+        assert!(table::table(&plan, &points, &[], None).contains(" NO "));
+
+        let directory = std::env::temp_dir().join(format!("maniple-unverified-{}", std::process::id()));
+        Directory::prepare(&directory, &plan).and_then(|d| d.publish(&plan, &points, &[])).expect("written");
+        let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
+        std::fs::remove_dir_all(&directory).expect("removed");
+        assert!(page.contains(&named.replace('<', "&lt;")) && page.contains("<span class=\"bad\">NO</span>"), "{page}");
+        assert!(!page.contains("were verified.") && !page.contains("Not complete"), "{page}");
+    }
+
+    #[test]
+    fn a_machine_that_is_not_up_to_it_is_mentioned() {
+        let (mut plan, mut runs) = measure::tests::example();
+        plan.config.workers = 1;
+        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)]);
+        assert!(caveats(&plan, &runs).is_empty());
+        runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
+        let found = caveats(&plan, &runs);
+        assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
+        plan.config.workers = 1 << 20;
+        assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
+    }
+}

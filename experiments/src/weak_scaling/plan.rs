@@ -1,0 +1,150 @@
+//! What is to be run, and how it is described in reports.
+
+use super::Args;
+use super::measure::Point;
+use crate::Failure;
+use crate::stats::{OUTLIER_RULE, microseconds};
+use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
+use serde::Serialize;
+
+/// Nanoseconds of an exchange that no distance between processors explains.
+const BUSY_NS: f64 = 2000.0;
+
+/// What is to be run: arguments that make sense.
+pub struct Plan {
+    /// Numbers of shards, increasing.
+    pub counts: Vec<usize>,
+    /// For all of it but the shards.
+    pub config: Config,
+    /// Iterations at the start of each run that are not counted.
+    pub warmup: usize,
+}
+
+impl Plan {
+    /// Checks the arguments.
+    pub fn new(args: &Args) -> Result<Self, Failure> {
+        let defaults = Config::default();
+        let config = Config {
+            shards: 1,
+            cells: Some(args.cells),
+            iterations: args.iterations,
+            repeat: args.repeat,
+            collective: args.collective,
+            workers: args.workers.unwrap_or(defaults.workers),
+            mapper: args.mapper,
+            ..defaults
+        };
+        if config.collective == Collective::Aggregation {
+            let legal = "expected recursive-doubling or two-level, found aggregation: that is the baseline";
+            return Err(Failure::Usage(format!("--collective: {legal}")));
+        }
+        // Before the first run, and so for all of them.
+        for &shards in &args.shards.0 {
+            let config = Config { shards, ..config.clone() };
+            let checked = config.check().and_then(|()| Blocks::uniform(shards, args.cells));
+            checked.and_then(|blocks| config.check_memory(blocks.total())).map_err(crate::stencil::failure)?;
+        }
+        let warmup = args.warmup.unwrap_or(args.iterations / 4);
+        if warmup >= args.iterations {
+            let all = args.iterations;
+            return Err(Failure::Usage(format!("warmup: expected fewer than the {all} iterations, found {warmup}")));
+        }
+        Ok(Self { counts: args.shards.0.clone(), config, warmup })
+    }
+
+    /// Cells a shard.
+    pub fn cells(&self) -> usize {
+        self.config.cells.unwrap_or(DEFAULT_CELLS)
+    }
+
+    /// The parameters for programs.
+    pub fn parameters(&self) -> Parameters<'_> {
+        Parameters {
+            shards: &self.counts,
+            cells: self.cells(),
+            iterations: self.config.iterations,
+            warmup: self.warmup,
+            repeat: self.config.repeat,
+            collective: self.config.collective,
+            baseline: Collective::Aggregation,
+            workers: self.config.workers,
+            mapper: self.config.mapper,
+            outliers: OUTLIER_RULE,
+        }
+    }
+
+    /// The parameters for people.
+    pub fn described(&self) -> Vec<(&'static str, String)> {
+        let p = self.parameters();
+        vec![
+            ("shards", p.shards.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
+            ("cells a shard", p.cells.to_string()),
+            ("iterations a run", format!("{}, of which the first {} are not counted", p.iterations, p.warmup)),
+            ("runs of each version", p.repeat.to_string()),
+            ("collective", p.collective.to_string()),
+            ("baseline", p.baseline.to_string()),
+            ("workers", p.workers.to_string()),
+            ("mapper", p.mapper.to_string()),
+            ("outliers", p.outliers.into()),
+        ]
+    }
+
+    /// The parameters in one line.
+    pub fn subtitle(&self) -> String {
+        let Config { workers, iterations, repeat, mapper, .. } = &self.config;
+        let counted = iterations - self.warmup;
+        format!(
+            "{workers} workers, {} cells a shard, {repeat} runs of {counted} iterations, mapper {mapper}",
+            self.cells()
+        )
+    }
+
+    /// What makes the times mean something else than they seem to.
+    pub fn caveats(&self, points: &[Point]) -> Vec<String> {
+        let workers = self.config.workers;
+        let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+        let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
+        let exchange = super::measure::exchange_ns(points);
+        let busy = format!(
+            "a cache line took {} µs from one processor to another: other programs were running, and times are in part \
+             the scheduler's",
+            microseconds(exchange / 1000.0)
+        );
+        let caveats = [(workers > processors, turns), (exchange > BUSY_NS, busy)];
+        caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat).collect()
+    }
+
+    /// What the results are.
+    pub fn definitions(&self) -> [(&'static str, String); 5] {
+        let collective = self.config.collective;
+        [
+            ("one collective", "inside the application: on shard 0, from its local sum to the total".into()),
+            ("one iteration", format!("of the application with {collective}: on shard 0, from one total to the next")),
+            ("iteration of the baseline", "the same of the version with an aggregation region".into()),
+            ("baseline ÷ iteration", "for each pair of runs, the ratio of the medians over their iterations".into()),
+            (
+                "dropped",
+                format!(
+                    "samples of all four (summary.csv has each); {OUTLIER_RULE}. The first {} iterations of each \
+                     run are not among the samples",
+                    self.warmup
+                ),
+            ),
+        ]
+    }
+}
+
+/// What was asked for, as kept with the samples.
+#[derive(Debug, Serialize)]
+pub struct Parameters<'a> {
+    shards: &'a [usize],
+    cells: usize,
+    iterations: usize,
+    warmup: usize,
+    repeat: usize,
+    collective: Collective,
+    baseline: Collective,
+    workers: usize,
+    mapper: MapperKind,
+    outliers: &'static str,
+}

@@ -1,0 +1,200 @@
+//! Plots: logarithmic axes, medians with bars from minimum to maximum, lines of models.
+
+use crate::stats::Spread;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Okabe and Ito's colours, told apart with any colour vision; the markers differ as well.
+pub const BLUE: RGBColor = RGBColor(0, 114, 178);
+/// For the second series.
+pub const VERMILION: RGBColor = RGBColor(213, 94, 0);
+/// For the third.
+pub const GREEN: RGBColor = RGBColor(0, 158, 115);
+const INK: RGBColor = RGBColor(40, 40, 40);
+const GRID: RGBColor = RGBColor(225, 225, 225);
+
+/// The shape at a median.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// A disc.
+    Circle,
+    /// A square.
+    Square,
+    /// A triangle.
+    Triangle,
+}
+
+/// What was measured: a spread for each number of shards.
+pub struct Series {
+    /// For the legend.
+    pub name: String,
+    /// Of all of it.
+    pub colour: RGBColor,
+    /// At the medians.
+    pub marker: Marker,
+    /// Shards and what was measured.
+    pub points: Vec<(usize, Spread)>,
+}
+
+/// What a model says: solid from the first to the last number of shards it was fitted to, dashed beyond.
+pub struct Line<'a> {
+    /// For the legend.
+    pub name: String,
+    /// Of all of it.
+    pub colour: RGBColor,
+    /// The first and the last number of shards it was fitted to, and the one it is extrapolated to.
+    pub shards: [usize; 3],
+    /// Its value at a number of shards.
+    pub at: &'a dyn Fn(f64) -> f64,
+}
+
+/// One plot over the shards.
+pub struct Chart<'a> {
+    /// In large letters.
+    pub title: &'a str,
+    /// Under it.
+    pub subtitle: &'a str,
+    /// What the vertical axis is, with the unit.
+    pub vertical: &'a str,
+    /// What was measured.
+    pub series: Vec<Series>,
+    /// What models say.
+    pub lines: Vec<Line<'a>>,
+}
+
+const WIDTH: u32 = 900;
+const PLOT_HEIGHT: u32 = 480;
+const TITLE_HEIGHT: u32 = 64;
+const ENTRY_HEIGHT: u32 = 24;
+
+/// Draws the plot, with the legend below it, where it hides nothing.
+pub fn svg(chart: &Chart) -> Result<String, String> {
+    let mut svg = String::new();
+    let entries = (chart.series.len() + chart.lines.len()) as u32;
+    let size = (WIDTH, TITLE_HEIGHT + PLOT_HEIGHT + ENTRY_HEIGHT * entries + 12);
+    draw(chart, &SVGBackend::with_string(&mut svg, size).into_drawing_area()).map_err(|e| e.to_string())?;
+    Ok(svg)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+
+fn font(size: i32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK)
+}
+
+fn draw<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
+    root.fill(&WHITE)?;
+    let centred = |size| font(size).pos(Pos::new(HPos::Center, VPos::Top));
+    root.draw(&Text::new(chart.title, (WIDTH as i32 / 2, 14), centred(20)))?;
+    root.draw(&Text::new(chart.subtitle, (WIDTH as i32 / 2, 40), centred(14)))?;
+    draw_plot(chart, root)?;
+    draw_legend(chart, root, TITLE_HEIGHT + PLOT_HEIGHT)?;
+    root.present()
+}
+
+fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
+    let (x, y) = ranges(chart);
+    let floor = y.start;
+    // Ticks are at powers of the base; over less than two decades those of 10 would be too few.
+    let base = if y.end / y.start < 100.0 { 2.0 } else { 10.0 };
+    let (above, _) = root.split_vertically(TITLE_HEIGHT + PLOT_HEIGHT);
+    let (_, area) = above.split_vertically(TITLE_HEIGHT);
+    let mut axes = ChartBuilder::on(&area)
+        .margin(8)
+        .margin_right(24)
+        .x_label_area_size(52)
+        .y_label_area_size(84)
+        .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale().base(base))?;
+    axes.configure_mesh()
+        .x_desc("shards P")
+        .y_desc(chart.vertical)
+        .x_labels(16)
+        .y_labels(10)
+        .x_label_formatter(&|shards| format!("{shards:.0}"))
+        .y_label_formatter(&|value| format!("{value}"))
+        .axis_desc_style(font(16))
+        .label_style(font(14))
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for line in &chart.lines {
+        let [first, last, to] = line.shards.map(|shards| shards as f64);
+        let solid = along(first, last).map(|x| (x, (line.at)(x)));
+        axes.draw_series(LineSeries::new(solid, line.colour.stroke_width(2)))?;
+        let dashed = along(last, to).map(|x| (x, (line.at)(x)));
+        axes.draw_series(DashedLineSeries::new(dashed, 7, 5, line.colour.stroke_width(2)))?;
+    }
+    for (i, series) in chart.series.iter().enumerate() {
+        // A little to the side of each other, so that no bar hides another.
+        let aside = 12 * i as i32 - 6 * (chart.series.len() as i32 - 1);
+        let drawable = series.points.iter().filter(|(_, spread)| spread.median > 0.0);
+        for &(shards, Spread { min, median, max, .. }) in drawable {
+            let pixels = |value: f64| {
+                let (x, y) = axes.backend_coord(&(shards as f64, value.max(floor)));
+                (x + aside, y)
+            };
+            draw_bar(root, series, pixels(median), [pixels(min).1, pixels(max).1])?;
+        }
+    }
+    Ok(())
+}
+
+/// A series' marker, and a bar between two heights; in pixels.
+fn draw_bar<'a>(root: &Area<'a>, series: &Series, (x, y): (i32, i32), [low, high]: [i32; 2]) -> Drawn<'a> {
+    let line = series.colour.stroke_width(2);
+    root.draw(&PathElement::new([(x, low), (x, high)], line))?;
+    for end in [low, high] {
+        root.draw(&PathElement::new([(x - 5, end), (x + 5, end)], line))?;
+    }
+    let full = series.colour.filled();
+    match series.marker {
+        Marker::Circle => root.draw(&Circle::new((x, y), 5, full)),
+        Marker::Square => root.draw(&Rectangle::new([(x - 5, y - 5), (x + 5, y + 5)], full)),
+        Marker::Triangle => root.draw(&TriangleMarker::new((x, y), 7, full)),
+    }
+}
+
+/// One entry a line, from this height on: what it looks like, and what it is.
+fn draw_legend<'a>(chart: &Chart, root: &Area<'a>, top: u32) -> Drawn<'a> {
+    let text = font(14).pos(Pos::new(HPos::Left, VPos::Center));
+    let entries = chart.series.iter().map(|s| &s.name).chain(chart.lines.iter().map(|l| &l.name));
+    for (i, name) in entries.enumerate() {
+        let y = (top + ENTRY_HEIGHT * i as u32 + 12) as i32;
+        root.draw(&Text::new(name.as_str(), (126, y), text.clone()))?;
+        if let Some(series) = chart.series.get(i) {
+            draw_bar(root, series, (102, y), [y + 9, y - 9])?;
+        } else {
+            let style = chart.lines[i - chart.series.len()].colour.stroke_width(2);
+            for (from, to) in [(84, 102), (106, 111), (115, 120)] {
+                root.draw(&PathElement::new([(from, y), (to, y)], style))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of shards close enough to each other for a curve on logarithmic axes.
+fn along(from: f64, to: f64) -> impl Iterator<Item = f64> + Clone {
+    const STEPS: i32 = 24;
+    (0..=STEPS).map(move |i| from * (to / from).powf(f64::from(i) / f64::from(STEPS)))
+}
+
+/// Axes that show all, with some room at the ends.
+fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
+    let points = || chart.series.iter().flat_map(|s| &s.points);
+    let on_lines = || chart.lines.iter().flat_map(|l| l.shards.map(|shards| (shards as f64, (l.at)(shards as f64))));
+    let xs = points().map(|&(shards, _)| shards as f64).chain(on_lines().map(|(x, _)| x));
+    let ys = points().flat_map(|(_, s)| [s.min, s.median, s.max]).chain(on_lines().map(|(_, y)| y));
+    let (x, y) = (extent(xs), extent(ys));
+    (x.start / 1.25..x.end * 1.25, y.start / 1.5..y.end * 1.5)
+}
+
+/// From the smallest to the largest of the positive numbers; 1 where there are none.
+fn extent(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let positive = values.filter(|v| v.is_finite() && *v > 0.0);
+    let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+    if low <= high { low..high } else { 1.0..1.0 }
+}

@@ -1,0 +1,52 @@
+//! The table on stdout.
+
+use super::figures;
+use super::fit::Fit;
+use super::measure::Point;
+use super::plan::Plan;
+use crate::output::styled;
+use crate::stats::{OUTLIER_RULE, microseconds};
+use std::path::Path;
+use tabled::builder::Builder;
+
+/// A heading with the parameters, a row for each number of shards, the fits and how samples were chosen.
+pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>) -> String {
+    if points.is_empty() {
+        return String::new();
+    }
+    let mut rows = Builder::default();
+    let mut header: Vec<String> = ["shards", "verified"].map(String::from).into();
+    // The name of a group stands above its first column alone: twelve columns are wide enough.
+    for group in ["collective", "iteration", "baseline", "ratio"] {
+        header.extend([format!("{group}\nmin"), "\nmedian".into(), "\nmax".into()]);
+    }
+    header.push("dropped".into());
+    rows.push_record(header);
+    for point in points {
+        let verified = if point.failure.is_none() { "yes" } else { "NO" };
+        let mut row = vec![point.shards.to_string(), verified.into()];
+        let metrics = point.metrics();
+        row.extend(metrics.iter().flat_map(|(_, s)| [s.min, s.median, s.max]).map(microseconds));
+        row.push(metrics.iter().map(|(_, s)| s.dropped).sum::<usize>().to_string());
+        rows.push_record(row);
+    }
+    let mut text = format!(
+        "stencil on threads: {} against aggregation; {}; times in µs\n{}\n",
+        plan.config.collective,
+        plan.subtitle(),
+        styled(rows, 2)
+    );
+    for fit in fits {
+        let (formula, coefficients, scope) = (fit.model.formula(), figures::coefficients(fit), figures::scope(fit));
+        let off_by = fit.off_by;
+        text += &format!("collective, {scope}: {formula}, {coefficients}; points off by a factor {off_by:.2}\n");
+    }
+    text += &format!("{OUTLIER_RULE}\n");
+    for caveat in plan.caveats(points) {
+        text += &format!("beware: {caveat}\n");
+    }
+    if let Some(report) = report {
+        text += &format!("report: {}\n", report.join("index.html").display());
+    }
+    text
+}
