@@ -532,6 +532,15 @@ struct Faulty {
     bad: (u32, usize),
     /// Every call is made before the first is awaited.
     ahead: bool,
+    algorithm: Algorithm,
+}
+
+/// The operator of a test with any algorithm: how two levels bracket depends on where the shards are.
+fn node(algorithm: Algorithm) -> fn(&u64, &u64) -> u64 {
+    match algorithm {
+        Algorithm::RecursiveDoubling => |a, b| (a + b) >> 1,
+        _ => |a, b| a.wrapping_add(*b),
+    }
 }
 
 const ELEMENTS: usize = 3;
@@ -547,8 +556,9 @@ impl Faulty {
 
     /// What a call would give if nothing were wrong.
     fn expected(&self, call: usize) -> Vec<u64> {
-        let all: Vec<_> = (0..self.shards).map(|s| Self::own(call, s)).collect();
-        brackets().reduce(&all)
+        let node = node(self.algorithm);
+        let of = |e| (0..self.shards).map(|s| Self::own(call, s)[e]).collect::<Vec<_>>();
+        (0..ELEMENTS).map(|e| tree(&of(e), |a, b| node(&a, &b))).collect()
     }
 
     async fn calls(self, shard: Shard, total: Allreduce<u64>) -> Result<Seen, Error> {
@@ -588,14 +598,14 @@ impl Faulty {
     fn run(self, runtime: &Runtime) -> Result<Vec<Result<Seen, Error>>, Error> {
         let run = runtime.run(move |top| async move {
             let gang = top.gang("all", self.shards)?;
-            let node = brackets().combine;
+            let node = node(self.algorithm);
             let operator = Operator::user("brackets", move |a: &u64, b: &u64| {
                 if *a == BOMB || *b == BOMB {
                     panic!("operator bomb");
                 }
                 node(a, b)
             });
-            let options = Options { elements: ELEMENTS, slots: self.slots, ..Options::default() };
+            let options = Options { elements: ELEMENTS, slots: self.slots, algorithm: self.algorithm };
             let total = Allreduce::with(&top, &gang, "total", operator, options)?;
             let task = top.task("shard", move |shard, (): ()| self.calls(shard, total));
             let done = top.launch(&gang, &task, |_| Start::new(()))?;
@@ -682,7 +692,10 @@ fn fails(fault: Fault) {
                     for _ in 0..2 {
                         number += 1;
                         let (at, runtime) = any_runtime(number);
-                        Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead }.check(&runtime, &at);
+                        for &algorithm in Algorithm::ALL {
+                            let faulty = Faulty { fault, shards, slots, calls: 7, bad: (bad, call), ahead, algorithm };
+                            faulty.check(&runtime, &at);
+                        }
                     }
                 }
             }
@@ -766,12 +779,14 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
         }
         total.call(&shard, 2)?.await
     }
-    for number in 0..12 {
-        let (at, runtime) = any_runtime(number);
+    for number in 0..24 {
+        let (at, runtime) = any_runtime(number / 2);
+        let algorithm = Algorithm::ALL[number as usize % 2];
         let outcome = watched(&at, || {
-            runtime.run(|top| async move {
+            runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let options = Options { algorithm, ..Options::default() };
+                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new(total))?.all().await
             })
@@ -882,19 +897,21 @@ fn several_failures_at_once() {
         }
         Ok(all)
     }
-    for seed in 0..600 {
+    for seed in 0..1200 {
         let (at, runtime) = any_runtime(seed);
+        let algorithm = Algorithm::ALL[(seed / 6) as usize % 2];
+        let node = node(algorithm);
         let shards = 2 + mix(seed) as u32 % 8;
         let slots = 1 + mix(!seed) as u32 % 3;
         let at = format!("{at}, {shards} shards, {slots} slots, number {seed}");
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let operator = Operator::user("sum", |a: &u64, b: &u64| {
+                let operator = Operator::user("sum", move |a: &u64, b: &u64| {
                     assert!(*a != BOMB && *b != BOMB, "mishap");
-                    (a + b) >> 1
+                    node(a, b)
                 });
-                let options = Options { slots, ..Options::default() };
+                let options = Options { slots, algorithm, ..Options::default() };
                 let total = Allreduce::with(&top, &gang, "total", operator, options)?;
                 let task = top.task("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();
@@ -938,7 +955,7 @@ fn several_failures_at_once() {
                     Ok(came) => {
                         assert!(death.is_none_or(|d| launch == 0 && call < d), "{at}: call {call} has a result");
                         let own: Vec<_> = (0..shards).map(|s| own(launch * CALLS + call, s)).collect();
-                        assert_eq!(*came, tree(&own, |a, b| (a + b) >> 1), "{at}: launch {launch}, call {call}");
+                        assert_eq!(*came, tree(&own, |a, b| node(&a, &b)), "{at}: launch {launch}, call {call}");
                     }
                 }
             }

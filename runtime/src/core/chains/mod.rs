@@ -377,18 +377,17 @@ impl Chains {
             Some(format!("{who} waits for generation {generation} of {cell}; {complete}"))
         };
         let of_block = |b: &Block| {
-            let followers = || (1..b.size).map(|i| b.leader + i * self.slots);
             let joined = |c: &u32| links.chains[*c as usize].state == State::Joined;
-            let awaited = match b.stage {
-                Stage::Gathered => return None,
-                Stage::Waits => followers().find(|c| !joined(c))?,
-                Stage::Away => b.leader,
+            let followers = (1..b.size).map(|i| b.leader + i * self.slots);
+            let (leader, awaited) = match b.stage {
+                Stage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
+                Stage::Away | Stage::Gathered => (None, b.leader),
             };
-            let who = if b.stage == Stage::Waits { b.leader } else { followers().find(joined)? };
-            let (who, awaited) = (self.describe(who), self.shard_of(awaited));
-            Some(format!("{who} waits to combine with shard {awaited}"))
+            let waits = leader.into_iter().chain(followers.filter(joined));
+            let line = |c| format!("{} waits for shard {}", self.describe(c), self.shard_of(awaited));
+            waits.map(line).collect::<Vec<_>>()
         };
-        (0u32..).zip(&links.cells).filter_map(of_cell).chain(links.blocks.iter().filter_map(of_block)).collect()
+        (0u32..).zip(&links.cells).filter_map(of_cell).chain(links.blocks.iter().flat_map(of_block)).collect()
     }
 
     /// How many calls each shard of this processor has made.

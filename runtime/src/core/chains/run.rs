@@ -133,9 +133,8 @@ impl ReplayCx<'_> {
                     Ok(())
                 }
                 Err(e) => {
-                    let own =
-                        self.links.errors.remove(&chain).map(|own| Box::new(own.poisons(self.chains.place(chain))));
-                    Err(own.unwrap_or_else(|| e.clone()))
+                    let own = self.links.errors.remove(&chain).unwrap_or_else(|| e.origin().clone());
+                    Err(Box::new(own.poisons(self.chains.place(chain))))
                 }
             };
             object.end(chain, outcome, self);
