@@ -9,7 +9,10 @@ impl Core {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         while let Some(lease) = leases.pop() {
-            leaf.uses[leases.len()].column.give_back(lease);
+            let u = &leaf.uses[leases.len()];
+            if u.staged.is_none() {
+                u.column.give_back(lease);
+            }
         }
         (leaf.task, leaf.leases) = (Some(task), leases);
         if let Err(error) = outcome {

@@ -104,9 +104,9 @@ impl Core {
         if let Some(staged) = &u.staged {
             return staged.copy.lease(column.rect, u.privilege);
         }
-        match &*column.store.borrow() {
+        match &mut *column.store.borrow_mut() {
             Store::Owned(instance) => instance.lease(column.rect, u.privilege, u.coherence),
-            Store::Shared { home, instance: Some(instance) } => {
+            Store::Shared { home, instance: Some(instance), idle } => {
                 if u.access == Access::Copy && *home != self.id && u.privilege == Privilege::Read {
                     let memory = self.machine().memory(self.id, maniple_mapper::MemoryKind::Ordinary);
                     let copy = instance.copy(column.rect, memory)?;
@@ -116,7 +116,10 @@ impl Core {
                     u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;
                 }
-                instance.lease(column.rect, u.privilege)
+                match idle.pop().filter(|lease| lease.privilege() == u.privilege) {
+                    Some(lease) => Ok(lease),
+                    None => instance.lease(column.rect, u.privilege),
+                }
             }
             Store::Shared { instance: None, .. } => unreachable!("staged before it runs"),
         }
