@@ -105,8 +105,9 @@ impl Column {
 
     /// Every value of `rect` was written.
     pub fn clear_poison_within(&self, rect: Rect) {
-        if rect.contains_rect(&self.rect) && self.poison.borrow().is_some() {
-            *self.poison.borrow_mut() = None;
+        let mut poison = self.poison.borrow_mut();
+        if poison.is_some() && rect.contains_rect(&self.rect) {
+            *poison = None;
         }
     }
 }
