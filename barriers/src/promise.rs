@@ -62,13 +62,17 @@ impl<T, W, E> Promise<T, W, E> {
     /// [`BarrierError::AssignedTwice`]; the first outcome stays.
     #[inline]
     pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Waiters<W>, BarrierError> {
-        let PromiseState::Pending(waiters) = &mut self.state else { return Err(BarrierError::AssignedTwice) };
-        let waiters = std::mem::take(waiters);
-        self.state = match outcome {
+        if self.is_settled() {
+            return Err(BarrierError::AssignedTwice);
+        }
+        let settled = match outcome {
             Ok(value) => PromiseState::Ready(value),
             Err(error) => PromiseState::Poisoned(error),
         };
-        Ok(waiters)
+        match std::mem::replace(&mut self.state, settled) {
+            PromiseState::Pending(waiters) => Ok(waiters),
+            _ => unreachable!("looked at above"),
+        }
     }
 }
 

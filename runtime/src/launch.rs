@@ -456,18 +456,21 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     }
 
     /// Names the task in reports; otherwise the function's name is used.
+    #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
     /// Sets the priority in place of the mapper's answer.
+    #[inline]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
         self
     }
 
     /// The task starts after the next generation of `barrier`.
+    #[inline]
     pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
         self.waits.push(barrier);
         self
@@ -478,6 +481,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
     /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
     /// and within the barrier's window; otherwise it is an error.
+    #[inline]
     pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
         self.arrivals.push(barrier);
         self
