@@ -1,53 +1,20 @@
 use crate::BarrierError;
+use smallvec::SmallVec;
 
 /// A single-assignment value with waiters `W` and errors `E`.
 #[derive(Debug)]
 pub struct Promise<T, W, E> {
-    state: PromiseState<T, E>,
-    waiters: Waiters<W>,
+    state: PromiseState<T, W, E>,
 }
 
-/// Who waits for a [`Promise`], in the order they came. One waiter, the usual number, needs no allocation.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Waiters<W> {
-    first: Option<W>,
-    /// A vector of its own, because it is nearly always empty and then only a pointer to look at and move.
-    #[allow(clippy::box_collection)]
-    rest: Option<Box<Vec<W>>>,
-}
-
-impl<W> Default for Waiters<W> {
-    fn default() -> Self {
-        Self { first: None, rest: None }
-    }
-}
-
-impl<W> Waiters<W> {
-    #[inline]
-    fn push(&mut self, waiter: W) {
-        match self.first {
-            None => self.first = Some(waiter),
-            Some(_) => self.rest.get_or_insert_default().push(waiter),
-        }
-    }
-
-    /// Calls `f` with each.
-    #[inline]
-    pub fn for_each(self, mut f: impl FnMut(W)) {
-        if let Some(first) = self.first {
-            f(first);
-            if let Some(rest) = self.rest {
-                rest.into_iter().for_each(f);
-            }
-        }
-    }
-}
+/// Who waits for a [`Promise`], in the order they came. Two waiters, the usual number, need no allocation.
+pub type Waiters<W> = SmallVec<[W; 2]>;
 
 /// Where a [`Promise`] stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PromiseState<T, E> {
-    /// No value yet.
-    Pending,
+#[derive(Debug)]
+pub enum PromiseState<T, W, E> {
+    /// No value yet, and who waits for it.
+    Pending(Waiters<W>),
     /// The value.
     Ready(T),
     /// There will be no value, and why.
@@ -56,21 +23,24 @@ pub enum PromiseState<T, E> {
 
 impl<T, W, E> Default for Promise<T, W, E> {
     fn default() -> Self {
-        Self { state: PromiseState::Pending, waiters: Waiters::default() }
+        Self { state: PromiseState::Pending(SmallVec::new()) }
     }
 }
 
 impl<T, W, E> Promise<T, W, E> {
     /// The present state.
     #[inline]
-    pub fn state(&self) -> &PromiseState<T, E> {
+    pub fn state(&self) -> &PromiseState<T, W, E> {
         &self.state
     }
 
-    /// Takes the outcome out; afterwards the promise is as it was at first, but for its waiters. None while there is none.
+    /// Takes the outcome out; afterwards the promise is as it was at first. None while there is none.
     pub fn take(&mut self) -> Option<Result<T, E>> {
-        match std::mem::replace(&mut self.state, PromiseState::Pending) {
-            PromiseState::Pending => None,
+        if !self.is_settled() {
+            return None;
+        }
+        match std::mem::replace(&mut self.state, PromiseState::Pending(SmallVec::new())) {
+            PromiseState::Pending(_) => None,
             PromiseState::Ready(value) => Some(Ok(value)),
             PromiseState::Poisoned(error) => Some(Err(error)),
         }
@@ -79,33 +49,26 @@ impl<T, W, E> Promise<T, W, E> {
     /// True once there is a value or an error.
     #[inline]
     pub fn is_settled(&self) -> bool {
-        !matches!(self.state, PromiseState::Pending)
+        !matches!(self.state, PromiseState::Pending(_))
     }
 
     /// Registers a waiter unless the promise is settled; true when it was registered.
     #[must_use]
     #[inline]
     pub fn wait(&mut self, waiter: W) -> bool {
-        let pending = !self.is_settled();
-        if pending {
-            self.waiters.push(waiter);
-        }
-        pending
+        let PromiseState::Pending(waiters) = &mut self.state else { return false };
+        waiters.push(waiter);
+        true
     }
 
-    /// How many wait.
-    pub fn waiters(&self) -> usize {
-        usize::from(self.waiters.first.is_some()) + self.waiters.rest.as_ref().map_or(0, |rest| rest.len())
+    /// Who waits, in the order they came.
+    pub fn waiters(&self) -> &[W] {
+        if let PromiseState::Pending(waiters) = &self.state { waiters } else { &[] }
     }
 
-    /// Number `at` of those who wait.
-    pub fn waiter(&self, at: usize) -> Option<&W> {
-        if at == 0 { self.waiters.first.as_ref() } else { self.waiters.rest.as_ref()?.get(at - 1) }
-    }
-
-    /// The same, to be replaced by another.
-    pub fn waiter_mut(&mut self, at: usize) -> Option<&mut W> {
-        if at == 0 { self.waiters.first.as_mut() } else { self.waiters.rest.as_mut()?.get_mut(at - 1) }
+    /// The same, to be replaced by others.
+    pub fn waiters_mut(&mut self) -> &mut [W] {
+        if let PromiseState::Pending(waiters) = &mut self.state { waiters } else { &mut [] }
     }
 
     /// Assigns the outcome and returns who waited, in the order they came.
@@ -117,11 +80,14 @@ impl<T, W, E> Promise<T, W, E> {
         if self.is_settled() {
             return Err(BarrierError::AssignedTwice);
         }
-        self.state = match outcome {
+        let settled = match outcome {
             Ok(value) => PromiseState::Ready(value),
             Err(error) => PromiseState::Poisoned(error),
         };
-        Ok(std::mem::take(&mut self.waiters))
+        match std::mem::replace(&mut self.state, settled) {
+            PromiseState::Pending(waiters) => Ok(waiters),
+            _ => unreachable!("looked at above"),
+        }
     }
 }
 
@@ -135,10 +101,10 @@ mod tests {
         assert!(p.wait('a') && p.wait('b'));
         assert!(p.wait('c'));
         let mut told = Vec::new();
-        p.settle(Ok(4)).unwrap().for_each(|w| told.push(w));
+        told.extend(p.settle(Ok(4)).unwrap());
         assert_eq!(told, ['a', 'b', 'c']);
         assert_eq!(p.settle(Err("late".into())), Err(BarrierError::AssignedTwice));
-        assert_eq!(p.state(), &PromiseState::Ready(4));
-        assert!(!p.wait('d'));
+        assert!(matches!(p.state(), PromiseState::Ready(4)));
+        assert!(!p.wait('d') && p.waiters().is_empty());
     }
 }

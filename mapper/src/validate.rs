@@ -88,8 +88,9 @@ fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), 
 /// When the processor is on another node, the priority out of range, or a region copied that may not be.
 #[inline]
 pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<LeafOutput, MapperError> {
-    let node = input.machine.processors_of(input.machine.node_of(input.processor));
-    if !node.contains(&out.processor) {
+    let node = || input.machine.processors_of(input.machine.node_of(input.processor));
+    if out.processor != input.processor && !node().contains(&out.processor) {
+        let node = node();
         let (value, legal) = (out.processor.to_string(), format!("{node:?}, the node of shard {}", input.shard));
         return Err(error(mapper, "map_leaf", input.task, "processor", value, legal));
     }

@@ -50,7 +50,7 @@ impl<T> TaskFuture<T> {
 impl<T> fmt::Debug for TaskFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.cell.promise.borrow().state() {
-            PromiseState::Pending => "TaskFuture(pending)",
+            PromiseState::Pending(_) => "TaskFuture(pending)",
             PromiseState::Ready(_) => "TaskFuture(ready)",
             PromiseState::Poisoned(_) => "TaskFuture(poisoned)",
         })
@@ -102,7 +102,7 @@ impl<T: 'static> TaskFuture<T> {
         match promise.state() {
             PromiseState::Ready(value) => Ok(value.clone()),
             PromiseState::Poisoned(e) => Err((**e).clone()),
-            PromiseState::Pending => unreachable!("it is settled"),
+            PromiseState::Pending(_) => unreachable!("it is settled"),
         }
     }
 
@@ -114,7 +114,7 @@ impl<T: 'static> TaskFuture<T> {
     /// Looks at the outcome, if it is there. Never waits.
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
         match self.cell.promise.borrow().state() {
-            PromiseState::Pending => None,
+            PromiseState::Pending(_) => None,
             PromiseState::Ready(v) => Some(look(Ok(v))),
             PromiseState::Poisoned(e) => {
                 self.cell.seen.set(true);
@@ -138,21 +138,21 @@ impl<T: 'static> TaskFuture<T> {
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = current::waiting(waker);
         let mut promise = self.cell.promise.borrow_mut();
-        self.registered.set(Some(promise.waiters() as u32));
+        self.registered.set(Some(promise.waiters().len() as u32));
         let registered = promise.wait(waiting);
         debug_assert!(registered);
     }
 
     #[cold]
     fn register_again(&self, place: usize, waker: &Waker) {
-        let earlier = Poller::of(self.cell.promise.borrow().waiter(place).expect("registered"));
+        let earlier = self.cell.promise.borrow().waiters().get(place).and_then(Poller::of);
         if earlier.is_some_and(|p| p.polls_with(waker)) {
             return;
         }
         // They are dropped while nothing is borrowed, too.
         let waiting = current::waiting(waker);
         let mut promise = self.cell.promise.borrow_mut();
-        let earlier = promise.waiter_mut(place).map(|waiter| std::mem::replace(waiter, waiting));
+        let earlier = promise.waiters_mut().get_mut(place).map(|waiter| std::mem::replace(waiter, waiting));
         drop(promise);
         drop(earlier);
     }
@@ -214,12 +214,39 @@ impl<T, B> FutureCell<T, B> {
         &self.task
     }
 
+    /// A cell for `task`, in the place of `spare` if that is of the same type and nobody else has it.
+    #[inline]
+    pub fn renewed(spare: Option<Rc<dyn Any>>, task: B) -> Rc<Self>
+    where
+        Self: 'static,
+    {
+        if let Some(Ok(mut cell)) = spare.map(Rc::downcast::<Self>)
+            && let Some(fresh) = Rc::get_mut(&mut cell)
+        {
+            debug_assert!(!fresh.promise.get_mut().is_settled(), "a spare cell was cleared");
+            fresh.task = task;
+            return cell;
+        }
+        Rc::new(Self::new(task))
+    }
+
+    /// Forgets a value that nobody wants.
+    #[inline]
+    pub fn clear(&self) {
+        drop(self.promise.take());
+    }
+
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
     #[inline]
     pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
-        waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
+        if waiters.is_empty() {
+            return;
+        }
+        for waiting in waiters {
+            if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) }
+        }
     }
 
     #[cold]
@@ -348,8 +375,7 @@ mod tests {
             let polled = current::polling(7, &waker, || Pin::new(&mut future).poll(&mut Context::from_waker(&waker)));
             assert!(polled.is_pending());
         }
-        assert!(matches!(future.cell.promise.borrow().waiter(0), Some(Waiting::Shard(7))));
-        assert_eq!(future.cell.promise.borrow().waiters(), 1);
+        assert!(matches!(future.cell.promise.borrow().waiters(), [Waiting::Shard(7)]));
         assert_eq!(Arc::strong_count(&own), 2);
     }
 
@@ -363,7 +389,7 @@ mod tests {
             assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[0])).is_pending());
             assert!(Pin::new(&mut other).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         }
-        assert_eq!(one.cell.promise.borrow().waiters(), 2);
+        assert_eq!(one.cell.promise.borrow().waiters().len(), 2);
         // The one moves to the other's waker: both are then woken by that.
         assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         assert_eq!(own.map(|o| Arc::strong_count(&o)), [2, 4]);

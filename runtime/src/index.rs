@@ -94,8 +94,8 @@ fn conflict_of_column(column: &[Claim], users: Users) -> Option<(&Claim, &Claim,
 /// Refuses an index launch of which two points interfere.
 pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
-    let (task, uses) = shard.core().reserve_leaf();
-    let mut declaring = Declaring { shard, task, uses, unmet: 0 };
+    let (task, mut body) = shard.core().reserve_leaf();
+    let mut declaring = Declaring { shard, task, uses: &mut body.uses, unmet: 0 };
     let mut declare = || -> Result<(), Error> {
         for (user, args) in (0u32..).zip(args) {
             F::declare(args, &mut declaring)?;
@@ -107,7 +107,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Res
         Ok(())
     };
     let declared = declare();
-    shard.core().cancel_leaf(task, declaring.uses);
+    shard.core().cancel_leaf(task, body);
     declared?;
     // Simultaneous uses of different regions are the program's own affair within a shard.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);

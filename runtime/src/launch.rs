@@ -108,7 +108,7 @@ pub trait Param {
 pub struct Declaring<'a> {
     pub(crate) shard: &'a Shard,
     pub(crate) task: TaskId,
-    pub(crate) uses: Vec<UseAt>,
+    pub(crate) uses: &'a mut Vec<UseAt>,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
 }
@@ -366,6 +366,10 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
     fn discard(&self) {
         self.task().set(Work::Gone);
     }
+
+    fn clear(&self) {
+        FutureCell::clear(self);
+    }
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
@@ -452,18 +456,21 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     }
 
     /// Names the task in reports; otherwise the function's name is used.
+    #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
     /// Sets the priority in place of the mapper's answer.
+    #[inline]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
         self
     }
 
     /// The task starts after the next generation of `barrier`.
+    #[inline]
     pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
         self.waits.push(barrier);
         self
@@ -474,6 +481,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
     /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
     /// and within the barrier's window; otherwise it is an error.
+    #[inline]
     pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
         self.arrivals.push(barrier);
         self
@@ -490,20 +498,22 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
         let core = shard.core();
-        let (id, uses) = core.reserve_leaf();
-        let mut declaring = Declaring { shard, task: id, uses, unmet: 0 };
+        let (id, mut body) = core.reserve_leaf();
+        let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0 };
         let declared = F::declare(&args, &mut declaring);
-        let Declaring { mut uses, unmet, .. } = declaring;
+        let unmet = declaring.unmet;
         let (waits, arrivals) = (&waits, &arrivals);
         let start = Start { id, name, shard: shard.index(), priority, unmet, waits, arrivals };
-        match declared.and_then(|()| core.map_leaf(&start, &mut uses)) {
+        match declared.and_then(|()| core.map_leaf(&start, &mut body.uses)) {
             Ok(mapped) => {
-                let task = Rc::new(FutureCell::new(Cell::new(Work::Waits(function, F::keep(args)))));
-                core.launch_leaf(&start, mapped, uses, task.clone(), &shard.inner.owner);
+                let work = Cell::new(Work::Waits(function, F::keep(args)));
+                let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
+                body.task = Some(task.clone());
+                core.launch_leaf(&start, mapped, body, &shard.inner.owner);
                 Ok(TaskFuture::of(task))
             }
             Err(refused) => {
-                core.cancel_leaf(id, uses);
+                core.cancel_leaf(id, body);
                 Err(refused)
             }
         }

@@ -15,7 +15,18 @@ pub(crate) enum Store {
     Owned(Rc<Instance>),
     /// The one instance that all namers of a simultaneous region share. `None` when it is on another node, or on this
     /// node and not attached yet.
-    Shared { home: ProcessorId, instance: Option<SharedInstance> },
+    Shared {
+        home: ProcessorId,
+        instance: Option<SharedInstance>,
+        /// Leases that came back, for the next tasks: a new one counts a reference that other processors count too.
+        idle: Vec<Lease>,
+    },
+}
+
+impl Store {
+    fn shared(home: ProcessorId, instance: Option<SharedInstance>) -> Self {
+        Self::Shared { home, instance, idle: Vec::new() }
+    }
 }
 
 /// One field of one region as one shard uses it: where the values are, who used them last.
@@ -59,14 +70,15 @@ impl Column {
         matches!(&*self.store.borrow(), Store::Shared { instance: None, .. })
     }
 
+    /// Takes back a lease of its instance.
     #[inline]
     pub fn give_back(&self, lease: Lease) {
-        // A lease of a copy or of a shared instance is bound to no bookkeeping and is simply dropped.
-        if lease.coherence() != Coherence::Simultaneous
-            && let Store::Owned(instance) = &*self.store.borrow()
-        {
-            let returned = instance.release(lease);
-            debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
+        match &mut *self.store.borrow_mut() {
+            Store::Owned(instance) => {
+                let returned = instance.release(lease);
+                debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
+            }
+            Store::Shared { idle, .. } => idle.push(lease),
         }
     }
 
@@ -93,8 +105,9 @@ impl Column {
 
     /// Every value of `rect` was written.
     pub fn clear_poison_within(&self, rect: Rect) {
-        if rect.contains_rect(&self.rect) && self.poison.borrow().is_some() {
-            *self.poison.borrow_mut() = None;
+        let mut poison = self.poison.borrow_mut();
+        if poison.is_some() && rect.contains_rect(&self.rect) {
+            *poison = None;
         }
     }
 }
@@ -201,8 +214,8 @@ impl Core {
     ) -> Result<Store, Error> {
         Ok(match shared_home {
             None => Store::Owned(self.owned_instance(key, field)?),
-            Some(home) if home == self.id => Store::Shared { home, instance: Some(self.shared_instance(key, field)?) },
-            Some(home) => Store::Shared { home, instance: self.attached(launch, &key) },
+            Some(home) if home == self.id => Store::shared(home, Some(self.shared_instance(key, field)?)),
+            Some(home) => Store::shared(home, self.attached(launch, &key)),
         })
     }
 

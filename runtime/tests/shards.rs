@@ -161,6 +161,33 @@ impl Drop for Grim {
 }
 
 #[test]
+fn what_a_task_captured_and_returned_goes_with_it_though_its_memory_stays() {
+    for (at, runtime) in runtimes(5) {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 2)?;
+                let task = top.task("counts", |shard: Shard, _: ()| async move {
+                    let probe = Arc::new(());
+                    for round in 0..3 {
+                        let (one, other) = (probe.clone(), probe.clone());
+                        let kept = shard.launch(move || one.clone(), ()).go()?;
+                        shard.launch(move || vec![other.clone(); round], ()).go()?.detach();
+                        drop(kept.await?);
+                    }
+                    // Tasks of one priority may run in any order: a hundred others leave none behind.
+                    for _ in 0..100 {
+                        shard.launch(|| (), ()).go()?.await?;
+                    }
+                    Ok(Arc::strong_count(&probe) as u64)
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1; 2]), "{at}");
+    }
+}
+
+#[test]
 fn a_panic_in_the_destructor_of_a_result_that_nobody_kept_is_an_error_of_the_run() {
     for (at, runtime) in runtimes(10) {
         let outcome = watched(&at, || {

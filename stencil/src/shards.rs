@@ -1,12 +1,14 @@
 //! Both versions of the application on shard tasks.
 //!
-//! An iteration of a shard is four leaf tasks: it puts its first two cells into the right ghosts of its left neighbour
-//! and its last two into the left ghosts of its right one, computes the derivative and its square sum once its own
-//! ghosts are full, and scales by the root of the total. The two versions differ in how the total comes about.
+//! An iteration of a shard is two leaf tasks. The first makes its vector, from the last derivative and the root of the
+//! total, and puts its first two cells into the right ghosts of its left neighbour and its last two into the left ghosts
+//! of its right one. The second computes the derivative and its square sum once the shard's own ghosts are full. The two
+//! versions differ in how the total comes about.
 
 use crate::{Collective, kernel};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
+use maniple::runtime::{Launch, Leaf};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -70,13 +72,26 @@ fn now() -> u64 {
     START.elapsed().as_nanos() as u64
 }
 
-fn put_first(u: Read<f64>, mut ghosts: WriteShared<f64>) {
-    ghosts.copy_from(&u.as_slice()[..kernel::GHOSTS]);
+/// Puts the edges of a block into its neighbours' ghosts.
+fn put_edges(u: &[f64], to_left: &mut WriteShared<f64>, to_right: &mut WriteShared<f64>) {
+    to_left.copy_from(&u[..kernel::GHOSTS]);
+    to_right.copy_from(&u[u.len() - kernel::GHOSTS..]);
 }
 
-fn put_last(u: Read<f64>, mut ghosts: WriteShared<f64>) {
-    let u = u.as_slice();
-    ghosts.copy_from(&u[u.len() - kernel::GHOSTS..]);
+fn load(mut u: Write<f64>, mut left: WriteShared<f64>, mut right: WriteShared<f64>, values: Val<Vec<f64>>) {
+    u.copy_from_slice(&values);
+    put_edges(&values, &mut left, &mut right);
+}
+
+fn scale(
+    d: Read<f64>,
+    mut u: ReadWrite<f64>,
+    mut left: WriteShared<f64>,
+    mut right: WriteShared<f64>,
+    total: Val<f64>,
+) {
+    kernel::scale(d.as_slice(), total.sqrt(), u.as_mut_slice());
+    put_edges(u.as_slice(), &mut left, &mut right);
 }
 
 fn derivative(u: Read<f64>, left: ReadShared<f64>, right: ReadShared<f64>, mut d: ReadWrite<f64>, h: Val<f64>) -> f64 {
@@ -86,16 +101,11 @@ fn derivative(u: Read<f64>, left: ReadShared<f64>, right: ReadShared<f64>, mut d
     kernel::derivative(u.as_slice(), l, r, d.as_mut_slice(), *h)
 }
 
-fn scale(d: Read<f64>, mut u: ReadWrite<f64>, total: Val<f64>) {
-    kernel::scale(d.as_slice(), total.sqrt(), u.as_mut_slice());
-}
-
-fn load(mut u: Write<f64>, values: Val<Vec<f64>>) {
-    u.copy_from_slice(&values);
-}
-
-fn store(u: Read<f64>) -> Vec<f64> {
-    u.as_slice().to_vec()
+/// The vector that a derivative and the total give.
+fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
+    let mut u = vec![0.0; d.as_slice().len()];
+    kernel::scale(d.as_slice(), total.sqrt(), &mut u);
+    u
 }
 
 fn stamp(_: Val<f64>) -> u64 {
@@ -172,22 +182,25 @@ impl Exchange {
         })
     }
 
-    /// One exchange and derivative; the future holds the block's square sum.
-    fn step(&self, shard: &Shard) -> Result<TaskFuture<f64>, Error> {
-        let [fill_left, fill_right] = &self.fills;
+    /// Has a task that makes the vector wait until the neighbours' ghosts are empty, and announce that they are full.
+    fn filling<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static>(
+        &'s self,
+        launch: Launch<'s, F, M, O>,
+    ) -> Result<TaskFuture<O>, Error> {
+        let [left, right] = &self.fills;
+        launch.wait(&left.empty).wait(&right.empty).arrive(&left.ready).arrive(&right.ready).go()
+    }
+
+    /// The first vector.
+    fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<TaskFuture<()>, Error> {
+        let [left, right] = &self.theirs;
+        let args = (self.u.write(U), left.write_shared(G), right.write_shared(G), values.into());
+        self.filling(shard.launch(load, args))
+    }
+
+    /// The derivative of the vector; the future holds the block's square sum.
+    fn derivative(&self, shard: &Shard) -> Result<TaskFuture<f64>, Error> {
         let [from_left, from_right] = &self.uses;
-        shard
-            .launch(put_first, (self.u.read(U), self.theirs[0].write_shared(G)))
-            .wait(&fill_left.empty)
-            .arrive(&fill_left.ready)
-            .go()?
-            .detach();
-        shard
-            .launch(put_last, (self.u.read(U), self.theirs[1].write_shared(G)))
-            .wait(&fill_right.empty)
-            .arrive(&fill_right.ready)
-            .go()?
-            .detach();
         let [left, right] = &self.own;
         let args = (self.u.read(U), left.read_shared(G), right.read_shared(G), self.u.read_write(D), self.h.into());
         shard
@@ -199,8 +212,18 @@ impl Exchange {
             .go()
     }
 
-    fn scale(&self, shard: &Shard, total: impl Into<Value<f64>>) -> Result<TaskFuture<()>, Error> {
-        shard.launch(scale, (self.u.read(D), self.u.read_write(U), total.into())).go()
+    /// The next vector.
+    fn scale(&self, shard: &Shard, total: &TaskFuture<f64>) -> Result<TaskFuture<()>, Error> {
+        let [left, right] = &self.theirs;
+        let args = (self.u.read(D), self.u.read_write(U), left.write_shared(G), right.write_shared(G), total.into());
+        self.filling(shard.launch(scale, args))
+    }
+
+    /// The same, with the total in a region; the future holds when it was read.
+    fn scale_from(&self, shard: &Shard, total: &Local) -> Result<TaskFuture<u64>, Error> {
+        let [left, right] = &self.theirs;
+        let args = (self.u.read(D), self.u.read_write(U), left.write_shared(G), right.write_shared(G), total.read(S));
+        self.filling(shard.launch(scale_from, args))
     }
 }
 
@@ -255,15 +278,18 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     let mut result = ShardResult { began: now(), ..ShardResult::default() };
     let mut vectors = Vec::new();
     let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-    shard.launch(load, (exchange.u.write(U), args.start.into())).go()?.detach();
+    exchange.load(&shard, args.start)?.detach();
     for iteration in 1..=args.iterations {
-        let local = exchange.step(&shard)?;
+        let last = iteration == args.iterations;
+        let local = exchange.derivative(&shard)?;
         let total = args.total.call(&shard, &local)?;
         let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
         let stamps = if watched { Some((at(&local)?, at(&total)?)) } else { None };
-        exchange.scale(&shard, &total)?.detach();
-        if args.history || iteration == args.iterations {
-            vectors.push(shard.launch(store, (exchange.u.read(U),)).go()?);
+        if !last {
+            exchange.scale(&shard, &total)?.detach();
+        }
+        if args.history || last {
+            vectors.push(shard.launch(store, (exchange.u.read(D), (&total).into())).go()?);
         }
         ahead.push_back((total, stamps));
         if ahead.len() > AHEAD
@@ -312,8 +338,6 @@ struct StepArgs {
     total: Region,
     /// The first vector, in the first iteration.
     start: Option<Vec<f64>>,
-    /// Scale by the total before anything else.
-    scale: bool,
     /// Return the vector.
     store: bool,
     /// Exchange and compute the derivative.
@@ -337,30 +361,42 @@ fn combine(sums: Read<f64>, mut total: Write<f64>) -> f64 {
     sum
 }
 
-fn scale_from(d: Read<f64>, mut u: ReadWrite<f64>, total: Read<f64>) -> u64 {
+fn scale_from(
+    d: Read<f64>,
+    mut u: ReadWrite<f64>,
+    mut left: WriteShared<f64>,
+    mut right: WriteShared<f64>,
+    total: Read<f64>,
+) -> u64 {
     let began = now();
     kernel::scale(d.as_slice(), total.as_slice()[0].sqrt(), u.as_mut_slice());
+    put_edges(u.as_slice(), &mut left, &mut right);
     began
+}
+
+/// The vector, and when the total was read.
+fn store_from(d: Read<f64>, total: Read<f64>) -> (Vec<f64>, u64) {
+    let began = now();
+    (store(d, Val(total.as_slice()[0])), began)
 }
 
 /// One iteration of one shard of the aggregation version: the shard task ends with it.
 async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
     let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let mut result = StepResult::default();
-    if let Some(start) = args.start {
-        shard.launch(load, (exchange.u.write(U), start.into())).go()?.detach();
-    }
+    let total = shard.region(args.total)?;
     let mut scaled = None;
-    if args.scale {
-        let total = shard.region(args.total)?;
-        let leaf = shard.launch(scale_from, (exchange.u.read(D), exchange.u.read_write(U), total.read(S)));
-        scaled = Some(leaf.go()?);
+    if let Some(start) = args.start {
+        exchange.load(&shard, start)?.detach();
+    } else if args.step {
+        scaled = Some(exchange.scale_from(&shard, &total)?);
     }
     if args.store {
-        result.vector = Some(shard.launch(store, (exchange.u.read(U),)).go()?.await?);
+        let (vector, began) = shard.launch(store_from, (exchange.u.read(D), total.read(S))).go()?.await?;
+        (result.vector, result.stamps.0) = (Some(vector), began);
     }
     if args.step {
-        let local = exchange.step(&shard)?;
+        let local = exchange.derivative(&shard)?;
         let sum = shard.region(args.sum)?;
         shard.launch(put_sum, (sum.write(S), (&local).into())).go()?.await?;
         result.stamps.1 = now();
@@ -395,7 +431,7 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
                 let rect = block.rect;
                 let start = first.then(|| a.start[rect.lo(0) as usize..rect.hi(0) as usize].to_vec());
                 let (layout, total) = (a.layout, a.total);
-                let args = StepArgs { layout, block, sum, total, start, scale: !first, store, step: !last };
+                let args = StepArgs { layout, block, sum, total, start, store, step: !last };
                 let start = layout.holds(Start::new(args), s, block);
                 let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])

@@ -8,20 +8,21 @@ use crate::message::{Also, Message, ObjectId};
 use crate::object::{CellAddress, EMPTY};
 use crate::payload::Payload;
 use maniple_barriers::{Arrivals, BarrierError, PairCell, PairWait};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 /// The cells of one object that live on this processor.
 #[derive(Default)]
 pub(crate) struct Bank {
-    ready: Vec<PairCell<Waiting>>,
-    empty: Vec<PairCell<Waiting>>,
-    /// What most cells have none of. One map, so that an arrival asks once whether there is anything.
-    beside: HashMap<u32, Beside>,
+    ready: Vec<Place>,
+    empty: Vec<Place>,
 }
 
-/// What there is to a cell beside the cell itself.
+/// A cell and, once it has needed it, what there may be beside it.
+struct Place {
+    cell: PairCell<Waiting>,
+    beside: Option<Box<Beside>>,
+}
+
 #[derive(Default)]
 struct Beside {
     /// Waiters while the cell has one already: launches that run ahead wait for later generations.
@@ -30,87 +31,98 @@ struct Beside {
     poison: Option<(u64, Error)>,
 }
 
-/// A cell among those of both halves.
-fn place<'b>(
-    ready: &'b mut [PairCell<Waiting>],
-    empty: &'b mut [PairCell<Waiting>],
-    cell: u32,
-) -> Option<&'b mut PairCell<Waiting>> {
-    if cell & EMPTY == 0 { ready.get_mut(cell as usize) } else { empty.get_mut((cell & !EMPTY) as usize) }
-}
+impl Place {
+    fn starting_at(completed: u64) -> Self {
+        Self { cell: PairCell::starting_at(completed), beside: None }
+    }
 
-/// Why a generation of a cell will never complete, if it is known not to.
-fn poisoned(beside: &HashMap<u32, Beside>, cell: u32, generation: u64) -> Option<&Error> {
-    let (from, error) = beside.get(&cell)?.poison.as_ref()?;
-    (generation >= *from).then_some(error)
+    fn later(&self) -> &[(u64, Waiting)] {
+        self.beside.as_ref().map_or(&[], |b| &b.later)
+    }
+
+    /// Why a generation will never complete, if it is known not to.
+    #[inline]
+    fn poisoned(&self, generation: u64) -> Option<&Error> {
+        let (from, error) = self.beside.as_ref()?.poison.as_ref()?;
+        (generation >= *from).then_some(error)
+    }
+
+    /// A waiter beside the cell's own whose generation is complete; when there is none, the earliest of the others moves
+    /// into the cell if that is free.
+    fn next_waiter(&mut self) -> Option<Waiting> {
+        let later = &mut self.beside.as_mut()?.later;
+        let first = (0..later.len()).min_by_key(|&i| later[i].0)?;
+        let due = later[first].0 < self.cell.completed();
+        if !due && self.cell.waiting().is_some() {
+            return None;
+        }
+        let (generation, waiting) = later.remove(first);
+        if due {
+            return Some(waiting);
+        }
+        let registered = self.cell.wait(generation, waiting);
+        debug_assert_eq!(registered, Ok(PairWait::Registered));
+        None
+    }
 }
 
 impl Bank {
     pub fn new(ready: usize, empty: usize) -> Self {
         Self {
-            ready: (0..ready).map(|_| PairCell::default()).collect(),
+            ready: (0..ready).map(|_| Place::starting_at(0)).collect(),
             // A region starts empty: generation 0 of its empty barrier has arrived.
-            empty: (0..empty).map(|_| PairCell::starting_at(1)).collect(),
-            beside: HashMap::new(),
+            empty: (0..empty).map(|_| Place::starting_at(1)).collect(),
         }
     }
 
     #[inline]
-    fn arrive(&mut self, cell: u32, generation: u64) -> Result<Option<Waiting>, BarrierError> {
-        if !self.beside.is_empty() && poisoned(&self.beside, cell, generation).is_some() {
+    fn place(&self, cell: u32) -> Option<&Place> {
+        let half = if cell & EMPTY == 0 { &self.ready } else { &self.empty };
+        half.get((cell & !EMPTY) as usize)
+    }
+
+    #[inline]
+    fn place_mut(&mut self, cell: u32) -> Option<&mut Place> {
+        let half = if cell & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
+        half.get_mut((cell & !EMPTY) as usize)
+    }
+
+    /// Whom an arrival releases, and whether others may be due too.
+    #[inline]
+    fn arrive(&mut self, cell: u32, generation: u64) -> Result<(Option<Waiting>, bool), BarrierError> {
+        let Some(place) = self.place_mut(cell) else {
+            return Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 });
+        };
+        if place.poisoned(generation).is_some() {
             // Whoever waits is told of the failure; what still comes after it completes nothing.
-            return Ok(None);
+            return Ok((None, false));
         }
-        match place(&mut self.ready, &mut self.empty, cell) {
-            Some(c) => c.arrive(generation),
-            None => Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 }),
-        }
+        let released = place.cell.arrive(generation)?;
+        Ok((released, !place.later().is_empty()))
     }
 
     #[inline]
     fn wait(&mut self, cell: u32, generation: u64, waiting: Waiting) -> Waited {
-        let Some(c) = place(&mut self.ready, &mut self.empty, cell) else {
+        let Some(place) = self.place_mut(cell) else {
             return Waited::Poisoned(Box::new(Error::misuse("waiting for a barrier", "a cell of this shard", cell)));
         };
-        if generation < c.completed() {
+        if generation < place.cell.completed() {
             return Waited::Complete;
         }
-        if !self.beside.is_empty()
-            && let Some(e) = poisoned(&self.beside, cell, generation)
-        {
+        if let Some(e) = place.poisoned(generation) {
             return Waited::Poisoned(Box::new(e.clone()));
         }
-        if c.waiting().is_some() {
-            self.beside.entry(cell).or_default().later.push((generation, waiting));
+        if place.cell.waiting().is_some() {
+            place.beside.get_or_insert_default().later.push((generation, waiting));
         } else {
-            let registered = c.wait(generation, waiting);
+            let registered = place.cell.wait(generation, waiting);
             debug_assert_eq!(registered, Ok(PairWait::Registered));
         }
         Waited::Registered
     }
 
-    /// A waiter beside the cell's own whose generation is complete; when there is none, the earliest of the others moves
-    /// into the cell if that is free.
     fn next_waiter(&mut self, cell: u32) -> Option<Waiting> {
-        let Self { ready, empty, beside } = self;
-        let Entry::Occupied(mut entry) = beside.entry(cell) else { return None };
-        let place = place(ready, empty, cell)?;
-        let Beside { later, poison } = entry.get_mut();
-        let first = (0..later.len()).min_by_key(|&i| later[i].0)?;
-        let due = later[first].0 < place.completed();
-        if !due && place.waiting().is_some() {
-            return None;
-        }
-        let (generation, waiting) = later.remove(first);
-        if later.is_empty() && poison.is_none() {
-            entry.remove();
-        }
-        if due {
-            return Some(waiting);
-        }
-        let registered = place.wait(generation, waiting);
-        debug_assert_eq!(registered, Ok(PairWait::Registered));
-        None
+        self.place_mut(cell)?.next_waiter()
     }
 
     /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
@@ -122,22 +134,20 @@ impl Bank {
         waiting: Waiting,
     ) -> Result<Waiting, Waiting> {
         let is_earlier = |g: u64, w: &Waiting| g == generation && Poller::of(w) == Some(earlier);
-        if let Some((g, w)) = place(&mut self.ready, &mut self.empty, cell).and_then(PairCell::waiting_mut)
-            && is_earlier(g, w)
-        {
-            return Ok(std::mem::replace(w, waiting));
-        }
-        let later = self.beside.get_mut(&cell).map(|b| &mut b.later);
-        match later.and_then(|list| list.iter_mut().find(|(g, w)| is_earlier(*g, w))) {
-            Some((_, w)) => Ok(std::mem::replace(w, waiting)),
+        let Some(Place { cell, beside }) = self.place_mut(cell) else { return Err(waiting) };
+        let first = cell.waiting_mut().filter(|(g, w)| is_earlier(*g, w)).map(|(_, w)| w);
+        let later = beside.iter_mut().flat_map(|b| &mut b.later).filter(|(g, w)| is_earlier(*g, w)).map(|(_, w)| w);
+        match first.into_iter().chain(later).next() {
+            Some(w) => Ok(std::mem::replace(w, waiting)),
             None => Err(waiting),
         }
     }
 
     /// Poisons a cell from `generation` on, but for what is complete; returns the waiters that this concerns.
     fn poison(&mut self, cell: u32, generation: u64, error: &Error) -> Vec<Waiting> {
-        let from = generation.max(self.completed(cell));
-        let Beside { later, poison } = self.beside.entry(cell).or_default();
+        let Some(Place { cell, beside }) = self.place_mut(cell) else { return Vec::new() };
+        let from = generation.max(cell.completed());
+        let Beside { later, poison } = &mut **beside.get_or_insert_default();
         // What follows from the first error is not to hide it.
         if poison.as_ref().is_some_and(|(earlier, _)| *earlier <= from) {
             return Vec::new();
@@ -146,29 +156,19 @@ impl Bank {
         let (poisoned, keep) = std::mem::take(later).into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
         *later = keep;
         let mut due: Vec<Waiting> = poisoned.into_iter().map(|(_, w)| w).collect();
-        if let Some(c) = place(&mut self.ready, &mut self.empty, cell)
-            && c.waiting().is_some_and(|(g, _)| g >= from)
-        {
-            due.extend(c.cancel());
+        if cell.waiting().is_some_and(|(g, _)| g >= from) {
+            due.extend(cell.cancel());
         }
         due
     }
 
     /// Every cell somebody waits on: its number, the generation, what has arrived, and who.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, Arrivals, &Waiting)> {
-        let cells = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
-        let first = cells.filter_map(|(i, c)| c.waiting().map(|(g, w)| (i, g, c.arrivals(), w)));
-        let later = self.beside.iter().flat_map(|(&i, b)| b.later.iter().map(move |(g, w)| (i, *g, w)));
-        first.chain(later.map(|(i, g, w)| (i, g, self.arrivals(i), w)))
-    }
-
-    fn arrivals(&self, cell: u32) -> Arrivals {
-        let half = if cell & EMPTY == 0 { &self.ready } else { &self.empty };
-        half.get((cell & !EMPTY) as usize).map_or_else(Arrivals::default, PairCell::arrivals)
-    }
-
-    fn completed(&self, cell: u32) -> u64 {
-        self.arrivals(cell).next()
+        let places = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
+        places.flat_map(|(i, p)| {
+            let later = p.later().iter().map(|(g, w)| (*g, w));
+            p.cell.waiting().into_iter().chain(later).map(move |(g, w)| (i, g, p.cell.arrivals(), w))
+        })
     }
 }
 
@@ -210,14 +210,13 @@ impl Core {
     /// Takes in an arrival at a cell of this processor.
     #[inline]
     pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64) {
-        let (result, more) = {
-            let mut bank = local.bank.borrow_mut();
-            (bank.arrive(cell, generation), !bank.beside.is_empty())
-        };
-        match result {
-            Ok(None) => {}
-            Ok(Some(waiting)) => self.notify(waiting),
+        let arrived = local.bank.borrow_mut().arrive(cell, generation);
+        let (released, more) = match arrived {
+            Ok(arrived) => arrived,
             Err(source) => return self.refuse_arrival(local, cell, generation, source),
+        };
+        if let Some(waiting) = released {
+            self.notify(waiting);
         }
         if more {
             self.notify_later(local, cell);
@@ -249,9 +248,9 @@ impl Core {
     /// Where a generation of a cell stands, without waiting for it.
     pub fn cell_state(&self, local: &Local, cell: u32, generation: u64) -> Waited {
         let bank = local.bank.borrow();
-        match poisoned(&bank.beside, cell, generation) {
-            _ if generation < bank.completed(cell) => Waited::Complete,
-            Some(e) => Waited::Poisoned(Box::new(e.clone())),
+        match bank.place(cell) {
+            Some(p) if generation < p.cell.completed() => Waited::Complete,
+            Some(p) => p.poisoned(generation).map_or(Waited::Registered, |e| Waited::Poisoned(Box::new(e.clone()))),
             None => Waited::Registered,
         }
     }

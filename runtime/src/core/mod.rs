@@ -258,11 +258,11 @@ impl Core {
     /// Calls the wakers that are due; false when there were none.
     #[inline]
     fn call_wakers(&self) -> bool {
-        !self.wakers.borrow().is_empty() && self.call_those()
+        !self.wakers.borrow().is_empty() && self.call_due_wakers()
     }
 
     #[cold]
-    fn call_those(&self) -> bool {
+    fn call_due_wakers(&self) -> bool {
         // One of them may notify others.
         let due = std::mem::take(&mut *self.wakers.borrow_mut());
         for waker in due {

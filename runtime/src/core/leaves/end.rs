@@ -4,22 +4,22 @@ use super::*;
 
 impl Core {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, called: Called, outcome: Result<(), Box<Error>>) {
-        let Called { task, mut leases } = called;
-        let mut leaves = self.leaves.borrow_mut();
-        let Some(leaf) = leaves.get(id) else { return };
-        while let Some(lease) = leases.pop() {
-            leaf.uses[leases.len()].column.give_back(lease);
+    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>, outcome: Result<(), Box<Error>>) {
+        let mut staged = false;
+        while let Some(lease) = body.leases.pop() {
+            let u = &body.uses[body.leases.len()];
+            match u.staged {
+                None => u.column.give_back(lease),
+                Some(_) => staged = true,
+            }
         }
-        (leaf.task, leaf.leases) = (Some(task), leases);
-        if let Err(error) = outcome {
-            drop(leaves);
-            self.fail_leaf(id, &error);
-        } else if leaf.uses.iter().any(|u| u.staged.is_some()) {
-            drop(leaves);
-            self.write_all_back(id);
-        } else {
-            self.finish_leaf(leaves, id);
+        if outcome.is_ok() && !staged {
+            return self.finish_leaf(id, body);
+        }
+        self.leaves.borrow_mut().put_back(id, body);
+        match outcome {
+            Ok(()) => self.write_all_back(id),
+            Err(error) => self.fail_leaf(id, &error),
         }
     }
 
@@ -29,7 +29,8 @@ impl Core {
         let written: Vec<(Rc<Column>, Box<Staged>)> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
-            let staged = leaf.uses.iter_mut().filter(|u| u.privilege != Privilege::Read);
+            let uses = leaf.body.iter_mut().flat_map(|body| &mut body.uses);
+            let staged = uses.filter(|u| u.privilege != Privilege::Read);
             let written: Vec<_> =
                 staged.filter_map(|u| u.staged.take().map(|staged| (u.column.clone(), staged))).collect();
             leaf.stage = Stage::Finishing;
@@ -44,22 +45,35 @@ impl Core {
 
     /// Completes a task that has succeeded.
     #[inline]
-    pub(super) fn finish_leaf<'a>(self: &'a Rc<Self>, mut leaves: RefMut<'a, Leaves>, id: TaskId) {
-        if leaves.get(id).is_some_and(|leaf| !leaf.arrivals.is_empty()) {
-            drop(leaves);
-            self.arrive_all(id);
-            leaves = self.leaves.borrow_mut();
-        }
-        let Some(leaf) = leaves.get(id) else { return };
-        while let Some(u) = leaf.uses.pop() {
+    pub(super) fn finish_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>) {
+        while let Some(u) = body.uses.pop() {
             if u.privilege == Privilege::WriteDiscard {
                 u.column.clear_poison();
             }
         }
-        let (task, owner, name, shard) = (leaf.task.take(), leaf.owner.take(), leaf.name, leaf.shard);
-        let mut successors = std::mem::take(&mut leaf.successors);
-        leaves.free(id);
-        for &next in &successors {
+        for arrival in &body.arrivals {
+            match *arrival {
+                ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
+                ArrivalAt::Phase { object, arriver, generation, value } => {
+                    self.arrive_phase(object, arriver, generation, value);
+                }
+            }
+        }
+        body.arrivals.clear();
+        if let Some(task) = &body.task {
+            task.succeed(self);
+            // Nobody wants the result, or somebody else will let go of it.
+            if Rc::strong_count(task) == 1 {
+                self.guarded(|| body.place(), || task.clear());
+            } else {
+                body.task = None;
+            }
+        }
+        let owner = body.owner.take();
+        let mut leaves = self.leaves.borrow_mut();
+        let successors = leaves.get(id).map_or(0, |leaf| leaf.successors.len());
+        for at in 0..successors {
+            let next = leaves.slab[id.index as usize].successors[at];
             match leaves.one_less(next) {
                 Next::Nothing => {}
                 Next::Queue(priority) => self.queue.push(priority, Item::Leaf(next)),
@@ -70,34 +84,10 @@ impl Core {
                 }
             }
         }
-        successors.clear();
-        leaves.slab[id.index as usize].successors = successors;
+        leaves.free(id, body);
         drop(leaves);
-        if let Some(task) = task {
-            task.succeed(self);
-            // The last to let go of the result, if nobody wants it.
-            self.drop_guarded(|| task_place(name, shard), task);
-        }
         if let Some(owner) = owner {
             owner.one_over(self);
-        }
-    }
-
-    /// Arrives where a task that succeeded arrives.
-    fn arrive_all(self: &Rc<Self>, id: TaskId) {
-        let Some(mut arrivals) = self.leaves.borrow_mut().get(id).map(|leaf| std::mem::take(&mut leaf.arrivals)) else {
-            return;
-        };
-        for arrival in arrivals.drain(..) {
-            match arrival {
-                ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
-                ArrivalAt::Phase { object, arriver, generation, value } => {
-                    self.arrive_phase(object, arriver, generation, value);
-                }
-            }
-        }
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.arrivals = arrivals;
         }
     }
 
@@ -106,18 +96,19 @@ impl Core {
     pub(super) fn fail_leaf(self: &Rc<Self>, id: TaskId, error: &Error) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
+        let Some(mut body) = leaf.body.take() else { return };
         #[cfg(feature = "plant")]
         let silent = self.config.has(crate::plant::Bug::MissingPoison);
         #[cfg(not(feature = "plant"))]
         let silent = false;
-        for u in leaf.uses.drain(..) {
+        for u in body.uses.drain(..) {
             if u.privilege != Privilege::Read && !silent {
                 u.column.set_poison(error);
             }
         }
-        let (task, owner, name, shard) = (leaf.task.take(), leaf.owner.take(), leaf.name, leaf.shard);
-        let (arrivals, successors) = (std::mem::take(&mut leaf.arrivals), std::mem::take(&mut leaf.successors));
-        leaves.free(id);
+        let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
+        let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
+        leaves.free(id, body);
         drop(leaves);
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
@@ -142,7 +133,7 @@ impl Core {
     pub(in crate::core) fn drop_leaves(&self) {
         let leaves = std::mem::take(&mut *self.leaves.borrow_mut());
         for leaf in leaves.slab {
-            let (name, shard) = (leaf.name, leaf.shard);
+            let (name, shard) = leaf.body.as_ref().map_or(("", u32::MAX), |body| (body.name, body.shard));
             self.drop_guarded(|| task_place(name, shard), leaf);
         }
     }
@@ -151,8 +142,8 @@ impl Core {
     pub fn fail_waiting(self: &Rc<Self>, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();
-            let of_owner =
-                |l: &Leaf| l.stage == Stage::Waiting && l.owner.as_ref().is_some_and(|c| Rc::ptr_eq(c, owner));
+            let owner_of = |l: &Leaf| l.body.as_ref()?.owner.clone();
+            let of_owner = |l: &Leaf| l.stage == Stage::Waiting && owner_of(l).is_some_and(|o| Rc::ptr_eq(&o, owner));
             let all = (0u32..).zip(&leaves.slab).filter(|(_, l)| of_owner(l));
             all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
         };
@@ -173,8 +164,8 @@ impl Core {
 
     pub(super) fn place_of(&self, id: TaskId) -> Place {
         let mut leaves = self.leaves.borrow_mut();
-        let (name, shard) = leaves.get(id).map_or(("?", u32::MAX), |l| (l.name, l.shard));
-        task_place(name, shard)
+        let body = leaves.get(id).and_then(|leaf| leaf.body.as_ref());
+        body.map_or_else(|| task_place("?", u32::MAX), |body| body.place())
     }
 
     pub(super) fn poisons(&self, id: TaskId, cause: &Error) -> Error {

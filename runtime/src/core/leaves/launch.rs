@@ -3,29 +3,20 @@
 use super::*;
 
 impl Core {
-    /// Reserves a task, so that its arguments can name it as a waiter, with an empty list for its uses.
-    pub fn reserve_leaf(&self) -> (TaskId, Vec<UseAt>) {
+    /// Reserves a task, so that its arguments can name it as a waiter.
+    pub fn reserve_leaf(&self) -> (TaskId, Box<Body>) {
         self.leaves.borrow_mut().reserve()
     }
 
     /// Gives a reservation back when its launch is refused.
     #[cold]
-    pub fn cancel_leaf(&self, id: TaskId, mut uses: Vec<UseAt>) {
-        uses.clear();
-        let mut leaves = self.leaves.borrow_mut();
-        leaves.slab[id.index as usize].uses = uses;
-        leaves.free(id);
+    pub fn cancel_leaf(&self, id: TaskId, mut body: Box<Body>) {
+        body.uses.clear();
+        self.leaves.borrow_mut().free(id, body);
     }
 
     /// Launches a reserved and mapped task.
-    pub fn launch_leaf(
-        self: &Rc<Self>,
-        start: &Start<'_>,
-        mapped: Mapped,
-        uses: Vec<UseAt>,
-        task: Rc<dyn LeafTask>,
-        owner: &Rc<Owner>,
-    ) {
+    pub fn launch_leaf(self: &Rc<Self>, start: &Start<'_>, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
         let id = start.id;
         let mut unmet = start.unmet;
         let mut poison = None;
@@ -45,18 +36,18 @@ impl Core {
             }
         }
         owner.one_more();
+        (body.name, body.shard, body.owner) = (start.name, start.shard, Some(owner.clone()));
+        for arrival in start.arrivals {
+            body.arrivals.push(arrival.next_arrival().0);
+        }
         let mut leaves = self.leaves.borrow_mut();
-        for u in &uses {
+        for u in &body.uses {
             unmet += leaves.depend(id, u);
         }
         let leaf = &mut leaves.slab[id.index as usize];
         leaf.unmet += unmet;
-        (leaf.name, leaf.shard, leaf.processor, leaf.priority) =
-            (start.name, start.shard, mapped.processor, mapped.priority);
-        (leaf.task, leaf.owner, leaf.uses, leaf.poison) = (Some(task), Some(owner.clone()), uses, poison);
-        for arrival in start.arrivals {
-            leaf.arrivals.push(arrival.next_arrival().0);
-        }
+        (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, poison);
+        leaf.body = Some(body);
         let next = leaves.one_less(id);
         drop(leaves);
         self.go_on(id, next);
@@ -110,13 +101,16 @@ impl Core {
     /// Completes a task whose data has reached its home.
     #[cold]
     fn finish_late(self: &Rc<Self>, id: TaskId) {
-        self.finish_leaf(self.leaves.borrow_mut(), id);
+        let mut leaves = self.leaves.borrow_mut();
+        let Some(body) = leaves.take_body(id) else { return };
+        drop(leaves);
+        self.finish_leaf(id, body);
     }
 
     /// Gives a task that is not staged yet a fresh copy to write into.
     pub(in crate::core) fn set_staged(&self, id: TaskId, index: usize, copy: SharedInstance) {
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.uses[index].staged = Some(Box::new(Staged { copy, before: None }));
+        if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
+            u.staged = Some(Box::new(Staged { copy, before: None }));
         }
     }
 
@@ -135,7 +129,7 @@ impl Core {
             let Some(leaf) = leaves.get(id) else { return };
             leaf.stage = Stage::Staging;
             leaf.unmet = 1;
-            let elsewhere = leaf.uses.iter().enumerate().filter(|(_, u)| u.column.is_elsewhere());
+            let elsewhere = leaf.uses().iter().enumerate().filter(|(_, u)| u.column.is_elsewhere());
             elsewhere.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect()
         };
         for (index, column, privilege) in wanted {
@@ -149,8 +143,7 @@ impl Core {
 
     /// Gives a task the copy that was taken for it, made from `bytes`.
     pub(in crate::core) fn staged(self: &Rc<Self>, id: TaskId, index: usize, copy: SharedInstance, bytes: Buffer) {
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            let u = &mut leaf.uses[index];
+        if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
             let before = u.privilege.writes().then_some(bytes);
             u.staged = Some(Box::new(Staged { copy, before }));
         }

@@ -21,12 +21,12 @@ use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
 
 /// A leaf task together with the future of its result.
-pub(crate) trait LeafTask: Sink {
+pub(crate) trait LeafTask: Sink + Any {
     /// Binds the accessors and calls the function; the result is held back.
     fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
     /// Takes values out of input futures, so that the task can run on another thread.
@@ -38,6 +38,8 @@ pub(crate) trait LeafTask: Sink {
     fn fail(&self, core: &Rc<Core>, error: Error);
     /// Drops what is left of function, arguments and result.
     fn discard(&self);
+    /// Drops the value of a settled future that nobody else has.
+    fn clear(&self);
 }
 
 /// A leaf task without inputs from this processor's futures.
@@ -45,12 +47,6 @@ pub(crate) trait SendTask: Send {
     fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
     /// The `Option` that holds the result.
     fn output(&mut self) -> &mut dyn Any;
-}
-
-/// A task that is being called, with its leases: out of the slab, which the task may reach.
-struct Called {
-    task: Rc<dyn LeafTask>,
-    leases: Vec<Lease>,
 }
 
 fn task_place(name: &str, shard: u32) -> Place {
@@ -153,51 +149,71 @@ pub(crate) struct Mapped {
     priority: Priority,
 }
 
-/// An entry of the slab. Its lists stay with it from task to task, so that they are allocated once.
+/// An entry of the slab: where a task is in the order of things.
 struct Leaf {
     turn: u32,
     /// Things this task still waits for.
     unmet: u32,
     stage: Stage,
     priority: Priority,
-    shard: u32,
     processor: ProcessorId,
-    name: &'static str,
-    task: Option<Rc<dyn LeafTask>>,
-    owner: Option<Rc<Owner>>,
-    uses: Vec<UseAt>,
-    /// Room for the leases of the uses; they are in it only while they are given out.
-    leases: Vec<Lease>,
-    arrivals: Vec<ArrivalAt>,
     successors: Vec<TaskId>,
     poison: Option<Box<Error>>,
+    /// `None` while it is launched or called, which the slab need not be borrowed for.
+    body: Option<Box<Body>>,
+}
+
+/// What a task is made of. Its lists stay with the entry from task to task, so that they are allocated once.
+pub(crate) struct Body {
+    name: &'static str,
+    shard: u32,
+    /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
+    pub task: Option<Rc<dyn LeafTask>>,
+    owner: Option<Rc<Owner>>,
+    pub uses: Vec<UseAt>,
+    /// Those of the uses, while the task is called.
+    leases: Vec<Lease>,
+    arrivals: Vec<ArrivalAt>,
 }
 
 impl Leaf {
     /// An entry for its first task.
     fn new() -> Self {
-        Self {
-            turn: 0,
-            unmet: 0,
-            stage: Stage::Free,
-            priority: Priority::NORMAL,
-            shard: u32::MAX,
-            processor: 0,
+        let body = Body {
             name: "",
+            shard: u32::MAX,
             task: None,
             owner: None,
             uses: Vec::new(),
             leases: Vec::new(),
             arrivals: Vec::new(),
+        };
+        Self {
+            turn: 0,
+            unmet: 0,
+            stage: Stage::Free,
+            priority: Priority::NORMAL,
+            processor: 0,
             successors: Vec::new(),
             poison: None,
+            body: Some(Box::new(body)),
         }
+    }
+
+    fn uses(&self) -> &[UseAt] {
+        self.body.as_ref().map_or(&[], |body| &body.uses)
     }
 
     /// Whether a column has to be fetched before the task can run.
     #[inline]
     fn needs_staging(&self) -> bool {
-        self.poison.is_none() && self.uses.iter().any(|u| u.column.is_elsewhere())
+        self.poison.is_none() && self.uses().iter().any(|u| u.column.is_elsewhere())
+    }
+}
+
+impl Body {
+    fn place(&self) -> Place {
+        task_place(self.name, self.shard)
     }
 }
 
@@ -236,16 +252,17 @@ pub(crate) struct Leaves {
 
 impl Leaves {
     #[inline]
-    fn reserve(&mut self) -> (TaskId, Vec<UseAt>) {
+    fn reserve(&mut self) -> (TaskId, Box<Body>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slab.push(Leaf::new());
             self.slab.len() as u32 - 1
         });
         let leaf = &mut self.slab[index as usize];
+        let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
         leaf.stage = Stage::Waiting;
         // Held back until the launch is complete.
         leaf.unmet = 1;
-        (TaskId { index, turn: leaf.turn }, std::mem::take(&mut leaf.uses))
+        (TaskId { index, turn: leaf.turn }, body)
     }
 
     #[inline]
@@ -253,12 +270,33 @@ impl Leaves {
         self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 
+    /// Ends a task; its entry and `body` are free for the next.
     #[inline]
-    fn free(&mut self, id: TaskId) {
-        let leaf = &mut self.slab[id.index as usize];
-        leaf.turn = leaf.turn.wrapping_add(1);
-        leaf.stage = Stage::Free;
-        self.free.push(id.index);
+    fn free(&mut self, id: TaskId, body: Box<Body>) {
+        if let Some(leaf) = self.get(id) {
+            leaf.turn = leaf.turn.wrapping_add(1);
+            leaf.stage = Stage::Free;
+            leaf.body = Some(body);
+            leaf.successors.clear();
+            self.free.push(id.index);
+        }
+    }
+
+    /// Takes what a task is made of out of the slab.
+    #[inline]
+    fn take_body(&mut self, id: TaskId) -> Option<Box<Body>> {
+        self.get(id)?.body.take()
+    }
+
+    fn put_back(&mut self, id: TaskId, body: Box<Body>) {
+        if let Some(leaf) = self.get(id) {
+            leaf.body = Some(body);
+        }
+    }
+
+    /// One of a task's uses, while the task waits.
+    fn use_at(&mut self, id: TaskId, index: usize) -> Option<&mut UseAt> {
+        self.get(id)?.body.as_mut()?.uses.get_mut(index)
     }
 
     /// Has `id` follow the tasks that its use `u` must follow, in program order; returns how many there are.
@@ -312,9 +350,9 @@ impl Leaves {
 
     /// Tasks that wait, with what a report needs.
     pub fn waiting(&self) -> impl Iterator<Item = (TaskId, &'static str, u32, u32)> {
-        (0u32..)
-            .zip(&self.slab)
-            .filter(|(_, l)| l.stage != Stage::Free)
-            .map(|(index, l)| (TaskId { index, turn: l.turn }, l.name, l.shard, l.unmet))
+        (0u32..).zip(&self.slab).filter(|(_, l)| l.stage != Stage::Free).filter_map(|(index, l)| {
+            let body = l.body.as_ref()?;
+            Some((TaskId { index, turn: l.turn }, body.name, body.shard, l.unmet))
+        })
     }
 }

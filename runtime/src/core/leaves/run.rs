@@ -5,25 +5,28 @@ use super::*;
 impl Core {
     /// Runs a queued task here, or sends it where the mapper wants it.
     pub(in crate::core) fn run_leaf(self: &Rc<Self>, id: TaskId) {
-        let mut guard = self.leaves.borrow_mut();
-        let Some(leaf) = guard.get(id) else { return };
-        if leaf.poison.is_some() || leaf.uses.iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
-            drop(guard);
+        let mut leaves = self.leaves.borrow_mut();
+        let Some(leaf) = leaves.get(id) else { return };
+        if leaf.poison.is_some() || leaf.uses().iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
+            drop(leaves);
             return self.refuse_leaf(id);
         }
-        let Some(task) = leaf.task.take() else { return };
-        let mut called = Called { task, leases: std::mem::take(&mut leaf.leases) };
-        let (leased, processor) = (self.lease_all(&mut leaf.uses, &mut called.leases), leaf.processor);
-        drop(guard);
-        let outcome = match leased {
-            Ok(()) if processor == self.id => self.call(|| called.task.run(&mut called.leases), || self.place_of(id)),
-            Ok(()) => match self.detach(id, &*called.task) {
-                Ok(detached) => return self.offload_leaf(id, called, detached, processor),
+        let processor = leaf.processor;
+        let Some(mut body) = leaf.body.take() else { return };
+        drop(leaves);
+        let outcome = match (self.lease_all(&mut body), &body.task) {
+            (Ok(()), Some(task)) if processor == self.id => {
+                let leases = &mut body.leases;
+                self.call(|| task.run(leases), || task_place(body.name, body.shard))
+            }
+            (Ok(()), Some(task)) => match self.detach(&body, &**task) {
+                Ok(detached) => return self.offload_leaf(id, body, detached, processor),
                 Err(error) => Err(Box::new(error)),
             },
-            Err(source) => Err(Box::new(Error::region(self.place_of(id), source))),
+            (Err(source), _) => Err(Box::new(Error::region(body.place(), source))),
+            (Ok(()), None) => unreachable!("a task that is launched is there"),
         };
-        self.end_leaf(id, called, outcome);
+        self.end_leaf(id, body, outcome);
     }
 
     /// Ends a task that was poisoned before it ran.
@@ -31,7 +34,7 @@ impl Core {
     fn refuse_leaf(self: &Rc<Self>, id: TaskId) {
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
-            let poisoned = || leaf.uses.iter().find(|u| u.column.is_poisoned_for(u.privilege));
+            let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
             own.or_else(|| poisoned().and_then(|u| u.column.poison.borrow().clone()))
         });
         if let Some(error) = poison {
@@ -40,17 +43,15 @@ impl Core {
     }
 
     #[cold]
-    fn detach(&self, id: TaskId, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
+    fn detach(&self, body: &Body, task: &dyn LeafTask) -> Result<Box<dyn SendTask>, Error> {
         catch_unwind(AssertUnwindSafe(|| task.detach()))
-            .unwrap_or_else(|panic| Err(Error::Panicked { place: self.place_of(id), message: panic_message(panic) }))
+            .unwrap_or_else(|panic| Err(Error::Panicked { place: body.place(), message: panic_message(panic) }))
     }
 
     #[cold]
-    fn offload_leaf(self: &Rc<Self>, id: TaskId, called: Called, task: Box<dyn SendTask>, to: ProcessorId) {
-        if let Some(leaf) = self.leaves.borrow_mut().get(id) {
-            leaf.task = Some(called.task);
-        }
-        let leaf = Offloaded { home: id, task, leases: called.leases, outcome: Ok(()) };
+    fn offload_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>, task: Box<dyn SendTask>, to: ProcessorId) {
+        let leaf = Offloaded { home: id, task, leases: std::mem::take(&mut body.leases), outcome: Ok(()) };
+        self.leaves.borrow_mut().put_back(id, body);
         self.send(to, Message::Leaf(Box::new(leaf)));
     }
 
@@ -81,21 +82,24 @@ impl Core {
             }
             error
         });
-        let task = self.leaves.borrow_mut().get(home).and_then(|leaf| leaf.task.take());
-        if let Some(task) = task {
-            task.take_back(&mut *ran);
-            self.end_leaf(home, Called { task, leases }, outcome);
+        let body = self.leaves.borrow_mut().take_body(home);
+        if let Some(mut body) = body {
+            body.leases = leases;
+            if let Some(task) = &body.task {
+                task.take_back(&mut *ran);
+            }
+            self.end_leaf(home, body, outcome);
         }
         self.drop_guarded(|| task_place("", u32::MAX), ran);
     }
 
     /// Leases every use, or those before the first that fails.
     #[inline]
-    fn lease_all(&self, uses: &mut [UseAt], leases: &mut Vec<Lease>) -> Result<(), RegionError> {
-        uses.iter_mut().try_for_each(|u| {
-            leases.push(self.lease(u)?);
-            Ok(())
-        })
+    fn lease_all(&self, body: &mut Body) -> Result<(), RegionError> {
+        for u in &mut body.uses {
+            body.leases.push(self.lease(u)?);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -104,9 +108,9 @@ impl Core {
         if let Some(staged) = &u.staged {
             return staged.copy.lease(column.rect, u.privilege);
         }
-        match &*column.store.borrow() {
+        match &mut *column.store.borrow_mut() {
             Store::Owned(instance) => instance.lease(column.rect, u.privilege, u.coherence),
-            Store::Shared { home, instance: Some(instance) } => {
+            Store::Shared { home, instance: Some(instance), idle } => {
                 if u.access == Access::Copy && *home != self.id && u.privilege == Privilege::Read {
                     let memory = self.machine().memory(self.id, maniple_mapper::MemoryKind::Ordinary);
                     let copy = instance.copy(column.rect, memory)?;
@@ -116,7 +120,10 @@ impl Core {
                     u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;
                 }
-                instance.lease(column.rect, u.privilege)
+                match idle.pop().filter(|lease| lease.privilege() == u.privilege) {
+                    Some(lease) => Ok(lease),
+                    None => instance.lease(column.rect, u.privilege),
+                }
             }
             Store::Shared { instance: None, .. } => unreachable!("staged before it runs"),
         }
