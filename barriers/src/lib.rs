@@ -14,5 +14,5 @@ pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
 pub use pair::{PairCell, PairWait};
 pub use phase::PhaseCell;
-pub use promise::{Promise, PromiseState};
+pub use promise::{Promise, PromiseState, Waiters};
 pub use tree::CombiningTree;

@@ -1,5 +1,4 @@
 use crate::BarrierError;
-use smallvec::SmallVec;
 
 /// A single-assignment value with waiters `W` and errors `E`.
 #[derive(Debug)]
@@ -8,7 +7,67 @@ pub struct Promise<T, W, E> {
 }
 
 /// Who waits for a [`Promise`], in the order they came. Two waiters, the usual number, need no allocation.
-pub type Waiters<W> = SmallVec<[W; 2]>;
+#[derive(Debug)]
+pub struct Waiters<W> {
+    first: Option<W>,
+    second: Option<W>,
+    /// Nearly always empty, and then only a pointer to look at and move.
+    #[allow(clippy::box_collection)]
+    rest: Option<Box<Vec<W>>>,
+}
+
+impl<W> Default for Waiters<W> {
+    #[inline]
+    fn default() -> Self {
+        Self { first: None, second: None, rest: None }
+    }
+}
+
+impl<W> Waiters<W> {
+    /// Adds one.
+    // Always inline: a waiter that is handed over in memory is read in other pieces than it was just written in, and the
+    // processor then waits for all its earlier stores, messages to other processors among them.
+    #[inline(always)]
+    pub fn push(&mut self, waiter: W) {
+        match (&self.first, &self.second) {
+            (None, _) => self.first = Some(waiter),
+            (_, None) => self.second = Some(waiter),
+            _ => self.rest.get_or_insert_default().push(waiter),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.len());
+        usize::from(self.first.is_some()) + usize::from(self.second.is_some()) + rest
+    }
+
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Number `at` of them.
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut W> {
+        match at {
+            0 => self.first.as_mut(),
+            1 => self.second.as_mut(),
+            at => self.rest.as_mut()?.get_mut(at - 2),
+        }
+    }
+
+    /// Calls `f` with each.
+    #[inline]
+    pub fn for_each(self, mut f: impl FnMut(W)) {
+        let Some(first) = self.first else { return };
+        f(first);
+        let Some(second) = self.second else { return };
+        f(second);
+        if let Some(rest) = self.rest {
+            rest.into_iter().for_each(f);
+        }
+    }
+}
 
 /// Where a [`Promise`] stands.
 #[derive(Debug)]
@@ -23,7 +82,7 @@ pub enum PromiseState<T, W, E> {
 
 impl<T, W, E> Default for Promise<T, W, E> {
     fn default() -> Self {
-        Self { state: PromiseState::Pending(SmallVec::new()) }
+        Self { state: PromiseState::Pending(Waiters::default()) }
     }
 }
 
@@ -39,7 +98,7 @@ impl<T, W, E> Promise<T, W, E> {
         if !self.is_settled() {
             return None;
         }
-        match std::mem::replace(&mut self.state, PromiseState::Pending(SmallVec::new())) {
+        match std::mem::replace(&mut self.state, PromiseState::Pending(Waiters::default())) {
             PromiseState::Pending(_) => None,
             PromiseState::Ready(value) => Some(Ok(value)),
             PromiseState::Poisoned(error) => Some(Err(error)),
@@ -61,14 +120,10 @@ impl<T, W, E> Promise<T, W, E> {
         true
     }
 
-    /// Who waits, in the order they came.
-    pub fn waiters(&self) -> &[W] {
-        if let PromiseState::Pending(waiters) = &self.state { waiters } else { &[] }
-    }
-
-    /// The same, to be replaced by others.
-    pub fn waiters_mut(&mut self) -> &mut [W] {
-        if let PromiseState::Pending(waiters) = &mut self.state { waiters } else { &mut [] }
+    /// Who waits; nobody once it is settled.
+    #[inline]
+    pub fn waiters_mut(&mut self) -> Option<&mut Waiters<W>> {
+        if let PromiseState::Pending(waiters) = &mut self.state { Some(waiters) } else { None }
     }
 
     /// Assigns the outcome and returns who waited, in the order they came.
@@ -99,12 +154,15 @@ mod tests {
     fn assigned_once_and_waiters_told_once() {
         let mut p = Promise::<i32, char, String>::default();
         assert!(p.wait('a') && p.wait('b'));
-        assert!(p.wait('c'));
+        assert!(p.wait('c') && p.wait('d'));
+        let waiters = p.waiters_mut().unwrap();
+        assert_eq!((waiters.len(), waiters.get_mut(4)), (4, None));
+        *waiters.get_mut(3).unwrap() = 'e';
         let mut told = Vec::new();
-        told.extend(p.settle(Ok(4)).unwrap());
-        assert_eq!(told, ['a', 'b', 'c']);
-        assert_eq!(p.settle(Err("late".into())), Err(BarrierError::AssignedTwice));
+        p.settle(Ok(4)).unwrap().for_each(|w| told.push(w));
+        assert_eq!(told, ['a', 'b', 'c', 'e']);
+        assert_eq!(p.settle(Err("late".into())).unwrap_err(), BarrierError::AssignedTwice);
         assert!(matches!(p.state(), PromiseState::Ready(4)));
-        assert!(!p.wait('d') && p.waiters().is_empty());
+        assert!(!p.wait('d') && p.waiters_mut().is_none());
     }
 }

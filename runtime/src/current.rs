@@ -51,6 +51,7 @@ impl Poller {
 }
 
 /// How to wake whoever polls with `waker`.
+#[inline(always)]
 pub(crate) fn waiting(waker: &Waker) -> Waiting {
     let (data, slot) = CURRENT.get();
     if waker.data() == data { Waiting::Shard(slot) } else { Waiting::Waker(Box::new(waker.clone())) }

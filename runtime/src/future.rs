@@ -26,9 +26,11 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 #[must_use = "await it, pass it on, or `detach()` it; a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
-    /// Which of the promise's waiters is whoever awaits this clone.
-    registered: Cell<Option<u32>>,
+    /// Which of the promise's waiters is whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by byte.)
+    registered: Cell<u32>,
 }
+
+const NOBODY: u32 = u32::MAX;
 
 /// The other end of a [`TaskFuture`].
 pub struct Resolver<T> {
@@ -43,7 +45,7 @@ impl<T> Clone for TaskFuture<T> {
 
 impl<T> TaskFuture<T> {
     pub(crate) fn of(cell: Rc<FutureCell<T>>) -> Self {
-        Self { cell, registered: Cell::new(None) }
+        Self { cell, registered: Cell::new(NOBODY) }
     }
 }
 
@@ -129,30 +131,31 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
-    #[inline]
+    #[inline(always)]
     fn register(&self, waker: &Waker) {
         // An unsettled promise only gains waiters: each keeps its place.
-        if let Some(place) = self.registered.get() {
-            return self.register_again(place as usize, waker);
+        if self.registered.get() != NOBODY {
+            return self.register_again(self.registered.get() as usize, waker);
         }
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = current::waiting(waker);
-        let mut promise = self.cell.promise.borrow_mut();
-        self.registered.set(Some(promise.waiters().len() as u32));
-        let registered = promise.wait(waiting);
-        debug_assert!(registered);
+        if let Some(waiters) = self.cell.promise.borrow_mut().waiters_mut() {
+            self.registered.set(waiters.len() as u32);
+            waiters.push(waiting);
+        }
     }
 
     #[cold]
     fn register_again(&self, place: usize, waker: &Waker) {
-        let earlier = self.cell.promise.borrow().waiters().get(place).and_then(Poller::of);
-        if earlier.is_some_and(|p| p.polls_with(waker)) {
+        let is_same = |w: &mut Waiting| Poller::of(w).is_some_and(|p| p.polls_with(waker));
+        if self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.get_mut(place)).is_none_or(is_same) {
             return;
         }
         // They are dropped while nothing is borrowed, too.
         let waiting = current::waiting(waker);
         let mut promise = self.cell.promise.borrow_mut();
-        let earlier = promise.waiters_mut().get_mut(place).map(|waiter| std::mem::replace(waiter, waiting));
+        let waiter = promise.waiters_mut().and_then(|w| w.get_mut(place));
+        let earlier = waiter.map(|w| std::mem::replace(w, waiting));
         drop(promise);
         drop(earlier);
     }
@@ -241,12 +244,7 @@ impl<T, B> FutureCell<T, B> {
     pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
-        if waiters.is_empty() {
-            return;
-        }
-        for waiting in waiters {
-            if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) }
-        }
+        waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
     }
 
     #[cold]
@@ -375,7 +373,9 @@ mod tests {
             let polled = current::polling(7, &waker, || Pin::new(&mut future).poll(&mut Context::from_waker(&waker)));
             assert!(polled.is_pending());
         }
-        assert!(matches!(future.cell.promise.borrow().waiters(), [Waiting::Shard(7)]));
+        let mut promise = future.cell.promise.borrow_mut();
+        let waiters = promise.waiters_mut().unwrap();
+        assert!(matches!((waiters.len(), waiters.get_mut(0)), (1, Some(Waiting::Shard(7)))));
         assert_eq!(Arc::strong_count(&own), 2);
     }
 
@@ -389,7 +389,7 @@ mod tests {
             assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[0])).is_pending());
             assert!(Pin::new(&mut other).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         }
-        assert_eq!(one.cell.promise.borrow().waiters().len(), 2);
+        assert_eq!(one.cell.promise.borrow_mut().waiters_mut().unwrap().len(), 2);
         // The one moves to the other's waker: both are then woken by that.
         assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         assert_eq!(own.map(|o| Arc::strong_count(&o)), [2, 4]);

@@ -451,23 +451,23 @@ impl Shard {
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let wrong = |came: String| {
-            Err(Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came))
+            Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came)
         };
         self.core().with_object(object, |local| match local.map(|l| (l, &*l.object)) {
             Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
-                match self.core().with_replay(local, position, &self.inner.owner, f) {
-                    Ok(made) => Ok(made),
-                    Err(Refused::OtherKind) => wrong(spec.spec.name().into()),
-                    Err(Refused::OtherLaunch) => Err(Error::misuse(
+                let refuse = |why| match why {
+                    Refused::OtherKind => wrong(spec.spec.name().into()),
+                    Refused::OtherLaunch => Error::misuse(
                         format!("a call of `{}` in {}", spec.spec.name(), self.place()),
                         "one launch at a time that uses it",
                         "a call while calls of another launch are under way",
-                    )),
-                }
+                    ),
+                };
+                self.core().with_replay(local, position, &self.inner.owner, refuse, f)
             }
-            Some((_, o)) => wrong(o.describe()),
-            None => wrong(format!("object {object}")),
+            Some((_, o)) => Err(wrong(o.describe())),
+            None => Err(wrong(format!("object {object}"))),
         })
     }
 

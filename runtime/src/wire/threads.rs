@@ -24,7 +24,9 @@ const RING: usize = 256;
 const RINGS: usize = 256 << 20;
 /// Turns without work before a processor that has a core of its own sleeps.
 const SPINS: u32 = 1000;
-/// The same when processors share cores: then spinning takes the core from whoever has work.
+/// Turns without work before it pauses between them.
+const BRISK: u32 = 50;
+/// Turns without work before one that shares its core sleeps: then spinning takes the core from whoever has work.
 const YIELDS: u32 = 3;
 /// Subtasks between two looks at the rings.
 const BUDGET: u32 = 64;
@@ -297,7 +299,10 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
         if wire.backlog.get() || crowded && idle < patience {
             std::thread::yield_now();
         } else if idle < patience {
-            std::hint::spin_loop();
+            // A pause takes as long as a message.
+            if idle > BRISK {
+                std::hint::spin_loop();
+            }
         } else {
             wire.flush();
             sleep(core, wire, shared, me, from, received);

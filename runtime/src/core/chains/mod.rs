@@ -487,17 +487,18 @@ impl Core {
         local: &Local,
         position: u32,
         owner: &Rc<Owner>,
+        refuse: impl Fn(Refused) -> Error,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Result<T, Refused> {
-        let chains = local.chains.as_ref().ok_or(Refused::OtherKind)?;
+    ) -> Result<T, Error> {
+        let Some(chains) = &local.chains else { return Err(refuse(Refused::OtherKind)) };
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
-        let state = any.downcast_mut::<R>().ok_or(Refused::OtherKind)?;
+        let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
         let links = &mut *chains.links.borrow_mut();
         let caller = &mut links.callers[position as usize];
         if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
             if caller.under_way > 0 {
-                return Err(Refused::OtherLaunch);
+                return Err(refuse(Refused::OtherLaunch));
             }
             caller.owner = Some(owner.clone());
         }
