@@ -97,7 +97,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
         subtasks(&self.options.algorithm.schedule(shard, &self.blocks))
     }
     fn block(&self, shard: u32) -> Range<u32> {
-        self.options.algorithm.schedule(shard, &self.blocks).block()
+        self.options.algorithm.block(shard, &self.blocks)
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
         let Options { elements, slots, .. } = self.options;

@@ -261,9 +261,11 @@ impl<'a> Rank<'a> {
         if !block.contains(&rank) || block.end as usize > ranks.len() {
             return wrong(format!("a block below {} with this rank in it", ranks.len()), format!("{block:?}"));
         }
-        let first = ranks[block.start as usize].schedule.block();
-        if block != first {
-            return wrong(format!("the block of rank {}, {first:?}", block.start), format!("{block:?}"));
+        let of = |rank: u32| ranks[rank as usize].schedule.block();
+        // The first of a block looks at the others, and each of these at the first.
+        let others = if rank == block.start { block.clone() } else { block.start..block.start + 1 };
+        if let Some(other) = others.into_iter().find(|&other| of(other) != block) {
+            return wrong(format!("the block of rank {other}, {:?}", of(other)), format!("{block:?}"));
         }
         if rank > block.start && steps > 0 {
             return wrong(format!("no steps, as it follows rank {}", block.start), format!("{steps} steps"));

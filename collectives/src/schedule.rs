@@ -233,6 +233,14 @@ impl Algorithm {
             Algorithm::TwoLevel => two_level(rank, blocks),
         }
     }
+
+    /// The [block](Schedule::block) of `rank` in that schedule.
+    pub(crate) fn block(self, rank: u32, blocks: &Blocks) -> Range<u32> {
+        match self {
+            Algorithm::RecursiveDoubling => rank..rank + 1,
+            Algorithm::TwoLevel => blocks.of_rank(rank),
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {

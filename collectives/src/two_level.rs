@@ -50,6 +50,10 @@ impl Blocks {
         self.bounds[number as usize]..self.bounds[number as usize + 1]
     }
 
+    pub(crate) fn of_rank(&self, rank: u32) -> Range<u32> {
+        self.block(self.number_of(rank))
+    }
+
     fn number_of(&self, rank: u32) -> u32 {
         self.bounds.partition_point(|&start| start <= rank) as u32 - 1
     }

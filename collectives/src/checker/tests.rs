@@ -211,3 +211,32 @@ fn broken_schedules_are_refused_by_name() {
     );
     assert!(matches!(check(2, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { rank: 1, came_rank: 0, .. })));
 }
+
+#[test]
+fn blocks_are_named_alike_and_only_their_first_rank_has_steps() {
+    let checked = |blocks: [Range<u32>; 4], steps: [Vec<Step>; 4]| {
+        check(4, |rank| Schedule::in_block(rank, 4, blocks[rank as usize].clone(), steps[rank as usize].clone()))
+    };
+    let none = || [vec![], vec![], vec![], vec![]];
+    // Two pairs, whose first ranks exchange; and all in one block, with no steps at all.
+    let pairs = || [0..2, 0..2, 2..4, 2..4];
+    let exchange = |peer, how| vec![update(peer, 0), read(peer, 0, how)];
+    let steps = || [exchange(2, Higher), vec![], exchange(0, Lower), vec![]];
+    let report = checked(pairs(), steps()).unwrap();
+    assert_eq!((report.rounds, report.messages, report.subtasks), (3, 6, 12));
+    let report = checked([0..4, 0..4, 0..4, 0..4], none()).unwrap();
+    assert_eq!((report.rounds, report.messages, report.subtasks), (2, 6, 12));
+
+    let wrong = |blocks, steps, at| match checked(blocks, steps).unwrap_err() {
+        CheckError::Block { rank, .. } => assert_eq!(rank, at),
+        e => panic!("{e}"),
+    };
+    wrong([0..2, 0..2, 2..4, 0..1], steps(), 2);
+    wrong([0..2, 0..2, 2..4, 3..5], steps(), 2);
+    wrong([0..2, 0..2, 3..4, 2..4], none(), 2);
+    wrong([0..1, 0..2, 2..4, 2..4], none(), 1);
+    wrong([0..2, 1..2, 2..4, 2..4], none(), 0);
+    wrong(pairs(), [vec![], exchange(2, Higher), exchange(1, Lower), vec![]], 1);
+    // Sound blocks, and yet half the contributions.
+    assert!(matches!(checked(pairs(), none()), Err(CheckError::Incomplete { rank: 0, .. })));
+}

@@ -309,11 +309,16 @@ impl Chains {
             if !block.contains(&shard) || block.end > shards {
                 return wrong(format!("a block in 0..{shards} that contains it"), format!("{block:?}"));
             }
-            let first = block.start;
-            let together = || gang.at[first as usize].0 == gang.at[shard as usize].0 && spec.block(first) == block;
-            if shard > first && (updates + reads > 0 || !together()) {
-                let expected = format!("no subtasks, as it follows shard {first}, and the block and processor of that");
-                return wrong(expected, format!("{updates} updates, {reads} reads and block {block:?}"));
+            let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.block(s) == block;
+            // The first of a block looks at the others, and each of these at the first.
+            let mut others = if shard == block.start { block.clone() } else { block.start..block.start + 1 };
+            if let Some(other) = others.find(|&s| !together(s)) {
+                let expected = format!("shards on one processor that name the same block, {block:?}");
+                return wrong(expected, format!("shard {other} with {:?}", spec.block(other)));
+            }
+            if shard > block.start && updates + reads > 0 {
+                let expected = format!("no subtasks, as it follows shard {}", block.start);
+                return wrong(expected, format!("{updates} updates and {reads} reads"));
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
 
-use super::{Cell, Chain, Chains, Half, Planned, State, Task, unknown};
+use super::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Half, Planned, State, Task, unknown};
 use crate::Error;
 use crate::core::{Core, Late};
-use crate::message::Message;
+use crate::message::{Also, Message};
 use crate::object::EMPTY;
 use crate::payload::Payload;
 use crate::replay::RunningValue;
@@ -179,13 +179,12 @@ impl Active<'_> {
             return self.chains.take_arrival(self.core, self.cells, cell, generation, payload);
         }
         let object = self.chains.id;
-        if cell & EMPTY == 0 {
+        if cell & EMPTY != 0 && self.chains.bytes <= EACH_UPDATE_LENDS {
             // The peer waits for a value now, and for room, if ever, a call later.
-            let also = self.core.also(step.to, object);
-            self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
-        } else {
-            self.core.arrive_late(step.to, Late { object, cell, generation });
+            return self.core.arrive_late(step.to, Late { object, cell, generation });
         }
+        let also = if cell & EMPTY == 0 { self.core.also(step.to, object) } else { Also::NOTHING };
+        self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
     }
 
     #[cold]
