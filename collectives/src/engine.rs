@@ -198,7 +198,7 @@ impl<T: Element> Engine<T> {
             (State::Idle, Value::Now(v)) if self.elements == 1 => {
                 let future = chain.renew_output();
                 (chain.running, chain.state) = (Running::One(v), State::Running);
-                cx.run(self, number);
+                cx.begin(self, number);
                 future
             }
             (_, input) => {

@@ -108,7 +108,7 @@ pub trait Replay: Any {
     /// A shard that takes part is lost: ends the chain's call with an error, and those that come after.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
 
-    /// Whether a call is waiting for its input, for reports.
+    /// Whether there is a call that [`begin`](Self::begin) has yet to take.
     fn awaits_input(&self, chain: u32) -> bool;
 }
 

@@ -11,18 +11,44 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 impl ReplayCx<'_> {
     /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
     #[inline]
-    pub fn run<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
+    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        if self.has_begun(object, chain) {
+            self.run_begun(object, chain);
+        }
+    }
+
+    /// The same for a chain that has just taken a call's input and need not be asked for it.
+    #[inline]
+    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        self.links.chains[chain as usize].state = State::Running;
+        self.run_begun(object, chain);
+    }
+
+    /// Has a chain take its next input if it has none; false if there is none.
+    fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
+        match self.links.chains[chain as usize].state {
+            State::Running | State::Poisoned => return true,
+            State::Joined | State::Failed => return false,
+            State::Idle => {}
+        }
+        match object.begin(chain, || self.chains.shard_of(chain)) {
+            Ok(begun) => {
+                if begun {
+                    self.links.chains[chain as usize].state = State::Running;
+                }
+                begun
+            }
+            Err(e) => {
+                self.links.poison_call(chain, e);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn run_begun<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
         loop {
             let chains = self.chains;
-            match self.links.chains[chain as usize].state {
-                State::Running | State::Poisoned => {}
-                State::Joined | State::Failed => return,
-                State::Idle => match object.begin(chain, || chains.shard_of(chain)) {
-                    Ok(true) => self.links.chains[chain as usize].state = State::Running,
-                    Ok(false) => return,
-                    Err(e) => self.links.poison_call(chain, e),
-                },
-            }
             let block = self.links.chains[chain as usize].block;
             if block != ALONE {
                 match self.combine_in_place(object, chain, block) {
@@ -59,6 +85,9 @@ impl ReplayCx<'_> {
                 self.hand_out(object, block, &outcome);
             }
             object.end(chain, outcome, self);
+            if !(object.awaits_input(chain) && self.has_begun(object, chain)) {
+                return;
+            }
         }
     }
 
