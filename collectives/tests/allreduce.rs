@@ -363,6 +363,33 @@ fn subtasks_are_counted_exactly() {
     }
 }
 
+/// Between two processors each call of a chain of small values takes a message each way: what is given back for the call
+/// before travels with it. Large values are given back at once.
+#[test]
+fn a_dependent_call_takes_a_message_each_way() {
+    const CALLS: u64 = 1000;
+    for (elements, each) in [(1, 1), (600, 2)] {
+        let (_, stats) = Runtime::threads(2)
+            .run(move |top| async move {
+                let gang = top.gang("all", 2)?;
+                let options = Options { elements, ..Options::default() };
+                let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                    let mut all = vec![u64::from(shard.index()); elements];
+                    for _ in 0..CALLS {
+                        all = total.call_vec(&shard, all)?.take().await?;
+                    }
+                    Ok(all[0])
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+            .unwrap();
+        // Beside them a few that start and end the run.
+        let (least, most) = (2 * each * CALLS, 2 * each * CALLS + CALLS / 2);
+        assert!((least..most).contains(&stats.messages), "{elements} elements: {} messages", stats.messages);
+    }
+}
+
 /// The mapper places a collective once, whatever the number of calls.
 #[test]
 fn the_mapper_is_not_asked_about_calls() {
