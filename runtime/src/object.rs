@@ -45,8 +45,8 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// A running shard: its result leaves as a parcel.
-pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = Result<Parcel, Error>>>>;
+/// A running shard, which has ended when its future has.
+pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 pub(crate) struct Task {
     pub name: Arc<str>,
