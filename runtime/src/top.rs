@@ -234,13 +234,13 @@ impl Top {
     /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
-        Chains::check(&*spec, &table)?;
+        let cells = Arc::new(Chains::check(&*spec, &table)?);
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };
         core.counters.mapper_calls.add(1);
         let mapping = validate::exchange(mapper.name(), &input, mapper.map_exchange(&input))?;
-        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping })))
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, cells })))
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an

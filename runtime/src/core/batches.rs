@@ -4,6 +4,7 @@
 //! nothing global is needed, because a launch's plan is the same wherever it is made.
 
 use super::Core;
+use crate::Error;
 use crate::error::panic_message;
 use crate::gang::LaunchState;
 use crate::message::{
@@ -13,7 +14,6 @@ use crate::message::{
 use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
 use crate::shard::{Origin, Shard};
-use crate::Error;
 use maniple_regions::Rect;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
