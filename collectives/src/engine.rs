@@ -68,41 +68,50 @@ impl<T: Element> Spare<T> {
     }
 }
 
-/// One call: where its input comes from and its result goes.
-pub(crate) enum Call<T> {
-    One(Value<T>, Resolver<T>),
-    Many(Value<Vec<T>>, Resolver<Vec<T>>),
+/// Where a call's value comes from.
+enum Input<T> {
+    Now(Running<T>),
+    One(TaskFuture<T>),
+    Many(TaskFuture<Vec<T>>),
 }
 
-impl<T: Element> Call<T> {
+impl<T: Element> Input<T> {
+    fn one(value: Value<T>) -> Self {
+        match value {
+            Value::Now(v) => Input::Now(Running::One(v)),
+            Value::Later(f) => Input::One(f),
+        }
+    }
+
+    fn many(value: Value<Vec<T>>) -> Self {
+        match value {
+            Value::Now(v) => Input::Now(Running::Many(Arc::new(v))),
+            Value::Later(f) => Input::Many(f),
+        }
+    }
+
     /// Has the chain started when the input is there; false when it is there already.
-    fn start_after_input(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match self {
-            Call::One(Value::Later(f), _) => cx.start_after(chain, f),
-            Call::Many(Value::Later(f), _) => cx.start_after(chain, f),
-            _ => false,
+            Input::Now(_) => false,
+            Input::One(f) => cx.start_after(chain, f),
+            Input::Many(f) => cx.start_after(chain, f),
         }
     }
 
-    fn has_input(&self) -> bool {
+    fn is_there(&self) -> bool {
         match self {
-            Call::One(Value::Later(f), _) => f.is_settled(),
-            Call::Many(Value::Later(f), _) => f.is_settled(),
-            _ => true,
+            Input::Now(_) => true,
+            Input::One(f) => f.is_settled(),
+            Input::Many(f) => f.is_settled(),
         }
     }
 
-    fn open(self) -> (Result<Running<T>, Error>, Output<T>) {
+    fn open(self) -> Result<Running<T>, Error> {
         match self {
-            Call::One(value, out) => (take(value).map(Running::One), Output::One(out)),
-            Call::Many(value, out) => (take(value).map(|v| Running::Many(Arc::new(v))), Output::Many(out)),
-        }
-    }
-
-    fn output(self) -> Output<T> {
-        match self {
-            Call::One(_, out) => Output::One(out),
-            Call::Many(_, out) => Output::Many(out),
+            Input::Now(running) => Ok(running),
+            Input::One(f) => value_of(&f).map(Running::One),
+            Input::Many(f) => value_of(&f).map(|v| Running::Many(Arc::new(v))),
         }
     }
 }
@@ -126,7 +135,7 @@ enum State<T> {
     /// No call in this slot.
     Idle,
     /// A call waits for its input.
-    Input(Call<T>),
+    Input(Input<T>),
     /// A call runs.
     Running,
     /// A call's input was refused.
@@ -135,22 +144,33 @@ enum State<T> {
     Failed(Box<Error>),
 }
 
-/// One slot of one shard.
+/// One slot of one shard. There are many: what only some use is apart.
 struct Chain<T> {
     state: State<T>,
     /// What the call that runs has combined so far.
     running: Running<T>,
-    spare: Spare<T>,
-    /// Where its result goes. It is kept for the next call, which uses the memory of the future again.
+    /// Where the result of the call in this slot goes. It is kept for the next, which uses the memory of the future again.
     output: Option<Output<T>>,
+    /// Made when it is first needed.
+    aside: Option<Box<Aside<T>>>,
+}
+
+const _: () = assert!(size_of::<Chain<f64>>() <= 72);
+
+/// What calls of one element, of which there are no more than slots, do without.
+struct Aside<T> {
+    spare: Spare<T>,
     /// Calls that wait for this slot.
-    queued: VecDeque<Call<T>>,
+    queued: VecDeque<(Input<T>, Output<T>)>,
+}
+
+fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
+    aside.get_or_insert_with(|| Box::new(Aside { spare: Spare(Vec::new()), queued: VecDeque::new() }))
 }
 
 impl<T: Element> Chain<T> {
     fn new() -> Self {
-        let (running, spare) = (Running::One(T::zeroed()), Spare(Vec::new()));
-        Self { state: State::Idle, running, spare, output: None, queued: VecDeque::new() }
+        Self { state: State::Idle, running: Running::One(T::zeroed()), output: None, aside: None }
     }
 
     /// A future for the result of the next call.
@@ -203,7 +223,7 @@ impl<T: Element> Engine<T> {
             }
             (_, input) => {
                 let (resolver, future) = TaskFuture::pending();
-                self.take(number, Call::One(input, resolver), cx);
+                self.take(number, Input::one(input), Output::One(resolver), cx);
                 future
             }
         }
@@ -213,7 +233,7 @@ impl<T: Element> Engine<T> {
     pub fn call_many(&mut self, at: (u32, u64), input: Value<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
         let number = self.chain(at, cx);
         let (resolver, future) = TaskFuture::pending();
-        self.take(number, Call::Many(input, resolver), cx);
+        self.take(number, Input::many(input), Output::Many(resolver), cx);
         future
     }
 
@@ -233,29 +253,25 @@ impl<T: Element> Engine<T> {
         number
     }
 
-    fn take(&mut self, number: u32, call: Call<T>, cx: &mut ReplayCx<'_>) {
+    fn take(&mut self, number: u32, input: Input<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let chain = &mut self.chains[number as usize];
         match &chain.state {
             State::Idle => {
-                let waits = call.start_after_input(number, cx);
-                chain.state = State::Input(call);
+                let waits = input.start_chain(number, cx);
+                (chain.state, chain.output) = (State::Input(input), Some(output));
                 if !waits {
                     cx.run(self, number);
                 }
             }
-            State::Failed(e) => call.output().fail(number, (**e).clone(), cx),
-            _ => chain.queued.push_back(call),
+            State::Failed(e) => output.fail(number, (**e).clone(), cx),
+            _ => made(&mut chain.aside).queued.push_back((input, output)),
         }
     }
 }
 
-fn take<V: Clone + 'static>(value: Value<V>) -> Result<V, Error> {
-    match value {
-        Value::Now(v) => Ok(v),
-        Value::Later(f) => f
-            .peek(|outcome| outcome.cloned().map_err(Clone::clone))
-            .unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() })),
-    }
+fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
+    let value = future.peek(|outcome| outcome.cloned().map_err(Clone::clone));
+    value.unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
 }
 
 /// The running value of one call, with what combines it.
@@ -263,7 +279,7 @@ pub(crate) struct Live<'a, T> {
     /// Whether the call has a value: not where it has failed from the start.
     has_value: bool,
     running: &'a mut Running<T>,
-    spare: &'a mut Spare<T>,
+    aside: &'a mut Option<Box<Aside<T>>>,
     operator: &'a Operator<T>,
 }
 
@@ -289,7 +305,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
             Running::One(v) => {
                 combine(self.operator, how, std::slice::from_mut(v), &[bytemuck::pod_read_unaligned(incoming)])
             }
-            Running::Many(v) => combine_many(self.operator, self.spare, how, v, incoming),
+            Running::Many(v) => combine_many(self.operator, self.aside, how, v, incoming),
         }
     }
 }
@@ -308,7 +324,7 @@ fn combine<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incom
 
 fn combine_many<T: Element>(
     operator: &Operator<T>,
-    spare: &mut Spare<T>,
+    aside: &mut Option<Box<Aside<T>>>,
     how: u8,
     running: &mut Arc<Vec<T>>,
     incoming: &[u8],
@@ -330,7 +346,7 @@ fn combine_many<T: Element>(
             out.copy_from_slice(incoming);
         }
     };
-    spare.change(running, |running| combine(operator, how, running, incoming), elsewhere);
+    made(aside).spare.change(running, |running| combine(operator, how, running, incoming), elsewhere);
 }
 
 impl<T: Element> Replay for Engine<T> {
@@ -338,29 +354,29 @@ impl<T: Element> Replay for Engine<T> {
 
     #[inline]
     fn running(&mut self, chain: u32) -> Live<'_, T> {
-        let Chain { state, running, spare, .. } = &mut self.chains[chain as usize];
-        Live { has_value: matches!(state, State::Running), running, spare, operator: &self.operator }
+        let Chain { state, running, aside, .. } = &mut self.chains[chain as usize];
+        Live { has_value: matches!(state, State::Running), running, aside, operator: &self.operator }
     }
 
     #[inline]
     fn join(&mut self, chain: u32, higher: u32) {
         let (lower, others) = self.chains.split_at_mut(higher as usize);
-        let Chain { running, spare, .. } = &mut lower[chain as usize];
+        let Chain { running, aside, .. } = &mut lower[chain as usize];
         let (how, incoming) = (Combine::IncomingIsHigher as u8, others[0].running.as_slice());
         match running {
             Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), incoming),
-            Running::Many(v) => combine_many(&self.operator, spare, how, v, bytemuck::cast_slice(incoming)),
+            Running::Many(v) => combine_many(&self.operator, aside, how, v, bytemuck::cast_slice(incoming)),
         }
     }
 
     #[inline]
     fn follow(&mut self, chain: u32, leader: u32) {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
-        let Chain { running, spare, .. } = &mut others[0];
+        let Chain { running, aside, .. } = &mut others[0];
         let (how, result) = (Combine::Replace as u8, lower[leader as usize].running.as_slice());
         match running {
             Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), result),
-            Running::Many(v) => combine_many(&self.operator, spare, how, v, bytemuck::cast_slice(result)),
+            Running::Many(v) => combine_many(&self.operator, aside, how, v, bytemuck::cast_slice(result)),
         }
     }
 
@@ -368,13 +384,11 @@ impl<T: Element> Replay for Engine<T> {
         let c = &mut self.chains[chain as usize];
         match &c.state {
             State::Running => return Ok(true),
-            State::Input(call) if call.has_input() => {}
+            State::Input(input) if input.is_there() => {}
             _ => return Ok(false),
         }
-        let State::Input(call) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
-        let (running, output) = call.open();
-        c.output = Some(output);
-        let refused = match running {
+        let State::Input(input) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
+        let refused = match input.open() {
             Ok(running) if running.as_slice().len() == self.elements => {
                 (c.running, c.state) = (running, State::Running);
                 return Ok(true);
@@ -398,7 +412,7 @@ impl<T: Element> Replay for Engine<T> {
             (Ok(()), Running::One(v), Some(Output::One(out))) => cx.resolve(chain, out, Ok(*v)),
             (Ok(()), Running::Many(v), Some(Output::Many(out))) => {
                 // A last reader may still hold it.
-                c.spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
+                made(&mut c.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
                 let result = Arc::into_inner(std::mem::take(v)).expect("nobody else holds it");
                 cx.resolve(chain, out, Ok(result));
                 c.output = None;
@@ -406,22 +420,21 @@ impl<T: Element> Replay for Engine<T> {
             (Err(e), ..) => c.fail(chain, *e, cx),
             (Ok(()), ..) => unreachable!("values and results are of one kind"),
         }
-        if let Some(call) = c.queued.pop_front() {
+        if let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) {
             // `begin` takes it if its input is there; otherwise the input starts the chain.
-            let _ = call.start_after_input(chain, cx);
-            c.state = State::Input(call);
+            let _ = input.start_chain(chain, cx);
+            (c.state, c.output) = (State::Input(input), Some(output));
         }
     }
 
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         match std::mem::replace(&mut c.state, State::Failed(Box::new(error.clone()))) {
-            State::Input(call) => call.output().fail(chain, error.clone(), cx),
-            State::Running | State::Refused => c.fail(chain, error.clone(), cx),
+            State::Input(_) | State::Running | State::Refused => c.fail(chain, error.clone(), cx),
             State::Idle | State::Failed(_) => {}
         }
-        for call in std::mem::take(&mut c.queued) {
-            call.output().fail(chain, error.clone(), cx);
+        for (_, output) in c.aside.take().into_iter().flat_map(|aside| aside.queued) {
+            output.fail(chain, error.clone(), cx);
         }
     }
 

@@ -45,8 +45,8 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// A running shard: its result leaves as a parcel.
-pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = Result<Parcel, Error>>>>;
+/// A running shard, which has ended when its future has.
+pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 pub(crate) struct Task {
     pub name: Arc<str>,
@@ -189,4 +189,13 @@ pub(crate) struct ReplayObject {
     pub spec: Arc<dyn ReplaySpec>,
     pub gang: Arc<GangTable>,
     pub mapping: ExchangeOutput,
+    pub cells: Arc<CellTable>,
+}
+
+/// Where the cells of a replayed object's chains are: each has as many as it has updates, or reads if they are more.
+pub(crate) struct CellTable {
+    /// The first of each shard's, in slot 0, among those of its processor.
+    pub first: Vec<u32>,
+    /// Cells between those of one slot and the next: on every processor as many as on that with most.
+    pub slot: u32,
 }

@@ -3,7 +3,7 @@ use crate::core::{Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
-use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, NOBODY, ObjectId, Valid};
+use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, ObjectId, Valid};
 use crate::object::{GangTable, Object};
 use crate::phase::PhaseAddress;
 use crate::region::{Column, Local, Store};
@@ -12,7 +12,7 @@ use crate::versions::{Right, Rights, Versions};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,20 +29,30 @@ struct Used {
     column: Rc<Column>,
 }
 
+/// What a launch's shards on one processor have in common.
+pub(crate) struct Origin {
+    pub task: Arc<str>,
+    pub launch: LaunchKey,
+    /// The launch, the one its parent is part of, and so on.
+    pub within: Ancestors,
+}
+
 pub(crate) struct ShardInner {
     core: Rc<Core>,
-    task: Arc<str>,
     gang: Arc<GangTable>,
-    launch: LaunchKey,
-    /// The launch, the one its parent is part of, and so on.
-    pub(crate) within: Ancestors,
+    pub(crate) origin: Rc<Origin>,
     index: u32,
-    held: Vec<Held>,
+    held: Box<[Held]>,
     regions: RefCell<Vec<LocalRegion>>,
     pub(crate) owner: Rc<Owner>,
-    /// What this task knows to be valid where, when it is a parent.
-    pub(crate) versions: RefCell<Option<Rc<RefCell<Versions>>>>,
-    /// What the gangs it launched leave to it, when it is a parent.
+    parent: OnceCell<Box<ParentSide>>,
+}
+
+/// What only a shard that is a parent has.
+struct ParentSide {
+    /// What it knows to be valid where.
+    versions: Rc<RefCell<Versions>>,
+    /// What the gangs it launched leave to it.
     rights: RefCell<Rights>,
 }
 
@@ -56,33 +66,34 @@ pub struct Shard {
 
 impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shard({} of {}, task `{}`)", self.index(), self.shards(), self.inner.task)
+        write!(f, "Shard({} of {}, task `{}`)", self.index(), self.shards(), self.inner.origin.task)
     }
 }
 
 impl Shard {
     pub(crate) fn new(
         core: &Rc<Core>,
-        task: Arc<str>,
+        origin: &Rc<Origin>,
         gang: &Arc<GangTable>,
-        within: Ancestors,
         index: u32,
         held: Vec<Held>,
     ) -> Self {
         let inner = ShardInner {
             core: core.clone(),
-            task,
             gang: gang.clone(),
-            launch: within.first().copied().unwrap_or(NOBODY),
-            within,
+            origin: origin.clone(),
             index,
-            held,
+            held: held.into(),
             regions: RefCell::default(),
             owner: Rc::default(),
-            versions: RefCell::default(),
-            rights: RefCell::default(),
+            parent: OnceCell::new(),
         };
         Self { inner: Rc::new(inner) }
+    }
+
+    /// The shard may launch gangs; `versions` says what it knows to be valid where.
+    pub(crate) fn becomes_parent(&self, versions: Rc<RefCell<Versions>>) {
+        self.inner.parent.get_or_init(|| Box::new(ParentSide { versions, rights: RefCell::default() }));
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {
@@ -90,7 +101,7 @@ impl Shard {
     }
 
     pub(crate) fn launch_key(&self) -> LaunchKey {
-        self.inner.launch
+        self.inner.origin.launch
     }
 
     pub(crate) fn in_gang(&self, gang: &Arc<GangTable>) -> bool {
@@ -122,11 +133,11 @@ impl Shard {
 
     /// Name of the shard task.
     pub fn task(&self) -> &str {
-        &self.inner.task
+        &self.inner.origin.task
     }
 
     pub(crate) fn place(&self) -> Place {
-        Place { task: self.inner.task.to_string(), shard: Some(self.inner.index) }
+        Place { task: self.inner.origin.task.to_string(), shard: Some(self.inner.index) }
     }
 
     /// The shard's view of a region it holds, or of a part of one. Local; never waits.
@@ -187,7 +198,7 @@ impl Shard {
             return Err(self.wrong_field(region, field));
         }
         let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().column(region, key, *field, self.inner.launch, held.shared_home())?;
+        let column = self.core().column(region, key, *field, self.inner.origin.launch, held.shared_home())?;
         let mut regions = self.inner.regions.borrow_mut();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
@@ -250,12 +261,21 @@ impl Shard {
     /// A parent does not use what a gang of its own may be using, or has left elsewhere.
     #[inline]
     fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
-        if self.inner.rights.borrow().are_all() { Ok(()) } else { self.check_right_of_parent(region, field, privilege) }
+        match self.inner.parent.get().map(|p| p.rights.borrow()) {
+            Some(rights) if !rights.are_all() => self.check_right_of_parent(&rights, region, field, privilege),
+            _ => Ok(()),
+        }
     }
 
     #[cold]
-    fn check_right_of_parent(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
-        let right = self.inner.rights.borrow().of(region.tree, field.id, region.rect);
+    fn check_right_of_parent(
+        &self,
+        rights: &Rights,
+        region: &Region,
+        field: &FieldInfo,
+        privilege: Privilege,
+    ) -> Result<(), Error> {
+        let right = rights.of(region.tree, field.id, region.rect);
         let (needed, does) = if privilege.writes() { (Right::All, "uses") } else { (Right::Read, "writes") };
         if right >= needed {
             return Ok(());
@@ -271,7 +291,9 @@ impl Shard {
         let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
         for &field in &h.fields {
             let key = ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
-            self.inner.rights.borrow_mut().lower(&key, left);
+            if let Some(parent) = self.inner.parent.get() {
+                parent.rights.borrow_mut().lower(&key, left);
+            }
         }
         if h.privilege == Privilege::WriteDiscard {
             self.columns_of(h.region, &h.fields).iter().for_each(|c| c.clear_poison_within(h.region.rect));
@@ -290,7 +312,9 @@ impl Shard {
             let store = self.core().store(column.key, &column.field, column.launch, home)?;
             *column.store.borrow_mut() = store;
         }
-        self.inner.rights.borrow_mut().raise(&key, right);
+        if let Some(parent) = self.inner.parent.get() {
+            parent.rights.borrow_mut().raise(&key, right);
+        }
         Ok(())
     }
 
@@ -486,6 +510,11 @@ impl Shard {
         self.inner.owner.failures.unseen()
     }
 
+    /// Whether no leaf task runs and none has failed unnoticed.
+    pub(crate) fn is_over_well(&self) -> bool {
+        self.inner.owner.is_over() && self.inner.owner.failures.unseen().is_none()
+    }
+
     /// Whether a bug is planted for a test and strikes now.
     #[cfg(feature = "plant")]
     pub fn planted(&self, bug: crate::plant::Bug) -> bool {
@@ -500,10 +529,10 @@ impl Shard {
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {
-        let Some(versions) = self.inner.versions.borrow_mut().take() else {
+        let Some(parent) = self.inner.parent.get() else {
             return Vec::new();
         };
-        let versions = versions.borrow();
+        let versions = parent.versions.borrow();
         // Copies of what it only read are nobody's news, and may be old by now.
         let held = self.inner.held.iter().filter(|h| h.privilege.writes());
         let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));

@@ -18,9 +18,35 @@ use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
+
+pin_project_lite::pin_project! {
+    /// A shard task that runs and its end. Written by hand, because an `async` block that awaits a future it was given has
+    /// room for it twice.
+    struct ShardBody<F> {
+        shard: Shard,
+        // None when it is over.
+        #[pin]
+        future: Option<F>,
+    }
+}
+
+impl<R: Portable, F: Future<Output = Result<R, Error>>> Future for ShardBody<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        let result = ready!(future.poll(cx));
+        // A destructor that panics is the shard's failure too.
+        this.future.set(None);
+        this.shard.core().end(this.shard, result.map(Parcel::new));
+        Poll::Ready(())
+    }
+}
 
 /// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
 pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
@@ -112,8 +138,8 @@ impl Top {
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
         let start = move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
-            let future = function(shard, args.open()?);
-            Ok(Box::pin(async move { future.await.map(Parcel::new) }))
+            let future = Some(function(shard.clone(), args.open()?));
+            Ok(Box::pin(ShardBody { shard, future }))
         };
         let id = self.define(Object::Task(Task { name: name.into(), start: Box::new(start) }));
         ShardTask { id, types: PhantomData }
@@ -208,13 +234,13 @@ impl Top {
     /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
-        Chains::check(&*spec, &table)?;
+        let cells = Arc::new(Chains::check(&*spec, &table)?);
         let core = self.core();
         let (mapper, machine) = (core.mapper(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };
         core.counters.mapper_calls.add(1);
         let mapping = validate::exchange(mapper.name(), &input, mapper.map_exchange(&input))?;
-        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping })))
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, cells })))
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
@@ -293,7 +319,7 @@ impl Parent {
     fn new(shard: Shard) -> Self {
         let core = shard.core().clone();
         let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
-        launcher.within = shard.inner.within.clone();
+        launcher.within = shard.inner.origin.within.clone();
         launcher.held = Some(shard.held().to_vec());
         for h in shard.held() {
             for &field in &h.fields {
@@ -301,7 +327,7 @@ impl Parent {
                 launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
             }
         }
-        *shard.inner.versions.borrow_mut() = Some(launcher.versions.clone());
+        shard.becomes_parent(launcher.versions.clone());
         Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
     }
 

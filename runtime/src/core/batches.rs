@@ -4,7 +4,7 @@
 //! nothing global is needed, because a launch's plan is the same wherever it is made.
 
 use super::Core;
-use super::exec::Ended;
+use crate::Error;
 use crate::error::panic_message;
 use crate::gang::LaunchState;
 use crate::message::{
@@ -13,8 +13,7 @@ use crate::message::{
 };
 use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
-use crate::shard::Shard;
-use crate::{Error, Place};
+use crate::shard::{Origin, Shard};
 use maniple_regions::Rect;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -180,7 +179,7 @@ impl Batches {
     }
 }
 
-/// The end of a shard: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
+/// The end of a shard that has failed or has leaf tasks left: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
 async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
     if let Err(e) = &result {
         shard.abandon(e);
@@ -265,14 +264,13 @@ impl Core {
                 hold: batch.hold,
                 reply: batch.reply,
                 left: batch.shards.len(),
-                results: Vec::with_capacity(batch.shards.len()),
+                results: Vec::new(),
                 valid: Vec::new(),
             };
             batches.running.insert(batch.launch, running);
         }
         self.serve_early();
         let launch = batch.launch;
-        let within: Ancestors = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
         if batch.shards.is_empty() {
             return self.end_batch(launch);
         }
@@ -280,22 +278,26 @@ impl Core {
             (Some(task), Some(gang)) => Some((task, gang)),
             _ => None,
         };
-        for start in batch.shards {
-            match context.as_ref().map(|(task, gang)| (&*task.object, &*gang.object)) {
-                Some((Object::Task(task), Object::Gang(gang))) => {
-                    self.start_shard(&within, task, gang, start, data_error.as_ref());
-                }
-                _ => {
-                    let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
-                    self.end_shard(launch, start.shard, Err(e), Vec::new());
-                }
+        let Some((Object::Task(task), Object::Gang(gang))) =
+            context.as_ref().map(|(task, gang)| (&*task.object, &*gang.object))
+        else {
+            for start in batch.shards {
+                let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
+                self.end_shard(launch, start.shard, Err(e), Vec::new());
             }
+            return;
+        };
+        let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
+        let origin = Rc::new(Origin { task: task.name.clone(), launch, within });
+        self.exec.borrow_mut().reserve(batch.shards.len());
+        for start in batch.shards {
+            self.start_shard(&origin, task, gang, start, data_error.as_ref());
         }
     }
 
     fn start_shard(
         self: &Rc<Self>,
-        within: &Ancestors,
+        origin: &Rc<Origin>,
         task: &Task,
         gang: &Arc<GangTable>,
         start: ShardStart,
@@ -303,35 +305,31 @@ impl Core {
     ) {
         self.counters.shards.add(1);
         let ShardStart { shard: index, args, held } = start;
-        let shard = Shard::new(self, task.name.clone(), gang, within.clone(), index, held);
-        let place = Place { task: task.name.to_string(), shard: Some(index) };
+        let shard = Shard::new(self, origin, gang, index, held);
         let begun = shard.clone();
         // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
         let started = catch_unwind(AssertUnwindSafe(move || match data_error {
             Some(e) => Err(e.clone()),
             None => (task.start)(begun, args),
         }));
-        let started = started
-            .unwrap_or_else(|panic| Err(Error::Panicked { place: place.clone(), message: panic_message(panic) }));
-        let future = match started {
-            Ok(future) => future,
-            Err(e) => {
-                self.spawn(place, end_when_leaves_are(shard, Err(e)), Box::new(|_, _| {}));
-                return;
-            }
-        };
-        let (panicked, kept) = (place.clone(), shard.clone());
-        let run = async move {
-            let result = future.await;
-            end_when_leaves_are(kept, result).await;
-        };
-        let ended: Ended = Box::new(move |core, panic| {
-            if let Some(message) = panic {
-                let end = end_when_leaves_are(shard, Err(Error::Panicked { place: panicked.clone(), message }));
-                core.spawn(panicked, end, Box::new(|_, _| {}));
-            }
-        });
-        self.spawn(place, run, ended);
+        let panicked = |panic| Err(Error::Panicked { place: shard.place(), message: panic_message(panic) });
+        match started.unwrap_or_else(panicked) {
+            Ok(future) => self.spawn_shard(shard, future),
+            Err(e) => self.end_later(shard, Err(e)),
+        }
+    }
+
+    /// A shard's own code is over.
+    pub(crate) fn end(self: &Rc<Self>, shard: &Shard, result: Result<Parcel, Error>) {
+        if result.is_ok() && shard.is_over_well() {
+            self.shard_over(shard, result);
+        } else {
+            self.end_later(shard.clone(), result);
+        }
+    }
+
+    pub(super) fn end_later(&self, shard: Shard, result: Result<Parcel, Error>) {
+        self.spawn(shard.place(), end_when_leaves_are(shard, result), Box::new(|_, _| {}));
     }
 
     /// A shard and its leaf tasks are over.

@@ -3,12 +3,13 @@
 use super::{Core, queue};
 use crate::current;
 use crate::error::panic_message;
+use crate::object::ShardFuture;
+use crate::shard::Shard;
 use crate::{Error, Place};
 use crossbeam_channel::{Receiver, Sender};
 use maniple_mapper::Priority;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, Ordering};
@@ -26,28 +27,50 @@ pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 /// Called with `Err` when the future panicked; otherwise the future has reported its own result.
 pub(super) type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
 
+/// Whose future is in a slot.
+enum Whose {
+    Shard(Shard),
+    /// The name is for reports.
+    Other(Box<(Place, Ended)>),
+}
+
+impl Whose {
+    fn place(&self) -> Place {
+        match self {
+            Whose::Shard(shard) => shard.place(),
+            Whose::Other(other) => other.0.clone(),
+        }
+    }
+}
+
+/// One for each shard: it is small.
 struct Slot {
-    /// Whose future this is, for reports.
-    place: Place,
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    ended: Option<Ended>,
+    /// None if the slot is free.
+    whose: Option<Whose>,
+    future: Option<ShardFuture>,
     waker: Waker,
     handle: Arc<ShardWaker>,
     queued: bool,
-    used: bool,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64);
 
 struct ShardWaker {
     slot: u32,
-    wakes: Sender<u32>,
-    signal: Signal,
     /// A wake-up has been sent since the last poll: further ones would say nothing new.
     sent: AtomicBool,
+    wakes: Arc<Wakes>,
+}
+
+/// Where the wakers of all shards send.
+struct Wakes {
+    to: Sender<u32>,
+    signal: Signal,
 }
 
 impl ShardWaker {
-    fn new(slot: u32, wakes: Sender<u32>, signal: Signal) -> Self {
-        Self { slot, wakes, signal, sent: AtomicBool::new(false) }
+    fn new(slot: u32, wakes: Arc<Wakes>) -> Self {
+        Self { slot, sent: AtomicBool::new(false), wakes }
     }
 
     /// A poll begins: wake-ups from now on are sent again.
@@ -70,61 +93,66 @@ impl Wake for ShardWaker {
             return;
         }
         // Fails only when the processor is gone, and then nobody is left to wake.
-        let _ = self.wakes.send(self.slot);
-        (self.signal)();
+        let _ = self.wakes.to.send(self.slot);
+        (self.wakes.signal)();
     }
 }
 
 pub(crate) struct Executor {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    wakes: (Sender<u32>, Receiver<u32>),
-    signal: Signal,
+    wakes: Arc<Wakes>,
+    woken: Receiver<u32>,
     stopped: bool,
 }
 
 impl Executor {
     pub fn new(signal: Signal) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), wakes: crossbeam_channel::unbounded(), signal, stopped: false }
+        let (to, woken) = crossbeam_channel::unbounded();
+        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes { to, signal }), woken, stopped: false }
     }
 
     pub fn stop(&mut self) {
         self.stopped = true;
     }
+
+    /// Makes room for this many more shards, and no more.
+    pub fn reserve(&mut self, shards: usize) {
+        let new = shards.saturating_sub(self.free.len());
+        self.slots.reserve_exact(new);
+    }
+
+    fn slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            let slot = self.slots.len() as u32;
+            let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
+            let waker = Waker::from(handle.clone());
+            self.slots.push(Slot { whose: None, future: None, waker, handle, queued: false });
+            slot
+        })
+    }
 }
 
 impl Core {
     /// Adds a future to be polled; `ended` is called when it is over, with the panic's message if it panicked.
-    pub fn spawn(self: &Rc<Self>, place: Place, future: impl Future<Output = ()> + 'static, ended: Ended) -> u32 {
+    pub fn spawn(&self, place: Place, future: impl Future<Output = ()> + 'static, ended: Ended) {
+        self.add_future(Whose::Other(Box::new((place, ended))), Box::pin(future));
+    }
+
+    /// Adds the future of a shard; if it panics, the shard fails.
+    pub(super) fn spawn_shard(&self, shard: Shard, future: ShardFuture) {
+        self.add_future(Whose::Shard(shard), future);
+    }
+
+    fn add_future(&self, whose: Whose, future: ShardFuture) {
         let slot = {
             let mut exec = self.exec.borrow_mut();
-            let (future, ended): (Pin<Box<dyn Future<Output = ()>>>, _) = (Box::pin(future), Some(ended));
-            match exec.free.pop() {
-                Some(slot) => {
-                    let s = &mut exec.slots[slot as usize];
-                    (s.place, s.future, s.ended, s.used) = (place, Some(future), ended, true);
-                    slot
-                }
-                None => {
-                    let slot = exec.slots.len() as u32;
-                    let (wakes, signal) = (exec.wakes.0.clone(), exec.signal.clone());
-                    let handle = Arc::new(ShardWaker::new(slot, wakes, signal));
-                    let waker = Waker::from(handle.clone());
-                    exec.slots.push(Slot {
-                        place,
-                        future: Some(future),
-                        ended,
-                        waker,
-                        handle,
-                        queued: false,
-                        used: true,
-                    });
-                    slot
-                }
-            }
+            let slot = exec.slot();
+            let s = &mut exec.slots[slot as usize];
+            (s.whose, s.future) = (Some(whose), Some(future));
+            slot
         };
         self.wake_shard(slot);
-        slot
     }
 
     #[inline]
@@ -141,7 +169,7 @@ impl Core {
     fn queue_shard(&self, slot: u32, priority: Priority) {
         let mut exec = self.exec.borrow_mut();
         if let Some(s) = exec.slots.get_mut(slot as usize)
-            && s.used
+            && s.whose.is_some()
             && !s.queued
         {
             s.queued = true;
@@ -179,22 +207,29 @@ impl Core {
             Ok(()) => panic,
             Err(second) => panic.or(Some(panic_message(second))),
         };
-        let ended = {
+        let whose = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
-            (s.used, s.waker) = (false, waker);
-            let ended = s.ended.take();
+            s.waker = waker;
+            let whose = s.whose.take();
             exec.free.push(slot);
-            ended
+            whose
         };
-        if let Some(ended) = ended {
-            ended(self, panic);
+        match (whose, panic) {
+            (Some(Whose::Shard(shard)), Some(message)) => {
+                let error = Error::Panicked { place: shard.place(), message };
+                self.end_later(shard, Err(error));
+            }
+            (Some(Whose::Other(other)), panic) => (other.1)(self, panic),
+            (Some(Whose::Shard(_)) | None, _) => {}
         }
     }
 
     /// Whose future is in a slot.
     pub(super) fn slot_place(&self, slot: u32) -> String {
-        self.exec.borrow().slots.get(slot as usize).map_or_else(|| "a shard".into(), |s| s.place.to_string())
+        let exec = self.exec.borrow();
+        let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
+        whose.map_or_else(|| "a shard".into(), |w| w.place().to_string())
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.
@@ -202,7 +237,7 @@ impl Core {
         if !self.has_wakes() {
             return false;
         }
-        let woken: Vec<u32> = self.exec.borrow().wakes.1.try_iter().collect();
+        let woken: Vec<u32> = self.exec.borrow().woken.try_iter().collect();
         for &slot in &woken {
             self.wake_shard(slot);
         }
@@ -210,14 +245,14 @@ impl Core {
     }
 
     pub(super) fn has_wakes(&self) -> bool {
-        !self.exec.borrow().wakes.1.is_empty()
+        !self.exec.borrow().woken.is_empty()
     }
 
     /// Whether somebody outside holds a waker: then something may still come. If not, all wakes that ever came from
     /// outside are in the queue by now: look there after this.
     pub fn has_foreign_waker(&self) -> bool {
         // Two references are the slot's own.
-        let found = self.exec.borrow().slots.iter().any(|s| s.used && Arc::strong_count(&s.handle) > 2);
+        let found = self.exec.borrow().slots.iter().any(|s| s.whose.is_some() && Arc::strong_count(&s.handle) > 2);
         // The counts are read with Relaxed. Whoever dropped a waker counted down with Release, after its wakes.
         atomic::fence(Ordering::Acquire);
         found
@@ -230,12 +265,12 @@ impl Core {
     /// Drops every future that is still there, as a run that failed must.
     pub fn drop_futures(&self) {
         let mut exec = self.exec.borrow_mut();
-        // What is called at their end holds the shard, and so this processor, as well.
-        let taken = exec.slots.iter_mut().map(|s| (s.place.clone(), s.future.take(), s.ended.take()));
-        let futures: Vec<_> = taken.collect();
+        // Whose they are holds this processor as well.
+        let futures: Vec<_> = exec.slots.iter_mut().filter_map(|s| Some((s.whose.take()?, s.future.take()))).collect();
         drop(exec);
-        for (place, future, ended) in futures {
-            self.drop_guarded(|| place, (future, ended));
+        for (whose, future) in futures {
+            let place = whose.place();
+            self.drop_guarded(|| place, (future, whose));
         }
         self.drop_leaves();
     }
@@ -261,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_shard_has_one_wake_up_under_way() {
-        let (wakes, came) = crossbeam_channel::unbounded();
-        let handle = Arc::new(ShardWaker::new(3, wakes, Arc::new(|| {})));
+        let (to, came) = crossbeam_channel::unbounded();
+        let handle = Arc::new(ShardWaker::new(3, Arc::new(Wakes { to, signal: Arc::new(|| {}) })));
         let waker = Waker::from(handle.clone());
         for _ in 0..3 {
             handle.polled();

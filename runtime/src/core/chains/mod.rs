@@ -7,7 +7,7 @@ use super::objects::Local;
 use super::report::so_far;
 use super::{Core, Owner, queue};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
-use crate::object::{EMPTY, GangTable, ReplayObject};
+use crate::object::{CellTable, EMPTY, GangTable, ReplayObject};
 use crate::payload::Payload;
 use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
 use crate::{Error, Place};
@@ -29,8 +29,6 @@ struct Planned {
     task: Task,
     /// The cell of this chain that it waits for.
     waits: u16,
-    /// The wait is for this many generations after the call's own.
-    ahead: u8,
     peer: u32,
     /// The peer's processor, and the cell there that it arrives at, in slot 0.
     to: ProcessorId,
@@ -39,9 +37,16 @@ struct Planned {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
-    Update,
-    Read { how: u8 },
+    /// Its wait is for this many generations after the call's own.
+    Update {
+        ahead: u8,
+    },
+    Read {
+        how: u8,
+    },
 }
+
+const _: () = assert!(size_of::<Planned>() == 16);
 
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
@@ -204,16 +209,20 @@ pub(crate) struct Chains {
     gang: Arc<GangTable>,
     processor: ProcessorId,
     slots: u32,
-    cells: u32,
+    table: Arc<CellTable>,
     bytes: usize,
 }
 
 impl Chains {
     pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
-        let ReplayObject { spec, gang, mapping } = object;
-        let (slots, cells, bytes) = (spec.slots().max(1), spec.cells(), spec.cell_bytes());
+        let ReplayObject { spec, gang, mapping, cells: table } = object;
+        let (slots, bytes) = (spec.slots().max(1), spec.cell_bytes());
         let shards = &gang.members[processor as usize];
-        let (mut plan, mut chains, mut blocks) = (Vec::new(), Vec::<Chain>::new(), Vec::new());
+        let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
+        let (mut plan, mut blocks) = (Vec::new(), Vec::new());
+        // A region starts empty: generation 0 of its empty barrier has arrived.
+        let cell = || Cell { ready: 0, empty: 1, value: Payload::None, chain: u32::MAX, awaited: None };
+        let mut all: Vec<Cell> = std::iter::repeat_with(cell).take((slots * table.slot) as usize).collect();
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
@@ -223,27 +232,31 @@ impl Chains {
             let depth = if bytes > EACH_UPDATE_LENDS { updates.min(2) } else { updates };
             let (mut update, mut read) = (0, 0);
             for subtask in subtasks {
-                let (task, waits, ahead, peer, at) = match subtask {
+                let (task, waits, peer, at) = match subtask {
                     Subtask::Update { peer, at } => {
                         let u = update;
                         update += 1;
                         let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
-                        (Task::Update, waits, ahead, peer, at)
+                        (Task::Update { ahead }, waits, peer, at)
                     }
                     Subtask::Read { peer, at, how } => {
                         read += 1;
-                        (Task::Read { how }, read - 1, 0, peer, at)
+                        (Task::Read { how }, read - 1, peer, at)
                     }
                 };
-                let (to, peer_position) = gang.at[peer as usize];
-                let cell = peer_position * slots * cells + u32::from(at);
-                plan.push(Planned { task, waits, ahead, peer, to, cell });
+                let (to, _) = gang.at[peer as usize];
+                let cell = table.first[peer as usize] + u32::from(at);
+                plan.push(Planned { task, waits, peer, to, cell });
             }
             let end = plan.len() as u32;
             let range = spec.block(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
-                let (cells, offset) = ((position * slots + slot) * cells, slot * cells);
+                let offset = slot * table.slot;
+                let cells = table.first[shard as usize] + offset;
+                for own in &mut all[cells as usize..][..usize::from(update.max(read))] {
+                    own.chain = position * slots + slot;
+                }
                 let block = match range.len() as u32 {
                     1 => ALONE,
                     size if shard == range.start => {
@@ -256,9 +269,8 @@ impl Chains {
                 chains.push(Chain { generation: 0, first, end, next: first, cells, offset, state: State::Idle, block });
             }
         }
-        // A region starts empty: generation 0 of its empty barrier has arrived.
-        let cell = |chain| Cell { ready: 0, empty: 1, value: Payload::None, chain, awaited: None };
-        let all: Vec<Cell> = (0..chains.len() as u32).flat_map(|c| (0..cells).map(move |_| cell(c))).collect();
+        plan.shrink_to_fit();
+        blocks.shrink_to_fit();
         Self {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
             links: RefCell::new(Links {
@@ -276,14 +288,15 @@ impl Chains {
             gang: gang.clone(),
             processor,
             slots,
-            cells,
+            table: table.clone(),
             bytes,
         }
     }
 
-    /// Refuses chains that name what is not there.
-    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<(), Error> {
+    /// Refuses chains that name what is not there, and says where the cells of the others are.
+    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<CellTable, Error> {
         let (cells, shards) = (spec.cells() as usize, gang.shards());
+        let (mut own, mut first) = (vec![0; gang.members.len()], Vec::with_capacity(shards as usize));
         for shard in 0..shards {
             let (mut updates, mut reads) = (0, 0);
             let wrong = |expected: String, came: String| {
@@ -302,6 +315,9 @@ impl Chains {
                     return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
                 }
             }
+            let count = &mut own[gang.at[shard as usize].0 as usize];
+            first.push(*count);
+            *count += updates.max(reads) as u32;
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
             }
@@ -321,7 +337,7 @@ impl Chains {
                 return wrong(expected, format!("{updates} updates and {reads} reads"));
             }
         }
-        Ok(())
+        Ok(CellTable { first, slot: own.into_iter().max().unwrap_or(0) })
     }
 
     #[inline]
@@ -348,9 +364,14 @@ impl Chains {
     /// What a cell is called in reports.
     pub fn cell_name(&self, cell: u32) -> String {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
-        let (cell, per_chain) = (cell & !EMPTY, self.cells.max(1));
-        let (chain, number) = (cell / per_chain, cell % per_chain);
-        format!("`{}` {half} {number} of slot {} of shard {}", self.name, chain % self.slots, self.shard_of(chain))
+        let (cell, per_slot) = (cell & !EMPTY, self.table.slot.max(1));
+        let (slot, cell) = (cell / per_slot, cell % per_slot);
+        let first = |shard: &u32| self.table.first[*shard as usize];
+        let members = &self.gang.members[self.processor as usize];
+        // The last that begins there: those before it have none.
+        let shard = members.partition_point(|shard| first(shard) <= cell).checked_sub(1).map(|at| members[at]);
+        let number = cell - shard.as_ref().map_or(0, first);
+        format!("`{}` {half} {number} of slot {slot} of shard {}", self.name, shard.unwrap_or(u32::MAX))
     }
 
     /// What a chain is doing, for reports.

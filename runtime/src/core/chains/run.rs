@@ -205,17 +205,15 @@ impl ReplayCx<'_> {
         }
         c.state = State::Failed;
         let Chain { generation, first, next, end, cells, offset, .. } = *c;
-        for cell in &mut self.links.cells[cells as usize..(cells + self.chains.cells) as usize] {
-            cell.awaited = None;
-        }
         let error = error.poisons(place);
         object.fail(chain, error.clone(), self);
         for i in first..end {
             // What this call has not done yet is owed in its generation, the rest in the next.
             let step = self.chains.plan[i as usize];
+            self.links.cells[(cells + u32::from(step.waits)) as usize].awaited = None;
             let owed = generation + u64::from(i < next);
             let (cell, owed) = match step.task {
-                Task::Update => (step.cell + offset, owed),
+                Task::Update { .. } => (step.cell + offset, owed),
                 Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
             };
             let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };

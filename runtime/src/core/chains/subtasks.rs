@@ -41,8 +41,11 @@ impl Active<'_> {
         for step in plan {
             let at = (self.now.cells + u32::from(step.waits)) as usize;
             let cell = &self.cells[at];
-            let completed = if step.task == Task::Update { cell.empty } else { cell.ready };
-            let awaited = self.now.generation + u64::from(step.ahead);
+            let (completed, ahead) = match step.task {
+                Task::Update { ahead } => (cell.empty, ahead),
+                Task::Read { .. } => (cell.ready, 0),
+            };
+            let awaited = self.now.generation + u64::from(ahead);
             if completed <= awaited && self.must_wait(step, at, awaited)? {
                 return Err(Stop::Waits);
             }
@@ -50,7 +53,7 @@ impl Active<'_> {
                 return Err(Stop::Yields);
             }
             match step.task {
-                Task::Update => self.update(&mut value, step),
+                Task::Update { .. } => self.update(&mut value, step),
                 Task::Read { how } => self.read(&mut value, how, step, at),
             }
             self.core.counters.chain_subtasks.add(1);
@@ -62,7 +65,7 @@ impl Active<'_> {
     /// Registers the chain's wait, unless it will never be over.
     #[inline]
     fn must_wait(&mut self, step: &Planned, at: usize, awaited: u64) -> Result<bool, Stop> {
-        let half = if step.task == Task::Update { Half::Empty } else { Half::Ready };
+        let half = if matches!(step.task, Task::Update { .. }) { Half::Empty } else { Half::Ready };
         #[cfg(feature = "plant")]
         {
             use crate::plant::Bug;
@@ -161,10 +164,10 @@ impl Active<'_> {
             }
             if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
                 let gang = &self.chains.gang;
-                let (to, position) = gang.at[((step.peer + 1) % gang.shards()) as usize];
-                let per_shard = self.chains.slots * self.chains.cells;
-                let step = Planned { to, ..*step };
-                return self.deliver(&step, position * per_shard + cell % per_shard, generation, payload);
+                let (first, wrong) = (&self.chains.table.first, (step.peer + 1) % gang.shards());
+                let step = Planned { to: gang.at[wrong as usize].0, ..*step };
+                let cell = cell - first[step.peer as usize] + first[wrong as usize];
+                return self.deliver(&step, cell, generation, payload);
             }
             if config.strikes(Bug::DoubledArrival) {
                 self.deliver(step, cell, generation, payload.clone());

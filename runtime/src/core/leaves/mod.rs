@@ -107,6 +107,10 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
+    pub fn is_over(&self) -> bool {
+        self.running.get() == 0
+    }
+
     /// Whether all are over; if not, `waiting` is told when they are.
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
