@@ -163,7 +163,7 @@ impl Config {
     ///
     /// [`StencilError::Memory`].
     pub fn check_memory(&self, total: usize) -> Result<(), StencilError> {
-        const VECTORS: u128 = 5; // the first, u, d, the last, the last of the first run
+        const VECTORS: u128 = 4; // the first, d, the last, the last of the first run
         const PER_SHARD: u128 = 8192; // measured: 8.5 GB for a million
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring

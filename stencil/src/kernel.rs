@@ -1,7 +1,8 @@
-//! The two leaf computations of an iteration, on the block of one shard.
+//! The computations of an iteration, on the block of one shard.
 //!
-//! [`derivative`] applies the periodic fourth-order difference operator and returns the block's share of `S = Σ d²`;
-//! [`scale`] turns `d` into the next `u = d / √S`. Between them lies the allreduce, and [`root`] checks its result.
+//! [`step`] scales the last derivative, applies the periodic fourth-order difference operator to it and returns the
+//! block's share of `S = Σ d²`, all in one pass and in place: a block that is not in a near cache is loaded once. The
+//! allreduce follows, and [`root`] checks its result. [`scale`] gives the vector `u = d / √S` where it is wanted itself.
 //!
 //! **Order of the sum.** It is fixed by the block's length alone, so the same block gives the same bits whoever computes
 //! it. The cells that need no ghost, 2 to n − 3, are cut into panels of [`PANEL`] cells, a panel into chunks of 16. Within
@@ -21,73 +22,94 @@ pub const LANES: usize = 8;
 /// Cells whose squares are folded together before they join the block's sum; a multiple of the loop's step.
 pub const PANEL: usize = 1024;
 
-/// Cells one step of the vectorised loop computes. Measured: with 16, LLVM loads the overlapping neighbours of a window
-/// as vectors; with 8 it shuffles them together from single words, which takes 1.4 times as long.
+/// Cells one step of the vectorised loop computes. Measured: with 16, LLVM keeps the window in vector registers.
 const CHUNK: usize = 16;
 
-/// Cells one step of the vectorised loop reads.
+/// Cells one step of the vectorised loop needs.
 const WINDOW: usize = CHUNK + 2 * GHOSTS;
 
-/// Writes the derivative of the block `u` to `d` and returns `Σ d²` over the block.
-///
-/// `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, where `left` holds the cells at −2 and −1 and `right` those at
-/// `u.len()` and `u.len() + 1`. `h` is the spacing, 1/N for N cells in all shards together. Any length will do, none
-/// included. The sum has the order given in the [module's description](self).
-///
-/// # Panics
-///
-/// If `u` and `d` differ in length.
-pub fn derivative(u: &[f64], left: [f64; GHOSTS], right: [f64; GHOSTS], d: &mut [f64], h: f64) -> f64 {
-    assert_eq!(u.len(), d.len(), "the block and its derivative differ in length");
-    let n = u.len();
-    let factor = 1.0 / (12.0 * h);
+/// The scaled cells from two before to one after the next cell to compute. Those before are overwritten already.
+type Behind = [f64; 2 * GHOSTS];
 
-    // Below four cells, every cell needs a ghost.
-    let (first, last) = if n < 2 * GHOSTS { (n, n) } else { (GHOSTS, n - GHOSTS) };
-    let mut sum = 0.0;
-    for (k, d) in d[first..last].chunks_mut(PANEL).enumerate() {
-        let reach = k * PANEL..k * PANEL + d.len() + 2 * GHOSTS;
-        sum += panel(&u[reach], d, factor);
-    }
-    let padded = |j: usize| match j {
-        0 | 1 => left[j],
-        _ if j - GHOSTS < n => u[j - GHOSTS],
-        _ => right[j - GHOSTS - n],
+/// Replaces the block `d` by the derivative of `u = d / root` and returns its `Σ d²`.
+///
+/// `d[i] = (u[i-2] − 8u[i-1] + 8u[i+1] − u[i+2]) / (12h)`, where `left` holds the cells of the old `d` at −2 and −1 and
+/// `right` those at `d.len()` and `d.len() + 1`. `h` is the spacing, 1/N for N cells in all shards together. Any length
+/// will do, none included. The sum has the order given in the [module's description](self), and `u` has the bits that
+/// [`scale`] gives it; with a `root` of 1 they are those of `d`.
+pub fn step(d: &mut [f64], left: [f64; GHOSTS], right: [f64; GHOSTS], root: f64, h: f64) -> f64 {
+    let n = d.len();
+    let (scale, factor) = (1.0 / root, 1.0 / (12.0 * h));
+    let [l0, l1] = left;
+    let [r0, r1] = right;
+    let (&[d0, d1, d2, d3, ..], &[.., e0, e1, e2, e3]) = (&*d, &*d) else {
+        // Every cell needs a ghost.
+        let padded: Vec<f64> = [&left[..], d, &right[..]].concat();
+        return at_an_end(&padded, d, scale, factor, 0.0);
     };
-    for i in (0..first).chain(last..n) {
-        d[i] = difference(&[padded(i), padded(i + 1), 0.0, padded(i + 3), padded(i + 4)], factor);
-        sum += d[i] * d[i];
+    let mut behind: Behind = [d0, d1, d2, d3].map(|d| d * scale);
+    let (mut sum, mut from, to) = (0.0, GHOSTS, n - GHOSTS);
+    while from < to {
+        let cells = PANEL.min(to - from);
+        sum += panel(&mut d[from..from + cells + GHOSTS], &mut behind, scale, factor);
+        from += cells;
+    }
+    sum = at_an_end(&[l0, l1, d0, d1, d2, d3], &mut d[..GHOSTS], scale, factor, sum);
+    at_an_end(&[e0, e1, e2, e3, r0, r1], &mut d[to..], scale, factor, sum)
+}
+
+/// Cells that need ghosts, where `old` has two cells more on either side; gives `sum` and their squares.
+fn at_an_end(old: &[f64], d: &mut [f64], scale: f64, factor: f64, mut sum: f64) -> f64 {
+    for (old, d) in old.windows(2 * GHOSTS + 1).zip(d) {
+        let u: &[f64; 2 * GHOSTS + 1] = old.try_into().expect("windows have this length");
+        *d = difference(&u.map(|u| u * scale), factor);
+        sum += *d * *d;
     }
     sum
 }
 
-/// The derivative of a panel and its sum of squares, where `u` has two cells more on either side.
-fn panel(u: &[f64], d: &mut [f64], factor: f64) -> f64 {
-    let (chunks, rest) = d.as_chunks_mut::<CHUNK>();
-    let u_rest = &u[chunks.len() * CHUNK..];
-    let mut sum = whole_chunks(u, chunks, factor);
-    for (u, d) in u_rest.windows(2 * GHOSTS + 1).zip(rest) {
-        *d = difference(u.try_into().expect("windows have this length"), factor);
-        sum += *d * *d;
+/// A panel and its sum of squares, where `d` has two cells more after it.
+fn panel(d: &mut [f64], behind: &mut Behind, scale: f64, factor: f64) -> f64 {
+    let cells = d.len() - GHOSTS;
+    let whole = cells - cells % CHUNK;
+    let mut sum = whole_chunks(&mut d[..whole + GHOSTS], behind, scale, factor);
+    for i in whole..cells {
+        let [a, b, c, e] = *behind;
+        let next = d[i + GHOSTS] * scale;
+        d[i] = difference(&[a, b, c, e, next], factor);
+        sum += d[i] * d[i];
+        *behind = [b, c, e, next];
     }
     sum
 }
 
 /// The loop that takes the time, alone in its function: with anything beside it LLVM makes less of it.
 #[inline(never)]
-fn whole_chunks(u: &[f64], d: &mut [[f64; CHUNK]], factor: f64) -> f64 {
+fn whole_chunks(d: &mut [f64], behind: &mut Behind, scale: f64, factor: f64) -> f64 {
+    const AHEAD: usize = CHUNK + GHOSTS;
     let mut lanes = [0.0; LANES];
-    for (u, d) in u.windows(WINDOW).step_by(CHUNK).zip(d) {
-        let u: &[f64; WINDOW] = u.try_into().expect("windows have this length");
+    let mut u = [0.0; WINDOW];
+    u[..2 * GHOSTS].copy_from_slice(behind);
+    let mut from = 0;
+    while let Some(d) = d.get_mut(from..from + AHEAD) {
+        let d: &mut [f64; AHEAD] = d.try_into().expect("slices have this length");
+        for i in 0..CHUNK {
+            u[2 * GHOSTS + i] = d[GHOSTS + i] * scale;
+        }
         for i in 0..CHUNK {
             d[i] = ((u[i] - u[i + 4]) + 8.0 * (u[i + 3] - u[i + 1])) * factor;
         }
-        for octet in d.as_chunks::<LANES>().0 {
+        for octet in d[..CHUNK].as_chunks::<LANES>().0 {
             for l in 0..LANES {
                 lanes[l] += octet[l] * octet[l];
             }
         }
+        for i in 0..2 * GHOSTS {
+            u[i] = u[CHUNK + i];
+        }
+        from += CHUNK;
     }
+    behind.copy_from_slice(&u[..2 * GHOSTS]);
     fold(lanes)
 }
 

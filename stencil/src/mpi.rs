@@ -85,9 +85,8 @@ impl World {
         let world = &self.communicator;
         let blocks = Blocks::uniform(self.size(), cells)?;
         let mode = DominantMode::new(blocks.total());
-        let mut u: Vec<f64> = blocks.range(self.rank()).map(|i| mode.value(i, 0)).collect();
-        let mut d = vec![0.0; cells];
-        let h = 1.0 / blocks.total() as f64;
+        let mut d: Vec<f64> = blocks.range(self.rank()).map(|i| mode.value(i, 0)).collect();
+        let (mut root, h) = (1.0, 1.0 / blocks.total() as f64);
         let mut outcome = RunOutcome {
             wire: "mpi",
             roots: Vec::with_capacity(iterations),
@@ -98,8 +97,8 @@ impl World {
         world.barrier();
         let mut last = Instant::now();
         for iteration in 1..=iterations {
-            let (left, right) = self.ghosts(&u);
-            let local = kernel::derivative(&u, left, right, &mut d, h);
+            let (left, right) = self.ghosts(&d);
+            let local = kernel::step(&mut d, left, right, root, h);
             let summed = Instant::now();
             let mut total = 0.0;
             world.all_reduce_into(&local, &mut total, SystemOperation::sum());
@@ -107,23 +106,24 @@ impl World {
             outcome.iteration_us.push(microseconds(last, combined));
             outcome.collective_us.push(microseconds(summed, combined));
             last = combined;
-            let root = kernel::root(iteration, total)?;
-            kernel::scale(&d, root, &mut u);
+            root = kernel::root(iteration, total)?;
             outcome.roots.push(root);
         }
-        let root = world.process_at_rank(0);
+        let mut u = vec![0.0; cells];
+        kernel::scale(&d, root, &mut u);
+        let first = world.process_at_rank(0);
         if self.rank() == 0 {
             let mut all = vec![0.0; blocks.total()];
-            root.gather_into_root(&u[..], &mut all[..]);
+            first.gather_into_root(&u[..], &mut all[..]);
             outcome.vectors.push(all);
         } else {
-            root.gather_into(&u[..]);
+            first.gather_into(&u[..]);
         }
         Ok(outcome)
     }
 
     /// The last cells of the left neighbour and the first of the right one, for the same of this block.
-    fn ghosts(&self, u: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
+    fn ghosts(&self, d: &[f64]) -> ([f64; kernel::GHOSTS], [f64; kernel::GHOSTS]) {
         let world = &self.communicator;
         let (rank, size) = (world.rank(), world.size());
         let (left, right) = (world.process_at_rank((rank + size - 1) % size), world.process_at_rank((rank + 1) % size));
@@ -134,8 +134,8 @@ impl World {
                 right.immediate_receive_into_with_tag(scope, &mut from_right[..], LEFTWARDS),
             ];
             // Receives are posted everywhere, so blocking sends end; they cost less than nonblocking ones.
-            left.send_with_tag(&u[..kernel::GHOSTS], LEFTWARDS);
-            right.send_with_tag(&u[u.len() - kernel::GHOSTS..], RIGHTWARDS);
+            left.send_with_tag(&d[..kernel::GHOSTS], LEFTWARDS);
+            right.send_with_tag(&d[d.len() - kernel::GHOSTS..], RIGHTWARDS);
             receives.into_iter().for_each(|request| request.wait_without_status());
         });
         (from_left, from_right)

@@ -1,27 +1,32 @@
 //! Both versions of the application on shard tasks.
 //!
-//! An iteration of a shard is two leaf tasks. The first makes its vector, from the last derivative and the root of the
-//! total, and puts its first two cells into the right ghosts of its left neighbour and its last two into the left ghosts
-//! of its right one. The second computes the derivative and its square sum once the shard's own ghosts are full. The two
-//! versions differ in how the total comes about.
+//! An iteration of a shard is one leaf task. From the last derivative, its total and the neighbours' edges it makes the
+//! next one, in place, with its square sum, and puts the first two cells into the right ghosts of its left neighbour and
+//! the last two into the left ghosts of its right one: not scaled yet, so that they travel while the total comes about.
+//! How it does is where the two versions differ.
+//!
+//! There are two slots of ghosts: iteration k reads slot k mod 2 and fills the other. Nobody has to say that a slot is
+//! empty: it was read in the iteration before, and the total that a task waits for has the square sum of every task of
+//! that iteration in it.
 
 use crate::{Collective, kernel};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
-use maniple::runtime::{Launch, Leaf};
+use maniple::runtime::{Launch, Leaf, Requirement};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// The vector.
-const U: Field<f64> = Field::new(0, "u");
-/// Its derivative.
-const D: Field<f64> = Field::new(1, "d");
-/// Ghost cells: shard s has its left ones at 4s and 4s + 1, its right ones at 4s + 2 and 4s + 3.
-const G: Field<f64> = Field::new(0, "ghost");
+/// The derivative, not scaled; before the first iteration, the first vector.
+const D: Field<f64> = Field::new(0, "d");
+/// Ghost cells, a field for each slot: shard s has its left ones at 4s and 4s + 1, its right ones at 4s + 2 and 4s + 3.
+const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
 /// One square sum a shard, and their total.
 const S: Field<f64> = Field::new(0, "sum");
+
+/// The total of a vector that needs no scaling.
+const SCALED: f64 = 1.0;
 
 /// Calls of the allreduce under way before a shard waits for the oldest.
 const AHEAD: usize = 2;
@@ -73,32 +78,32 @@ fn now() -> u64 {
 }
 
 /// Puts the edges of a block into its neighbours' ghosts.
-fn put_edges(u: &[f64], to_left: &mut WriteShared<f64>, to_right: &mut WriteShared<f64>) {
-    to_left.copy_from(&u[..kernel::GHOSTS]);
-    to_right.copy_from(&u[u.len() - kernel::GHOSTS..]);
+fn put_edges(d: &[f64], to_left: &mut WriteShared<f64>, to_right: &mut WriteShared<f64>) {
+    to_left.copy_from(&d[..kernel::GHOSTS]);
+    to_right.copy_from(&d[d.len() - kernel::GHOSTS..]);
 }
 
-fn load(mut u: Write<f64>, mut left: WriteShared<f64>, mut right: WriteShared<f64>, values: Val<Vec<f64>>) {
-    u.copy_from_slice(&values);
-    put_edges(&values, &mut left, &mut right);
+fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteShared<f64>, values: Val<Vec<f64>>) {
+    d.copy_from_slice(&values);
+    put_edges(&values, &mut to_left, &mut to_right);
 }
 
-fn scale(
-    d: Read<f64>,
-    mut u: ReadWrite<f64>,
-    mut left: WriteShared<f64>,
-    mut right: WriteShared<f64>,
+/// An iteration, from the total of the last one; gives the square sum.
+fn advance(
+    mut d: ReadWrite<f64>,
+    left: ReadShared<f64>,
+    right: ReadShared<f64>,
+    mut to_left: WriteShared<f64>,
+    mut to_right: WriteShared<f64>,
     total: Val<f64>,
-) {
-    kernel::scale(d.as_slice(), total.sqrt(), u.as_mut_slice());
-    put_edges(u.as_slice(), &mut left, &mut right);
-}
-
-fn derivative(u: Read<f64>, left: ReadShared<f64>, right: ReadShared<f64>, mut d: ReadWrite<f64>, h: Val<f64>) -> f64 {
+    h: Val<f64>,
+) -> f64 {
     let (mut l, mut r) = ([0.0; kernel::GHOSTS], [0.0; kernel::GHOSTS]);
     left.copy_to(&mut l);
     right.copy_to(&mut r);
-    kernel::derivative(u.as_slice(), l, r, d.as_mut_slice(), *h)
+    let sum = kernel::step(d.as_mut_slice(), l, r, total.sqrt(), *h);
+    put_edges(d.as_slice(), &mut to_left, &mut to_right);
+    sum
 }
 
 /// The vector that a derivative and the total give.
@@ -139,24 +144,29 @@ impl Layout {
         Region { tree: self.ghosts.tree, rect: Rect::line(4 * i64::from(s) + 2, 4 * i64::from(s) + 4) }
     }
 
-    /// Adds what shard `s` needs for the exchange and its block.
-    fn holds<A>(&self, start: Start<A>, s: u32, block: Region) -> Start<A> {
-        let start = start.writes(block, [U, D]);
+    /// Adds shard `s`'s block and what it needs for the exchange, where it fills `slots` of its neighbours' ghosts. Its
+    /// own ones it holds all, so that they stay where it is even if it reads none.
+    fn holds<A>(&self, start: Start<A>, s: u32, block: Region, slots: &[Field<f64>]) -> Start<A> {
+        let start = start.writes(block, [D]);
         if self.shards == 1 {
             // The only shard is its own neighbour.
-            let start = start.shares(self.left_ghosts(0), [G], Privilege::ReadWrite);
-            return start.shares(self.right_ghosts(0), [G], Privilege::ReadWrite);
+            let start = start.shares(self.left_ghosts(0), G, Privilege::ReadWrite);
+            return start.shares(self.right_ghosts(0), G, Privilege::ReadWrite);
         }
-        let start = start.shares(self.left_ghosts(s), [G], Privilege::Read);
-        let start = start.shares(self.right_ghosts(s), [G], Privilege::Read);
-        let start = start.shares(self.right_ghosts(self.left(s)), [G], Privilege::WriteDiscard);
-        start.shares(self.left_ghosts(self.right(s)), [G], Privilege::WriteDiscard)
+        let start = start.shares(self.left_ghosts(s), G, Privilege::Read);
+        let start = start.shares(self.right_ghosts(s), G, Privilege::Read);
+        if slots.is_empty() {
+            return start;
+        }
+        let filled = || slots.iter().copied();
+        let start = start.shares(self.right_ghosts(self.left(s)), filled(), Privilege::WriteDiscard);
+        start.shares(self.left_ghosts(self.right(s)), filled(), Privilege::WriteDiscard)
     }
 }
 
 /// A shard's view of its block and of the exchange.
 struct Exchange {
-    u: Local,
+    d: Local,
     /// Own ghosts, and the neighbours' that this shard fills.
     own: [Local; 2],
     theirs: [Local; 2],
@@ -166,14 +176,14 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(shard: &Shard, layout: &Layout, block: Region) -> Result<Self, Error> {
+    fn new(shard: &Shard, layout: &Layout, d: Local) -> Result<Self, Error> {
         let s = shard.index();
         let (left, right) = (layout.left(s), layout.right(s));
         let own = [shard.region(layout.left_ghosts(s))?, shard.region(layout.right_ghosts(s))?];
         #[cfg(feature = "plant")]
         let own = if shard.planted(maniple::runtime::plant::Bug::SwappedGhosts) { [own[1], own[0]] } else { own };
         Ok(Self {
-            u: shard.region(block)?,
+            d,
             own,
             theirs: [shard.region(layout.right_ghosts(left))?, shard.region(layout.left_ghosts(right))?],
             fills: [layout.to_left.producer(shard)?, layout.to_right.producer(shard)?],
@@ -182,50 +192,64 @@ impl Exchange {
         })
     }
 
-    /// Has a task that makes the vector wait until the neighbours' ghosts are empty, and announce that they are full.
-    fn filling<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static>(
+    /// The first vector.
+    fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<(), Error> {
+        let ([left, right], [to_left, to_right]) = (&self.theirs, &self.fills);
+        let args = (self.d.write(D), left.write_shared(G[1]), right.write_shared(G[1]), values.into());
+        shard.launch(load, args).arrive(&to_left.ready).arrive(&to_right.ready).go()?.detach();
+        Ok(())
+    }
+
+    /// The regions of iteration `iteration`: the block, own ghosts, the neighbours'.
+    fn regions(&self, iteration: usize) -> Regions {
+        let ([left, right], [to_left, to_right]) = (&self.own, &self.theirs);
+        let (full, next) = (G[iteration % 2], G[(iteration + 1) % 2]);
+        (
+            self.d.read_write(D),
+            left.read_shared(full),
+            right.read_shared(full),
+            to_left.write_shared(next),
+            to_right.write_shared(next),
+        )
+    }
+
+    /// Has the task of an iteration wait until its ghosts are full, and announce that the neighbours' next ones are.
+    fn exchanging<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static>(
         &'s self,
         launch: Launch<'s, F, M, O>,
     ) -> Result<TaskFuture<O>, Error> {
-        let [left, right] = &self.fills;
-        launch.wait(&left.empty).wait(&right.empty).arrive(&left.ready).arrive(&right.ready).go()
+        let ([from_left, from_right], [to_left, to_right]) = (&self.uses, &self.fills);
+        launch.wait(&from_left.ready).wait(&from_right.ready).arrive(&to_left.ready).arrive(&to_right.ready).go()
     }
 
-    /// The first vector.
-    fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<TaskFuture<()>, Error> {
-        let [left, right] = &self.theirs;
-        let args = (self.u.write(U), left.write_shared(G), right.write_shared(G), values.into());
-        self.filling(shard.launch(load, args))
+    /// An iteration, from the total of the last one; the future holds the block's square sum.
+    fn advance(&self, shard: &Shard, iteration: usize, total: Value<f64>) -> Result<TaskFuture<f64>, Error> {
+        let (d, left, right, to_left, to_right) = self.regions(iteration);
+        self.exchanging(shard.launch(advance, (d, left, right, to_left, to_right, total, self.h.into())))
     }
 
-    /// The derivative of the vector; the future holds the block's square sum.
-    fn derivative(&self, shard: &Shard) -> Result<TaskFuture<f64>, Error> {
-        let [from_left, from_right] = &self.uses;
-        let [left, right] = &self.own;
-        let args = (self.u.read(U), left.read_shared(G), right.read_shared(G), self.u.read_write(D), self.h.into());
-        shard
-            .launch(derivative, args)
-            .wait(&from_left.ready)
-            .wait(&from_right.ready)
-            .arrive(&from_left.empty)
-            .arrive(&from_right.empty)
-            .go()
-    }
-
-    /// The next vector.
-    fn scale(&self, shard: &Shard, total: &TaskFuture<f64>) -> Result<TaskFuture<()>, Error> {
-        let [left, right] = &self.theirs;
-        let args = (self.u.read(D), self.u.read_write(U), left.write_shared(G), right.write_shared(G), total.into());
-        self.filling(shard.launch(scale, args))
-    }
-
-    /// The same, with the total in a region; the future holds when it was read.
-    fn scale_from(&self, shard: &Shard, total: &Local) -> Result<TaskFuture<u64>, Error> {
-        let [left, right] = &self.theirs;
-        let args = (self.u.read(D), self.u.read_write(U), left.write_shared(G), right.write_shared(G), total.read(S));
-        self.filling(shard.launch(scale_from, args))
+    /// The same, with total and square sum in regions; the future holds when the total was read.
+    fn advance_from(
+        &self,
+        shard: &Shard,
+        iteration: usize,
+        total: &Local,
+        sum: &Local,
+    ) -> Result<TaskFuture<u64>, Error> {
+        let (d, left, right, to_left, to_right) = self.regions(iteration);
+        let (total, sum) = (total.read(S), sum.write(S));
+        self.exchanging(shard.launch(advance_from, (d, left, right, to_left, to_right, total, sum, self.h.into())))
     }
 }
+
+/// The regions of an iteration's task.
+type Regions = (
+    Requirement<ReadWrite<'static, f64>>,
+    Requirement<ReadShared<'static, f64>>,
+    Requirement<ReadShared<'static, f64>>,
+    Requirement<WriteShared<'static, f64>>,
+    Requirement<WriteShared<'static, f64>>,
+);
 
 #[derive(Clone, Serialize, Deserialize)]
 struct ShardArgs {
@@ -273,24 +297,22 @@ impl ShardResult {
 
 /// A shard of the version with an allreduce.
 async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
-    let exchange = Exchange::new(&shard, &args.layout, args.block)?;
+    let exchange = Exchange::new(&shard, &args.layout, shard.region(args.block)?)?;
     let watched = shard.index() == 0;
     let mut result = ShardResult { began: now(), ..ShardResult::default() };
     let mut vectors = Vec::new();
     let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-    exchange.load(&shard, args.start)?.detach();
+    exchange.load(&shard, args.start)?;
+    let mut last_total = Value::Now(SCALED);
     for iteration in 1..=args.iterations {
-        let last = iteration == args.iterations;
-        let local = exchange.derivative(&shard)?;
+        let local = exchange.advance(&shard, iteration, last_total)?;
         let total = args.total.call(&shard, &local)?;
         let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
         let stamps = if watched { Some((at(&local)?, at(&total)?)) } else { None };
-        if !last {
-            exchange.scale(&shard, &total)?.detach();
+        if args.history || iteration == args.iterations {
+            vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
         }
-        if args.history || last {
-            vectors.push(shard.launch(store, (exchange.u.read(D), (&total).into())).go()?);
-        }
+        last_total = (&total).into();
         ahead.push_back((total, stamps));
         if ahead.len() > AHEAD
             && let Some(oldest) = ahead.pop_front()
@@ -340,8 +362,8 @@ struct StepArgs {
     start: Option<Vec<f64>>,
     /// Return the vector.
     store: bool,
-    /// Exchange and compute the derivative.
-    step: bool,
+    /// Do this iteration; none after the last.
+    iteration: Option<usize>,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -351,8 +373,8 @@ struct StepResult {
     stamps: (u64, u64),
 }
 
-fn put_sum(mut sum: Write<f64>, local: Val<f64>) {
-    sum.fill(*local);
+fn put_scaled(mut total: Write<f64>) {
+    total.fill(SCALED);
 }
 
 fn combine(sums: Read<f64>, mut total: Write<f64>) -> f64 {
@@ -361,16 +383,19 @@ fn combine(sums: Read<f64>, mut total: Write<f64>) -> f64 {
     sum
 }
 
-fn scale_from(
-    d: Read<f64>,
-    mut u: ReadWrite<f64>,
-    mut left: WriteShared<f64>,
-    mut right: WriteShared<f64>,
+#[expect(clippy::too_many_arguments, reason = "a leaf task has a parameter for each region")]
+fn advance_from(
+    d: ReadWrite<f64>,
+    left: ReadShared<f64>,
+    right: ReadShared<f64>,
+    to_left: WriteShared<f64>,
+    to_right: WriteShared<f64>,
     total: Read<f64>,
+    mut sum: Write<f64>,
+    h: Val<f64>,
 ) -> u64 {
     let began = now();
-    kernel::scale(d.as_slice(), total.as_slice()[0].sqrt(), u.as_mut_slice());
-    put_edges(u.as_slice(), &mut left, &mut right);
+    sum.fill(advance(d, left, right, to_left, to_right, Val(total.as_slice()[0]), h));
     began
 }
 
@@ -382,27 +407,20 @@ fn store_from(d: Read<f64>, total: Read<f64>) -> (Vec<f64>, u64) {
 
 /// One iteration of one shard of the aggregation version: the shard task ends with it.
 async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
-    let exchange = Exchange::new(&shard, &args.layout, args.block)?;
     let mut result = StepResult::default();
-    let total = shard.region(args.total)?;
-    let mut scaled = None;
-    if let Some(start) = args.start {
-        exchange.load(&shard, start)?.detach();
-    } else if args.step {
-        scaled = Some(exchange.scale_from(&shard, &total)?);
-    }
+    let (d, total) = (shard.region(args.block)?, shard.region(args.total)?);
     if args.store {
-        let (vector, began) = shard.launch(store_from, (exchange.u.read(D), total.read(S))).go()?.await?;
+        let (vector, began) = shard.launch(store_from, (d.read(D), total.read(S))).go()?.await?;
         (result.vector, result.stamps.0) = (Some(vector), began);
     }
-    if args.step {
-        let local = exchange.derivative(&shard)?;
+    if let Some(iteration) = args.iteration {
+        let exchange = Exchange::new(&shard, &args.layout, d)?;
+        if let Some(start) = args.start {
+            exchange.load(&shard, start)?;
+        }
         let sum = shard.region(args.sum)?;
-        shard.launch(put_sum, (sum.write(S), (&local).into())).go()?.await?;
-        result.stamps.1 = now();
-    }
-    if let Some(scaled) = scaled {
-        result.stamps.0 = scaled.await?;
+        let began = exchange.advance_from(&shard, iteration, &total, &sum)?.await?;
+        result.stamps = (began, now());
     }
     Ok(result)
 }
@@ -416,6 +434,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
     let blocks = Partition::blocks(a.line, &a.sizes)?;
     let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
     let mut written = 0;
+    let total = parent.map(a.total, [S.id()], Privilege::WriteDiscard).await?;
+    parent.launch(put_scaled, (total.write(S),)).go()?.await?;
     for iteration in 1..=a.iterations + 1 {
         let (first, last) = (iteration == 1, iteration == a.iterations + 1);
         let store = !first && (a.history || last);
@@ -425,14 +445,21 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
             Ok((blocks.sub(s as usize)?, sum))
         };
         let places: Vec<(Region, Region)> = (0..a.gang.shards()).map(locate).collect::<Result<_, _>>()?;
+        // The first vector fills a slot as well, and after the last iteration none is filled.
+        let slots = match (first, last) {
+            (true, _) => &G[..],
+            (_, true) => &[],
+            _ => std::slice::from_ref(&G[(iteration + 1) % 2]),
+        };
         let results = parent
             .launch_gang(&a.gang, &a.step, |s| {
                 let (block, sum) = places[s as usize];
                 let rect = block.rect;
                 let start = first.then(|| a.start[rect.lo(0) as usize..rect.hi(0) as usize].to_vec());
                 let (layout, total) = (a.layout, a.total);
-                let args = StepArgs { layout, block, sum, total, start, store, step: !last };
-                let start = layout.holds(Start::new(args), s, block);
+                let args =
+                    StepArgs { layout, block, sum, total, start, store, iteration: (!last).then_some(iteration) };
+                let start = layout.holds(Start::new(args), s, block, slots);
                 let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])
             })
@@ -463,8 +490,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
 /// Where shards end and blocks begin; the exchange's regions and barriers.
 fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Error> {
     let shards = gang.shards();
-    let line = top.tree("line", Rect::line(0, cells as i64), &[U.info(), D.info()])?;
-    let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(shards)), &[G.info()])?;
+    let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
+    let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(shards)), &G.map(|slot| slot.info()))?;
     let to_left = top.pairs("ghosts to the left", gang, |s| (s + shards - 1) % shards)?;
     let to_right = top.pairs("ghosts to the right", gang, |s| (s + 1) % shards)?;
     Ok((Layout { ghosts, to_left, to_right, shards, h: 1.0 / cells as f64 }, line))
@@ -489,7 +516,7 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Res
                 let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
                 let (iterations, history) = (input.iterations, input.history);
                 let args = ShardArgs { layout, block, start, total, iterations, history };
-                layout.holds(Start::new(args), s, block)
+                layout.holds(Start::new(args), s, block, &G)
             })?;
             Ok((results.all().await?, input.sizes))
         }
@@ -516,8 +543,9 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
             let parent = top.parent("aggregation", aggregate);
             let Input { sizes, start, iterations, history } = input;
             let args = Aggregation { layout, line, sizes, sums, total, gang, step, start, iterations, history };
+            let ghosts = G.map(|slot| slot.id());
             let regions: [(Region, &[FieldId]); 4] =
-                [(line, &[U.id(), D.id()]), (layout.ghosts, &[G.id()]), (sums, &[S.id()]), (total, &[S.id()])];
+                [(line, &[D.id()]), (layout.ghosts, &ghosts), (sums, &[S.id()]), (total, &[S.id()])];
             top.single(&parent, || {
                 regions.iter().fold(Start::new(args.clone()), |start, (region, fields)| {
                     start.holds(*region, fields.to_vec(), Privilege::ReadWrite, Coherence::Exclusive)

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 /// The kernel on every block of a periodic vector: the derivative, and the sum of the blocks' sums.
 fn by_blocks(u: &[f64], shards: usize) -> (Vec<f64>, f64) {
     let n = u.len();
-    let mut d = vec![f64::NAN; n];
+    let mut d = u.to_vec();
     let mut sum = 0.0;
     for r in Blocks::balanced(shards, n).expect("enough cells").ranges() {
         let left = [u[(r.start + n - 2) % n], u[(r.start + n - 1) % n]];
         let right = [u[r.end % n], u[(r.end + 1) % n]];
-        sum += kernel::derivative(&u[r.clone()], left, right, &mut d[r], 1.0 / n as f64);
+        sum += kernel::step(&mut d[r], left, right, 1.0, 1.0 / n as f64);
     }
     (d, sum)
 }
@@ -47,11 +47,13 @@ fn lengths_around_a_panel() {
 #[test]
 fn shorter_than_the_ghosts() {
     // The kernel itself asks for no least length: cells 1, 2, 4, 8, 16 are the first powers of two.
-    let mut d = [0.0; 2];
-    assert_eq!(kernel::derivative(&[], [1.0, 2.0], [3.0, 4.0], &mut [], 1.0 / 12.0), 0.0);
-    let sum = kernel::derivative(&[4.0], [1.0, 2.0], [8.0, 16.0], &mut d[..1], 1.0 / 12.0);
-    assert_eq!((d[0], sum), (33.0, 33.0 * 33.0));
-    let sum = kernel::derivative(&[4.0, 8.0], [1.0, 2.0], [16.0, 32.0], &mut d, 1.0 / 12.0);
+    let step = |d: &mut [f64], left, right| kernel::step(d, left, right, 1.0, 1.0 / 12.0);
+    assert_eq!(step(&mut [], [1.0, 2.0], [3.0, 4.0]), 0.0);
+    let mut d = [4.0];
+    let sum = step(&mut d, [1.0, 2.0], [8.0, 16.0]);
+    assert_eq!((d, sum), ([33.0], 33.0 * 33.0));
+    let mut d = [4.0, 8.0];
+    let sum = step(&mut d, [1.0, 2.0], [16.0, 32.0]);
     assert_eq!((d, sum), ([33.0, 66.0], 33.0 * 33.0 + 66.0 * 66.0));
 }
 
@@ -59,9 +61,8 @@ fn shorter_than_the_ghosts() {
 #[test]
 fn sum_has_the_documented_order() {
     for n in [5, 15, 16, 17, 18, 33, 100, 1000, 1024, 1025, 1026, 1041, 2048, 3000] {
-        let u: Vec<f64> = (0..n).map(|i| ((i * i) as f64).sin()).collect();
-        let mut d = vec![0.0; n];
-        let sum = kernel::derivative(&u, [0.3, 0.7], [0.2, 0.9], &mut d, 1.0 / n as f64);
+        let mut d: Vec<f64> = (0..n).map(|i| ((i * i) as f64).sin()).collect();
+        let sum = kernel::step(&mut d, [0.3, 0.7], [0.2, 0.9], 1.7, 1.0 / n as f64);
         let mut want = 0.0;
         for panel in (2..n - 2).collect::<Vec<_>>().chunks(kernel::PANEL) {
             let mut l = [0.0; kernel::LANES];
@@ -92,6 +93,27 @@ proptest! {
     #[test]
     fn any_blocks_of_any_vector(u in prop::collection::vec(-1e3..1e3_f64, 4..700), shards in 1_usize..60) {
         assert_same(&u, shards.min(u.len() / 4));
+    }
+
+    /// Scaling within the step gives the bits of scaling before it.
+    #[test]
+    fn a_step_scales_first(
+        d in prop::collection::vec(-1e3..1e3_f64, 0..2100),
+        left in prop::array::uniform2(-1e3..1e3_f64),
+        right in prop::array::uniform2(-1e3..1e3_f64),
+        root in 1e-3..1e6_f64,
+    ) {
+        let scaled = |d: &[f64]| {
+            let mut u = vec![0.0; d.len()];
+            kernel::scale(d, root, &mut u);
+            u
+        };
+        let pair = |d: [f64; 2]| scaled(&d).try_into().unwrap();
+        let (mut at_once, mut after) = (d.clone(), scaled(&d));
+        let sum = kernel::step(&mut at_once, left, right, root, 0.01);
+        let want = kernel::step(&mut after, pair(left), pair(right), 1.0, 0.01);
+        let bits = |d: &[f64]| d.iter().map(|d| d.to_bits()).collect::<Vec<_>>();
+        prop_assert_eq!((bits(&at_once), sum.to_bits()), (bits(&after), want.to_bits()));
     }
 
     #[test]

@@ -24,21 +24,22 @@ pub struct Args {
 /// One run on the dominant mode; nanoseconds an iteration, and whether every root and the last vector are right.
 pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
     let mode = DominantMode::new(cells);
-    let mut u: Vec<f64> = mode.vector(0).collect();
-    let (mut d, h) = (vec![0.0; cells], 1.0 / cells as f64);
+    let mut d: Vec<f64> = mode.vector(0).collect();
+    let (mut root, h) = (1.0, 1.0 / cells as f64);
     let warm_up = iterations.div_ceil(10);
     let (mut roots, mut start) = (Vec::with_capacity(warm_up + iterations), 0);
     for iteration in 0..warm_up + iterations {
         if iteration == warm_up {
             start = now();
         }
-        let (left, right) = ([u[cells - 2], u[cells - 1]], [u[0], u[1]]);
-        let sum = kernel::derivative(&u, left, right, &mut d, h);
-        let root = kernel::root(iteration + 1, sum).map_err(|e| Failure::Run(e.to_string()))?;
-        kernel::scale(&d, root, &mut u);
+        let (left, right) = ([d[cells - 2], d[cells - 1]], [d[0], d[1]]);
+        let sum = kernel::step(&mut d, left, right, root, h);
+        root = kernel::root(iteration + 1, sum).map_err(|e| Failure::Run(e.to_string()))?;
         roots.push(root);
     }
     let ns = (now() - start) as f64 / iterations as f64;
+    let mut u = vec![0.0; cells];
+    kernel::scale(&d, root, &mut u);
     Ok((ns, verify_mode(&mode, &roots, &u).failure.is_none()))
 }
 
