@@ -270,16 +270,20 @@ impl<T, B> Sink for FutureCell<T, B> {
 
 /// Failures of tasks that one parent launched, with their futures.
 #[derive(Default)]
-pub(crate) struct Failures(RefCell<Vec<(Error, Rc<dyn Sink>)>>);
+#[allow(clippy::box_collection)] // There is one for each shard: it is small.
+pub(crate) struct Failures(RefCell<Option<Box<Vec<Failed>>>>);
+
+type Failed = (Error, Rc<dyn Sink>);
 
 impl Failures {
     pub fn add(&self, error: Error, future: Rc<dyn Sink>) {
-        self.0.borrow_mut().push((error, future));
+        self.0.borrow_mut().get_or_insert_default().push((error, future));
     }
 
     /// The first failure that nobody saw, neither itself nor what it caused.
     pub fn unseen(&self) -> Option<Error> {
         let all = self.0.borrow();
+        let all = all.as_ref()?;
         let seen: Vec<&Error> = all.iter().filter(|(_, f)| f.seen()).map(|(e, _)| e.origin()).collect();
         all.iter().map(|(e, _)| e).find(|e| !seen.contains(&e.origin())).cloned()
     }
@@ -331,11 +335,15 @@ impl<T: Clone + 'static> FutureMap<T> {
     /// # Errors
     /// The error that is the origin of the others, if several failed: a panic before what it poisoned.
     pub async fn all(&self) -> Result<Vec<T>, Error> {
-        let mut values = Vec::with_capacity(self.futures.len());
+        let mut values = Vec::new();
         let mut failed: Option<Error> = None;
         for future in &self.futures {
             match future.clone().await {
-                Ok(v) => values.push(v),
+                Ok(v) => {
+                    // Not before there is one: until then it may be long.
+                    values.reserve_exact(self.futures.len() - values.len());
+                    values.push(v);
+                }
                 Err(e) => match &failed {
                     Some(f) if f.cause().is_none() || e.cause().is_some() => {}
                     _ => failed = Some(e),

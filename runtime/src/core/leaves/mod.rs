@@ -99,11 +99,13 @@ pub(crate) enum WaitAt {
 
 /// What a shard shares with its leaf tasks and its calls of collectives: the shard is over when they are.
 #[derive(Default)]
+#[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Owner {
     running: Cell<u32>,
     /// Failures, with the future that may have told somebody.
     pub failures: Failures,
-    waiting: RefCell<Vec<Waiting>>,
+    /// Who waits until all are over: hardly anybody.
+    waiting: RefCell<Option<Box<Vec<Waiting>>>>,
 }
 
 impl Owner {
@@ -115,7 +117,7 @@ impl Owner {
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
         if !over {
-            self.waiting.borrow_mut().push(waiting);
+            self.waiting.borrow_mut().get_or_insert_default().push(waiting);
         }
         over
     }
@@ -128,8 +130,9 @@ impl Owner {
     #[inline]
     pub fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0 && !self.waiting.borrow().is_empty() {
-            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        if self.running.get() == 0
+            && let Some(waiting) = self.waiting.take()
+        {
             waiting.into_iter().for_each(|w| core.notify(w));
         }
     }
