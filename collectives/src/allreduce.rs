@@ -149,7 +149,9 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
-        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_one(at, input.into(), cx))
+        // The caller's code, which must not run while the object is borrowed.
+        let input = input.into();
+        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_one(at, input, cx))
     }
 
     /// Contributes a vector with the object's number of elements. Collective; returns at once.
@@ -157,6 +159,8 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
     pub fn call_vec(&self, shard: &Shard, input: impl Into<Value<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
-        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_many(at, input.into(), cx))
+        // The caller's code, which must not run while the object is borrowed.
+        let input = input.into();
+        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_many(at, input, cx))
     }
 }

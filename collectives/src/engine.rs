@@ -37,8 +37,8 @@ impl<T> Running<T> {
 struct Spare<T>(Vec<Arc<Vec<T>>>);
 
 impl<T: Element> Spare<T> {
-    /// More than this are not lent at a time, by the runtime's rule for large values.
-    const MOST: usize = 3;
+    /// More than this are not kept. Of large values no more are lent at a time either.
+    const MOST: usize = 2;
 
     /// A vector that nobody else holds, with anything in it.
     fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
@@ -413,8 +413,9 @@ impl<T: Element> Replay for Engine<T> {
             (Ok(()), Running::Many(v), Some(Output::Many(out))) => {
                 // A last reader may still hold it.
                 made(&mut c.aside).spare.change(v, |_| {}, |out, v| out.copy_from_slice(v));
-                let result = Arc::into_inner(std::mem::take(v)).expect("nobody else holds it");
-                cx.resolve(chain, out, Ok(result));
+                if let Running::Many(v) = std::mem::replace(&mut c.running, Running::One(T::zeroed())) {
+                    cx.resolve(chain, out, Ok(Arc::into_inner(v).expect("nobody else holds it")));
+                }
                 c.output = None;
             }
             (Err(e), ..) => c.fail(chain, *e, cx),

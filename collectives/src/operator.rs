@@ -130,7 +130,8 @@ impl<T: Pod + Send + Sync> Operator<T> {
     /// An operator of the program's own: `f(lower, higher)` for one element.
     ///
     /// `f` is called in rank order and must give the same result for the same operands on every rank, or ranks end
-    /// with different values. It need neither commute nor be associative. `name` appears in errors and figures.
+    /// with different values. It need neither commute nor be associative. It must not call the framework, which is in the
+    /// middle of a collective. `name` appears in errors and figures.
     pub fn user(name: &str, f: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
         Operator { kind: Kind::User(name.into(), Arc::new(f)) }
     }

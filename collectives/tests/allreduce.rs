@@ -339,6 +339,42 @@ fn two_levels_wherever_the_shards_are() {
     }
 }
 
+/// Where all processors have the same power of two of shards, two levels give the bits of recursive doubling, of an operator
+/// that tells every grouping apart.
+#[test]
+fn two_levels_have_the_bits_of_recursive_doubling() {
+    for workers in 1..=4 {
+        for each in [1, 2, 4, 8, 16] {
+            for (elements, runtime) in [(1, Runtime::threads(workers)), (600, Runtime::seeded(workers, 9))] {
+                let shards = workers * each;
+                let results = Algorithm::ALL.iter().map(|&algorithm| {
+                    let outcome = runtime.run(move |top| async move {
+                        let gang = top.gang("all", shards)?;
+                        let options = Options { elements, algorithm, ..Options::default() };
+                        let total = Allreduce::with(&top, &gang, "total", brackets().operator, options)?;
+                        let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                            let own: Vec<_> =
+                                (0..elements as u64).map(|e| mix(u64::from(shard.index()) << 32 | e)).collect();
+                            let first: Vec<u64> = total.call_vec(&shard, own)?.take().await?;
+                            total
+                                .call_vec(
+                                    &shard,
+                                    first.iter().map(|v| v ^ u64::from(shard.index())).collect::<Vec<_>>(),
+                                )?
+                                .take()
+                                .await
+                        });
+                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                    });
+                    outcome.unwrap().0
+                });
+                let results: Vec<_> = results.collect();
+                assert!(results[0] == results[1], "{workers} workers with {each} shards, {elements} elements");
+            }
+        }
+    }
+}
+
 /// 2·P·log₂ P subtasks a call for a power of two, with any number of workers; what the schedule states for others.
 #[test]
 fn subtasks_are_counted_exactly() {
@@ -364,11 +400,11 @@ fn subtasks_are_counted_exactly() {
 }
 
 /// Between two processors each call of a chain of small values takes a message each way: what is given back for the call
-/// before travels with it. Large values are given back at once.
+/// before travels with it, unless the value was there already when the call was made. Large values are given back at once.
 #[test]
 fn a_dependent_call_takes_a_message_each_way() {
     const CALLS: u64 = 1000;
-    for (elements, each) in [(1, 1), (600, 2)] {
+    for (elements, least, most) in [(1, 2, 3), (600, 4, 4)] {
         let (_, stats) = Runtime::threads(2)
             .run(move |top| async move {
                 let gang = top.gang("all", 2)?;
@@ -385,7 +421,7 @@ fn a_dependent_call_takes_a_message_each_way() {
             })
             .unwrap();
         // Beside them a few that start and end the run.
-        let (least, most) = (2 * each * CALLS, 2 * each * CALLS + CALLS / 2);
+        let (least, most) = (least * CALLS, most * CALLS + CALLS / 4);
         assert!((least..most).contains(&stats.messages), "{elements} elements: {} messages", stats.messages);
     }
 }
@@ -585,7 +621,7 @@ impl Faulty {
     fn expected(&self, call: usize) -> Vec<u64> {
         let node = node(self.algorithm);
         let of = |e| (0..self.shards).map(|s| Self::own(call, s)[e]).collect::<Vec<_>>();
-        (0..ELEMENTS).map(|e| tree(&of(e), |a, b| node(&a, &b))).collect()
+        (0..ELEMENTS).map(|e| tree(&of(e), node)).collect()
     }
 
     async fn calls(self, shard: Shard, total: Allreduce<u64>) -> Result<Seen, Error> {
@@ -982,7 +1018,7 @@ fn several_failures_at_once() {
                     Ok(came) => {
                         assert!(death.is_none_or(|d| launch == 0 && call < d), "{at}: call {call} has a result");
                         let own: Vec<_> = (0..shards).map(|s| own(launch * CALLS + call, s)).collect();
-                        assert_eq!(*came, tree(&own, |a, b| node(&a, &b)), "{at}: launch {launch}, call {call}");
+                        assert_eq!(*came, tree(&own, node), "{at}: launch {launch}, call {call}");
                     }
                 }
             }

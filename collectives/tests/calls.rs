@@ -4,13 +4,14 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Allreduce, Operator};
-use maniple_runtime::{Error, Runtime, Shard, Start};
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_runtime::{Error, Runtime, Shard, Start, Value};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 fn runtimes() -> Vec<(String, Runtime)> {
     let seeded = (0..40u64).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 3) as u32, s)));
@@ -88,5 +89,91 @@ fn a_waker_may_make_a_call() {
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1]), "{at}");
+    }
+}
+
+/// A contribution that is itself made by a call of the same object.
+struct Nested(Shard, Allreduce<i64>);
+
+impl From<Nested> for Value<i64> {
+    fn from(Nested(shard, total): Nested) -> Self {
+        (&total.call(&shard, 1).expect("a call")).into()
+    }
+}
+
+/// A contribution that can't be made.
+struct Bomb;
+
+impl From<Bomb> for Value<i64> {
+    fn from(_: Bomb) -> Self {
+        panic!("bomb")
+    }
+}
+
+#[test]
+fn making_a_contribution_may_call_and_may_panic() {
+    for (at, runtime) in runtimes() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let task = top.task("adds", move |shard: Shard, _: ()| async move {
+                    let bomb = || drop(total.call(&shard, Bomb));
+                    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bomb)).is_err());
+                    total.call(&shard, Nested(shard.clone(), total))?.await
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+        });
+        assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![9; 3]), "{at}");
+    }
+}
+
+/// Shard 3 is lost; shard 0, with which it would combine first, makes its own call only when shard 2 has been told.
+#[test]
+fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
+    type Told = (AtomicBool, Mutex<Option<Waker>>);
+    async fn shard(shard: Shard, total: Allreduce<i64>, told: Arc<Told>) -> Result<(), Error> {
+        let (is_told, waker) = &*told;
+        match shard.index() {
+            0 => {
+                poll_fn(|cx| {
+                    *waker.lock().unwrap() = Some(cx.waker().clone());
+                    if is_told.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+            3 => panic!("lost"),
+            _ => {}
+        }
+        let sum = total.call(&shard, 1)?.await;
+        if shard.index() == 2 {
+            is_told.store(true, Ordering::SeqCst);
+            if let Some(waker) = waker.lock().unwrap().take() {
+                waker.wake();
+            }
+        }
+        assert!(sum.is_err(), "a sum without shard 3");
+        Ok(())
+    }
+    for &algorithm in Algorithm::ALL {
+        for seed in 0..20 {
+            let (at, runtime) = match seed {
+                0 => ("a thread".into(), Runtime::threads(1)),
+                seed => (format!("seed {seed}"), Runtime::seeded(1, seed)),
+            };
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", 4)?;
+                    let options = Options { algorithm, ..Options::default() };
+                    let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                    let told = Arc::new(Told::default());
+                    let task = top.task("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));
+                    top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                })
+            });
+            let error = outcome.map(drop).expect_err(&at);
+            assert!(matches!(error.origin(), Error::Panicked { message, .. } if message == "lost"), "{at}: {error}");
+        }
     }
 }

@@ -77,7 +77,7 @@ impl<T: 'static> TaskFuture<T> {
     /// whoever launched it fails: the shard, the parent or the run.
     pub fn detach(self) {}
 
-    /// Awaits the value itself: the last who holds the future gets it without a clone. May wait.
+    /// Awaits the value itself: without a clone where nobody else holds the future, the runtime included. May wait.
     ///
     /// # Errors
     /// That of the task that was to make it.

@@ -488,7 +488,10 @@ impl Shard {
                         "a call while calls of another launch are under way",
                     ),
                 };
-                self.core().with_replay(local, position, &self.inner.owner, refuse, f)
+                let made = self.core().with_replay(local, position, &self.inner.owner, refuse, f);
+                // The shard's own code may now take its time.
+                self.core().send_what_is_late();
+                made
             }
             Some((_, o)) => Err(wrong(o.describe())),
             None => Err(wrong(format!("object {object}"))),

@@ -148,7 +148,7 @@ impl Core {
     }
 
     #[inline]
-    fn send_what_is_late(&self) {
+    pub fn send_what_is_late(&self) {
         if !self.late.borrow().is_empty() {
             self.send_late_ones();
         }

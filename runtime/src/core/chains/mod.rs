@@ -77,7 +77,7 @@ struct Block {
     stage: Stage,
     /// The lowest of those that joined with an error instead of a value.
     failed: Option<u32>,
-    /// A follower that is lost, and why.
+    /// Why a follower was lost after the leader had gathered.
     lost: Option<Box<Error>>,
 }
 
@@ -559,9 +559,13 @@ impl Core {
     /// Puts wakers off while `f` has chains borrowed.
     #[inline]
     fn in_chains<T>(&self, f: impl FnOnce() -> T) -> T {
-        let before = self.in_chains.replace(true);
-        let result = f();
-        self.in_chains.set(before);
-        result
+        struct Restore<'a>(&'a std::cell::Cell<bool>, bool);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
+        f()
     }
 }

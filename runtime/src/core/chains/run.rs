@@ -5,6 +5,7 @@ use super::{ALONE, Chain, Links, Stage, State, Task, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::object::EMPTY;
+use crate::payload::Payload;
 use crate::replay::{Replay, ReplayCx, pairwise};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -85,6 +86,11 @@ impl ReplayCx<'_> {
                 self.hand_out(object, block, &outcome);
             }
             object.end(chain, outcome, self);
+            if block != ALONE
+                && let Some(error) = self.links.blocks[block as usize].lost.take()
+            {
+                return self.fail(object, chain, *error);
+            }
             if !(object.awaits_input(chain) && self.has_begun(object, chain)) {
                 return;
             }
@@ -112,11 +118,6 @@ impl ReplayCx<'_> {
             return Some(chain);
         }
         let leader = b.leader;
-        if let Some(error) = &b.lost {
-            let error = (**error).clone();
-            self.fail(object, leader, error);
-            return None;
-        }
         if b.missing > 0 {
             b.stage = Stage::Waits;
             return None;
@@ -185,15 +186,14 @@ impl ReplayCx<'_> {
         let Some(b) = self.links.blocks.get_mut(self.links.chains[chain as usize].block as usize) else {
             return self.fail_alone(object, chain, error);
         };
-        let (leader, size, waits) = (b.leader, b.size, b.stage == Stage::Waits);
-        if chain != leader {
+        let (leader, size) = (b.leader, b.size);
+        if chain != leader && b.stage == Stage::Gathered {
+            // The others still get the result of this call.
             b.lost.get_or_insert_with(|| Box::new(error.clone()));
-            self.fail_alone(object, chain, error.clone());
+            return self.fail_alone(object, chain, error);
         }
-        if chain == leader || waits {
-            for follower in 0..size {
-                self.fail_alone(object, leader + follower * self.chains.slots, error.clone());
-            }
+        for follower in 0..size {
+            self.fail_alone(object, leader + follower * self.chains.slots, error.clone());
         }
     }
 
@@ -210,7 +210,9 @@ impl ReplayCx<'_> {
         for i in first..end {
             // What this call has not done yet is owed in its generation, the rest in the next.
             let step = self.chains.plan[i as usize];
-            self.links.cells[(cells + u32::from(step.waits)) as usize].awaited = None;
+            // What was lent to it goes back.
+            let own = &mut self.links.cells[(cells + u32::from(step.waits)) as usize];
+            (own.awaited, own.value) = (None, Payload::None);
             let owed = generation + u64::from(i < next);
             let (cell, owed) = match step.task {
                 Task::Update { .. } => (step.cell + offset, owed),
