@@ -190,7 +190,7 @@ impl Config {
 
 /// Bytes this process may still use: what Linux reports as available, or the limit of a container if that is less.
 /// Without such a report, half the address space.
-pub(crate) fn available_memory() -> u64 {
+pub fn available_memory() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: String| text.trim().parse::<u64>().ok();
     let machine = read("/proc/meminfo").and_then(|text| {
@@ -202,8 +202,8 @@ pub(crate) fn available_memory() -> u64 {
     machine.into_iter().chain(container).min().unwrap_or(isize::MAX as u64)
 }
 
-/// A number of bytes for people.
-pub(crate) fn bytes(n: u128) -> String {
+/// A number of bytes for people: `1.5 KiB`.
+pub fn bytes(n: u128) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n < 1024 {
         return format!("{n} bytes");

@@ -30,6 +30,7 @@ pub mod shards;
 pub use blocks::Blocks;
 pub use config::{
     Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times, UnknownName,
+    available_memory, bytes,
 };
 
 use maniple::prelude::Runtime;

@@ -1,7 +1,7 @@
 //! `maniple allreduce`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 use std::str::FromStr;
@@ -139,6 +139,14 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     Ok((if wrong { f64::NAN } else { last }, over - start))
 }
 
+/// What a shard with its part of an allreduce takes up at least, beside the elements.
+pub fn shard_bytes(algorithm: Algorithm, shards: u32) -> u128 {
+    const ROUND: u128 = 128;
+    const IN_PROCESSOR: u128 = 600;
+    let part = if algorithm == Algorithm::TwoLevel { IN_PROCESSOR } else { ROUND * u128::from(shards.max(1).ilog2()) };
+    SHARD_BYTES + part
+}
+
 /// What a run is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
@@ -158,6 +166,15 @@ impl Spec {
     /// Calls before those that are measured.
     pub fn warm_up(&self) -> usize {
         self.iterations.div_ceil(10)
+    }
+
+    /// Refuses what the memory available now can't hold.
+    pub fn check_memory(&self) -> Result<(), Failure> {
+        // The contribution, the result and what is under way between them.
+        const VECTORS: u128 = 3;
+        let (elements, shards) = (self.elements, self.shards as usize);
+        let what = format!("shards with {elements} elements each");
+        check_memory(&what, shards, shard_bytes(self.algorithm, self.shards) + VECTORS * 8 * elements as u128)
     }
 
     /// The last result, without an allreduce.
@@ -192,6 +209,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let iterations = super::at_least_one("iterations", args.iterations)?;
     let (elements, op, algorithm) = (args.elements, args.op, args.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
+    spec.check_memory()?;
     let expected = spec.expected();
     repeat(&args.common, |_| {
         let (results, us) = spec.run(&runtime)?;

@@ -1,7 +1,7 @@
 //! `maniple barrier`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -43,6 +43,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
+    check_memory("shards", shards as usize, SHARD_BYTES)?;
     repeat(&args.common, |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;

@@ -1,7 +1,7 @@
 //! `maniple gang`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -52,6 +52,7 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let (workers, runtime) = args.on.runtime()?;
     let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
+    check_memory("shards", shards as usize, SHARD_BYTES)?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![

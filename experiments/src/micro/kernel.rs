@@ -46,7 +46,7 @@ pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let (cells, iterations) = (args.cells, super::at_least_one("iterations", args.iterations)?);
-    let config = Config { shards: 1, cells: Some(cells), ..Config::default() };
+    let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(cells, iterations)?;

@@ -3,7 +3,8 @@
 //! Every run is a process of its own, because memory that one run has given back is used again by the next and would not
 //! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
 
-use super::{Common, OnWorkers, field, repeat, run_error, shards};
+use super::allreduce::shard_bytes;
+use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 use std::process::{Command, Stdio};
@@ -116,6 +117,7 @@ pub fn measure(shards: u32, workers: usize, mapper: &str, algorithm: Algorithm) 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let (workers, runtime) = args.on.runtime()?;
     let (shards, algorithm) = (shards(args.shards)?, args.collective);
+    check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;

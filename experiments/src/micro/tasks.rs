@@ -1,6 +1,6 @@
 //! `maniple tasks`.
 
-use super::{Common, OnWorkers, field, now, repeat, run_error};
+use super::{Common, OnWorkers, check_memory, field, now, repeat, run_error};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -55,6 +55,9 @@ fn add_4(mut a: ReadWrite<u64>, mut b: ReadWrite<u64>, mut c: ReadWrite<u64>, mu
 fn sum(x: Read<u64>) -> u64 {
     x.as_slice().iter().sum()
 }
+
+/// What a region of the working set takes up at least: its instance, and what the shard and the mapper know of it.
+const REGION_BYTES: u128 = 128;
 
 /// Tasks under way before the shard waits for the last of them.
 const AHEAD: usize = 1024;
@@ -112,6 +115,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("expected a working set of at least {regions} regions, found {set}")));
     }
     let set = args.working_set;
+    check_memory("regions", set, REGION_BYTES)?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
