@@ -144,7 +144,7 @@ fn fails(code: i32, args: &[&str]) -> String {
 
 #[test]
 fn launchers_that_fail_are_reported() {
-    let missing = fails(1, &["--mpirun", "/nonexistent/mpirun"]);
+    let missing = fails(2, &["--mpirun", "/nonexistent/mpirun"]);
     assert!(missing.starts_with("can't start /nonexistent/mpirun: ") && missing.contains("openmpi-bin"), "{missing}");
 
     let refusing = launcher("refusing", "[ \"$1\" = --version ] || { echo no such host >&2; exit 3; }");

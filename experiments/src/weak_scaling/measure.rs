@@ -66,8 +66,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
     for run in 0..plan.config.repeat {
-        let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
-        let exchange_ns = if alone { f64::NAN } else { yardstick_ns() };
+        let exchange_ns = yardstick_ns();
         for turn in 0..2 {
             let (version, session) = &mut sessions[(run + turn) % 2];
             let report = session.run_once().map_err(failure)?;

@@ -3,12 +3,10 @@
 use super::Args;
 use super::measure::Point;
 use crate::Failure;
+use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
 use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
 use serde::Serialize;
-
-/// Nanoseconds of an exchange that no distance between processors explains.
-const BUSY_NS: f64 = 2000.0;
 
 /// What is to be run: arguments that make sense.
 pub struct Plan {
