@@ -6,7 +6,7 @@ use crate::micro::exchange::yardstick_ns;
 use crate::output::{Field, Record};
 use crate::stats::{Spread, median};
 use crate::stencil::failure;
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::{Collective, Config, Session, alternating};
 use serde::Serialize;
 
 /// One run of one version: a line of the raw samples.
@@ -90,14 +90,12 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
 impl Point {
     /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
     pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
-        fn counted(samples: &[f64], warmup: usize) -> &[f64] {
-            samples.get(warmup..).unwrap_or_default()
-        }
+        let workers = plan.config.workers;
+        let counted = |samples: &[f64]| alternating(samples.get(plan.warmup..).unwrap_or_default(), shards, workers);
         let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
-        let spread = |version, samples: fn(&Run) -> &[f64]| {
-            Spread::of(of_version(version).flat_map(|r| counted(samples(r), plan.warmup)).copied())
-        };
-        let iteration = |r: &Run| median(counted(&r.iteration_us, plan.warmup).iter().copied());
+        let spread =
+            |version, samples: fn(&Run) -> &[f64]| Spread::of(of_version(version).flat_map(|r| counted(samples(r))));
+        let iteration = |r: &Run| median(counted(&r.iteration_us));
         let ours = plan.config.collective;
         let ratios = of_version(ours).filter_map(|r| {
             let baseline = of_version(Collective::Aggregation).find(|b| b.run == r.run)?;
@@ -168,7 +166,7 @@ pub mod tests {
     /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
     pub fn example() -> (Plan, Vec<Run>) {
         let config =
-            Config { repeat: 2, iterations: 3, workers: 2, mapper: MapperKind::Collective, ..Config::default() };
+            Config { repeat: 2, iterations: 3, workers: 4, mapper: MapperKind::Collective, ..Config::default() };
         let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
             shards: 4,
             version,
@@ -199,6 +197,12 @@ pub mod tests {
         // 50 / 5 and 60 / 5.
         assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
         assert_eq!((point.runs, point.failure, point.exchange_ns), (4, None, 50.0));
+
+        // Where shards share workers, 1 and 2 in one run and 3 and 5 in the other are one sample each.
+        let shared = Plan { config: Config { workers: 3, ..plan.config }, ..plan };
+        let point = Point::of(&shared, 4, &runs);
+        assert_eq!(all(point.collective), (1.5, 2.75, 4.0, 2, 0));
+        assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
     }
 
     #[test]

@@ -30,7 +30,8 @@ microseconds:
   iteration   one iteration of the application: on shard 0, from one total to the next
   baseline    one iteration of the version with the aggregation region
   ratio       for each pair of runs, the median iteration of the baseline divided by the median iteration
-The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
+With more shards than workers shard 0 is early in every other iteration and late in those between; a sample is then the \
+mean of two iterations, one after the other. The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
 what lies more than 3 interquartile ranges below the first or above the third quartile (Tukey's outer fences; quartiles \
 by linear interpolation).
 

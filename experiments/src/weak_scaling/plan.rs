@@ -113,13 +113,20 @@ impl Plan {
     }
 
     /// What the results are.
-    pub fn definitions(&self) -> [(&'static str, String); 5] {
+    pub fn definitions(&self) -> [(&'static str, String); 6] {
         let collective = self.config.collective;
         [
             ("one collective", "inside the application: on shard 0, from its local sum to the total".into()),
             ("one iteration", format!("of the application with {collective}: on shard 0, from one total to the next")),
             ("iteration of the baseline", "the same of the version with an aggregation region".into()),
             ("baseline ÷ iteration", "for each pair of runs, the ratio of the medians over their iterations".into()),
+            (
+                "more shards than workers",
+                "shard 0 is early in every other \
+                 iteration and late in those between: a sample is then the mean of two iterations, one after the other \
+                 (samples.csv has both)"
+                    .into(),
+            ),
             (
                 "dropped",
                 format!(
