@@ -112,6 +112,27 @@ fn csv_has_a_header_and_a_table_its_medians() {
     assert!(text.contains("exchange_ns") && text.contains("median"), "{text}");
 }
 
+/// Every column that a report has, and not only a parameter, is explained.
+#[test]
+fn help_explains_what_is_reported() {
+    for (command, columns) in [
+        ("allreduce", &["collective_us", "result", "expected", "verified", "exchange_ns"][..]),
+        ("tasks", &["task_ns", "verified"]),
+        ("exchange", &["exchange_ns"]),
+        ("barrier", &["barrier_us", "verified", "exchange_ns"]),
+        ("gang", &["launch_us", "per_shard_us", "verified", "exchange_ns"]),
+        ("kernel", &["iteration_us", "per_1000_cells_ns", "verified"]),
+        ("memory", &["per_shard_bytes"]),
+        ("compare mpi", &["mpi_result", "mpi_iteration_us", "collective_ratio", "exchange_ns"]),
+    ] {
+        let help = String::from_utf8(maniple(&format!("{command} --help")).stdout).expect("UTF-8");
+        let (_, explained) = help.split_once("The reports say:").expect("an explanation");
+        for word in columns.iter().chain(&["Exit codes: 0"]) {
+            assert!(explained.contains(word), "{command}: {word} in {explained}");
+        }
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (args, words) in [

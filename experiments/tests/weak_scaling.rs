@@ -123,6 +123,8 @@ fn the_summary_follows_from_the_samples() {
                 }
                 let name = format!("{}_dropped", metric.trim_end_matches("_us"));
                 assert_eq!(row[&*name], dropped.to_string(), "{name}");
+                let name = format!("{}_kept", metric.trim_end_matches("_us"));
+                assert_eq!(row[&*name], (samples.len() - dropped).to_string(), "{name}");
             }
         }
 
@@ -293,7 +295,7 @@ fn what_makes_no_sense_is_refused() {
             "--collective aggregation",
             "expected recursive-doubling or two-level, found aggregation: that is the baseline",
         ),
-        ("--collective ring", "unknown collective `ring`"),
+        ("--collective ring", "unknown collective `ring`; expected recursive-doubling or two-level\n"),
         ("--cells 3", "at least 4 cells in a shard, found 3"),
         ("--repeat 0", "repeat: expected at least 1, found 0"),
         ("--iterations 0", "iterations: expected at least 1, found 0"),

@@ -21,7 +21,16 @@ same values, share the kernel of the stencil, verify their results and are measu
 rank that took longest; filling and checking the elements is part of it
               stencil: the median time from the local sum to the total, on shard or rank 0
   iteration   stencil: the median time of an iteration, on shard or rank 0; each side has run once before
-  ratio       ours divided by MPI's: below 1, ours is faster
+Of more shards than workers, both times of the stencil here are of means of two iterations, one after the other.
+The reports say:
+  result, mpi_result                  what the last call or iteration gave here and with MPI
+  verified                            whether each side has what it must have, and both have the same
+  iteration_us, mpi_iteration_us      the iteration here and with MPI; the allreduce has none
+  collective_us, mpi_collective_us    the collective here and with MPI
+  iteration_ratio, collective_ratio   ours divided by MPI's: below 1, ours is faster
+  exchange_ns                         the exchange of a cache line between two threads right after the pair, one way: the \
+yardstick that `maniple exchange` measures; none with one processor
+  mpi                                 the MPI library
 
 Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it wants to \
 see where it runs as root. With more ranks than cores MPI mostly waits for the kernel's scheduler: such ratios are for \

@@ -8,6 +8,18 @@ use std::str::FromStr;
 
 /// An allreduce of 64-bit floats in which every call depends on the result of the one before
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The reports say:
+  collective_us  time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
+number
+  result         what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
+(product: -1 where the sum of both is a multiple of 3, else 1)
+  expected       the same without an allreduce
+  verified       whether every shard has the expected result
+  exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; none with one processor
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]

@@ -14,6 +14,12 @@ use std::task::{Poll, Waker};
 
 /// What a shard that waits in an allreduce takes up: by how much the resident set grew, divided by the shards
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The reports say:
+  per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
+three allreduces of one 64-bit float, divided by the shards
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]

@@ -93,11 +93,11 @@ fn models(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
     };
     let row = |fit: &Fit| {
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.2}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2}</td></tr>\n",
             fit.model.formula(),
             escaped(&figures::scope(fit)),
             figures::coefficients(fit),
-            fit.alpha_us * 1000.0 / e,
+            in_exchanges(fit.alpha_us * 1000.0 / e),
             fit.points,
             fit.off_by
         )
@@ -114,6 +114,10 @@ fn models(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
         fits.iter().map(row).collect::<String>(),
         if fits.is_empty() { "<p>There are too few points for a fit.</p>\n" } else { "" }
     )
+}
+
+fn in_exchanges(alpha: f64) -> String {
+    if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
 }
 
 fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {

@@ -144,14 +144,14 @@ impl Point {
             ("verified", self.failure.is_none().into()),
         ];
         let names = [
-            ["collective_us_min", "collective_us_median", "collective_us_max", "collective_dropped"],
-            ["iteration_us_min", "iteration_us_median", "iteration_us_max", "iteration_dropped"],
-            ["baseline_us_min", "baseline_us_median", "baseline_us_max", "baseline_dropped"],
-            ["ratio_min", "ratio_median", "ratio_max", "ratio_dropped"],
+            ["collective_us_min", "collective_us_median", "collective_us_max", "collective_kept", "collective_dropped"],
+            ["iteration_us_min", "iteration_us_median", "iteration_us_max", "iteration_kept", "iteration_dropped"],
+            ["baseline_us_min", "baseline_us_median", "baseline_us_max", "baseline_kept", "baseline_dropped"],
+            ["ratio_min", "ratio_median", "ratio_max", "ratio_kept", "ratio_dropped"],
         ];
-        for ([min, middle, max, dropped], (_, spread)) in names.into_iter().zip(self.metrics()) {
+        for ([min, middle, max, kept, dropped], (_, spread)) in names.into_iter().zip(self.metrics()) {
             record.extend([(min, spread.min.into()), (middle, spread.median.into()), (max, spread.max.into())]);
-            record.push((dropped, Field::from(spread.dropped)));
+            record.extend([(kept, Field::from(spread.kept)), (dropped, spread.dropped.into())]);
         }
         record.push(("exchange_ns", self.exchange_ns.into()));
         record

@@ -35,6 +35,17 @@ mean of two iterations, one after the other. The first --warmup iterations of ea
 what lies more than 3 interquartile ranges below the first or above the third quartile (Tukey's outer fences; quartiles \
 by linear interpolation).
 
+The summary (JSON, CSV) has a line for each number of shards, in whose columns are the four of above with:
+  _us_min, _us_median, _us_max; ratio_min, ratio_median, ratio_max   what is left after outliers are dropped
+  _kept, _dropped   samples that are left, and outliers
+  exchange_ns       median over the pairs of the exchange of a cache line between two threads before each, one way; none \
+with one processor
+In samples.csv a line is one iteration of one run of one version, and in samples.jsonl one run:
+  version           the collective, or aggregation for the baseline
+  run               the pair of runs that it belongs to, from 0
+  iteration         the number of the iteration, from 0
+  warmup            whether it is one of those not counted
+
 With --report the directory gets every sample (samples.csv, samples.jsonl), the summary (summary.csv, summary.json), the \
 parameters, the machine and the toolchain, plots (SVG) with the cost model of the collective fitted and extrapolated, and \
 a page with all of it (index.html). Samples are written as each run is done and the rest after each number of shards, so \
@@ -66,7 +77,7 @@ pub struct Args {
     repeat: usize,
 
     /// What is compared with the baseline: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
     collective: Collective,
 
     /// Worker threads [default: the processors this process may use]
@@ -81,9 +92,19 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 
-    /// How results are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    /// How results are reported: table, at the end; json or csv, a line as soon as a number of shards is measured
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true)]
     format: Format,
+}
+
+/// A collective that is not the baseline.
+fn compared(name: &str) -> Result<Collective, String> {
+    let legal = "recursive-doubling or two-level";
+    match name.parse() {
+        Ok(Collective::Aggregation) => Err(format!("expected {legal}, found aggregation: that is the baseline")),
+        Ok(collective) => Ok(collective),
+        Err(_) => Err(format!("unknown collective `{name}`; expected {legal}")),
+    }
 }
 
 /// Does the runs and reports them.

@@ -32,10 +32,6 @@ impl Plan {
             mapper: args.mapper,
             ..defaults
         };
-        if config.collective == Collective::Aggregation {
-            let legal = "expected recursive-doubling or two-level, found aggregation: that is the baseline";
-            return Err(Failure::Usage(format!("--collective: {legal}")));
-        }
         // Before the first run, and so for all of them.
         for &shards in &args.shards.0 {
             let config = Config { shards, ..config.clone() };
