@@ -189,12 +189,18 @@ mod tests {
     fn a_machine_that_is_not_up_to_it_is_mentioned() {
         let (mut plan, mut runs) = measure::tests::example();
         plan.config.workers = 1;
-        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)]);
+        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
         assert!(caveats(&plan, &runs).is_empty());
         runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
         let found = caveats(&plan, &runs);
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
         plan.config.workers = 1 << 20;
         assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
+        let point = Point { collective: crate::stats::Spread::of([1.0]), ..Point::of(&plan, 4, &runs) };
+        assert!(figures::fits(&plan, &[point]).is_empty());
+        // T/log₂P is 1 and 4: both are off by a factor of 2.
+        let fit = fit::Fit::of(fit::Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
+        let found = plan.caveats(&[], &[fit]);
+        assert!(found[1].starts_with("T = α′·log₂P does not fit: points are off by a factor of 2.00"), "{found:?}");
     }
 }

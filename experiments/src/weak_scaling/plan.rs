@@ -1,12 +1,16 @@
 //! What is to be run, and how it is described in reports.
 
 use super::Args;
+use super::fit::Fit;
 use super::measure::Point;
 use crate::Failure;
 use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
 use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
 use serde::Serialize;
+
+/// The factor by which points may be off a model that fits.
+const BAD_FIT: f64 = 1.5;
 
 /// What is to be run: arguments that make sense.
 pub struct Plan {
@@ -94,7 +98,7 @@ impl Plan {
     }
 
     /// What makes the times mean something else than they seem to.
-    pub fn caveats(&self, points: &[Point]) -> Vec<String> {
+    pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
@@ -104,8 +108,20 @@ impl Plan {
              the scheduler's",
             microseconds(exchange / 1000.0)
         );
-        let caveats = [(workers > processors, turns), (exchange > BUSY_NS, busy)];
-        caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat).collect()
+        let caveats = [(self.takes_turns(), turns), (exchange > BUSY_NS, busy)];
+        let caveats = caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat);
+        let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
+            let (formula, off_by) = (fit.model.formula(), fit.off_by);
+            format!(
+                "{formula} does not fit: points are off by a factor of {off_by:.2}, and beyond them it may be worse"
+            )
+        });
+        caveats.chain(bad).collect()
+    }
+
+    /// Whether there are more workers than processors for them.
+    pub fn takes_turns(&self) -> bool {
+        self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
     }
 
     /// What the results are.
