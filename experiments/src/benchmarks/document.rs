@@ -34,7 +34,7 @@ easy, and the row is `disturbed`.
 ";
 
 /// The whole document.
-pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize) -> String {
+pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize, only: Option<&str>) -> String {
     let (machine, toolchain) = (Machine::now(), Toolchain::built());
     let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();
     let mut facts = Builder::default();
@@ -48,6 +48,9 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize) -> String {
     );
     let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
     fact("maniple", format!("{}, {features}", toolchain.maniple));
+    let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
+    // A cell has no room for a bar.
+    fact("command", format!("`maniple benchmarks --repeat {rounds}{only}`").replace('|', "\\|"));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();

@@ -210,6 +210,9 @@ impl Case<'_> {
     ) -> Result<(), Failure> {
         let mut ours = self.ours()?;
         for pair in 0..repeats {
+            if output.closed() {
+                break;
+            }
             let (mpi, theirs) = self.theirs(launcher)?;
             let ours = ours()?;
             let failure = self.failure(&ours, &theirs);

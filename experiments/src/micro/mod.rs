@@ -100,6 +100,9 @@ fn repeat(common: &Common, mut once: impl FnMut(usize) -> Result<(Record, bool),
         let (record, verified) = once(run)?;
         wrong += usize::from(!verified);
         output.add(record)?;
+        if output.closed() {
+            break;
+        }
     }
     output.finish()?;
     if wrong > 0 {

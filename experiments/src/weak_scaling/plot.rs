@@ -106,14 +106,17 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
         .margin_right(24)
         .x_label_area_size(52)
         .y_label_area_size(84)
-        .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale().base(base))?;
+        .build_cartesian_2d(
+            LogCoord::from(x.clone().log_scale().base(2.0)).with_key_points(ticks(&x)),
+            y.log_scale().base(base),
+        )?;
     axes.configure_mesh()
         .x_desc("shards P")
         .y_desc(chart.vertical)
         .x_labels(16)
         .y_labels(10)
         .x_label_formatter(&|shards| format!("{shards:.0}"))
-        .y_label_formatter(&|value| format!("{value}"))
+        .y_label_formatter(&|value| format!("{}", (value * 1e9).round() / 1e9))
         .axis_desc_style(font(16))
         .label_style(font(14))
         .axis_style(INK)
@@ -196,6 +199,16 @@ fn along(from: f64, to: f64) -> impl Iterator<Item = f64> + Clone {
     (0..=STEPS).map(move |i| from * (to / from).powf(f64::from(i) / f64::from(STEPS)))
 }
 
+/// Where an axis of shards has ticks: at powers of 2, or in the middle, at the only number, if there are less than two.
+fn ticks(x: &std::ops::Range<f64>) -> Vec<f64> {
+    const MOST: usize = 16;
+    let powers: Vec<f64> = (0..usize::BITS).map(|i| 2_f64.powi(i as i32)).filter(|power| x.contains(power)).collect();
+    match powers.len() {
+        0 | 1 => vec![(x.start * x.end).sqrt()],
+        n => powers.into_iter().step_by(n.div_ceil(MOST)).collect(),
+    }
+}
+
 /// Axes that show all, with some room at the ends.
 fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let points = || chart.series.iter().flat_map(|s| &s.points);
@@ -216,6 +229,15 @@ fn extent(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_powers_of_two_or_the_only_number() {
+        assert_eq!(ticks(&(0.8..5.0)), [1.0, 2.0, 4.0]);
+        for only in [1.0, 3.0, 4.0, 100.0] {
+            let found = ticks(&(only / 1.25..only * 1.25));
+            assert!(found.len() == 1 && (found[0] / only - 1.0).abs() < 1e-12, "{only}: {found:?}");
+        }
+    }
 
     #[test]
     fn series_are_aside_but_nearest_to_their_own_shards() {
