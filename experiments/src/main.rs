@@ -112,6 +112,11 @@ fn complain(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: error: {message}");
 }
 
+/// What the user should know though it is no failure.
+fn warn(message: impl Display) {
+    let _ = writeln!(io::stderr(), "maniple: warning: {message}");
+}
+
 /// A whole number, also as `1e6`.
 fn count(text: &str) -> Result<usize, String> {
     let wrong = || format!("expected a whole number, found `{text}`");

@@ -102,8 +102,8 @@ impl Field {
 /// What one run reports, in order.
 pub type Record = Vec<(&'static str, Field)>;
 
-/// Stdout. If nobody reads it any more (a broken pipe), the rest is dropped in silence: the runs go on, and verification
-/// and the output file keep their meaning.
+/// Stdout. If nobody reads it any more (a broken pipe), the rest is dropped in silence: runs that have another
+/// purpose, such as a file, go on, and verification keeps its meaning.
 pub struct Stdout(Option<StdoutLock<'static>>);
 
 impl Stdout {
@@ -123,6 +123,11 @@ impl Stdout {
             }
             Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
         }
+    }
+
+    /// Whether nobody reads it any more.
+    pub fn closed(&self) -> bool {
+        self.0.is_none()
     }
 }
 
@@ -149,6 +154,11 @@ impl Output {
         };
         self.records.push(record);
         self.out.write(&text)
+    }
+
+    /// Whether nobody reads what is reported, so that more runs are in vain.
+    pub fn closed(&self) -> bool {
+        self.out.closed()
     }
 
     /// Ends a group of runs: a table and its medians are of one group.
@@ -200,7 +210,8 @@ pub fn styled(rows: Builder, figures: usize) -> Table {
     table
 }
 
-/// A heading with what all runs have in common, a row for each run with the rest, and the medians over the runs.
+/// A heading with what all runs have in common, a row for each run with the rest, and the medians over the runs (without run
+/// 0 where there are several: it warms up).
 fn table(records: &[Record]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let (mut common, mut columns) = (Vec::new(), Vec::new());
@@ -221,13 +232,15 @@ fn table(records: &[Record]) -> String {
         let fields = columns.iter().map(|&(i, _)| record[i].1.people());
         rows.push_record(std::iter::once(run.to_string()).chain(fields));
     }
+    let measured = if records.len() > 1 { &records[1..] } else { records };
     let over_runs = |i: usize| match first[i].1 {
         Field::Measured(_) => {
-            let values = records.iter().filter_map(|r| if let Field::Measured(m) = r[i].1 { Some(m) } else { None });
+            let values = measured.iter().filter_map(|r| if let Field::Measured(m) = r[i].1 { Some(m) } else { None });
             microseconds(median(values))
         }
         _ => String::new(),
     };
     rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
-    format!("{}\n{}\n", common.join(", "), styled(rows, 1))
+    let left_out = if records.len() > 1 { "the medians leave out run 0, which warms up\n" } else { "" };
+    format!("{}\n{}\n{left_out}", common.join(", "), styled(rows, 1))
 }

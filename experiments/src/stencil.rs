@@ -17,6 +17,8 @@ d / √S. The reports say:
 code
   iteration   time of an iteration on shard 0, from one total to the next
   collective  the part of it from shard 0's local sum to the total
+              With more shards than workers shard 0 is early in every other iteration and late in those between: both \
+times are then of means of two iterations, one after the other
   repeat      the number of the run, from 0 (JSON and CSV)
   cells       cells of the largest block; total_cells: of all; input: the file, or null (JSON and CSV)
 

@@ -85,7 +85,9 @@ fn benchmarks_are_a_document() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let row: Vec<&str> = text.lines().find(|line| line.contains("650 ns")).expect("a row").split('|').collect();
     assert_eq!((row.len(), row[1].trim()), (9, "stencil kernel, 1000 cells"), "{text}");
-    for fact in ["# Benchmarks", "machine", "rustc 1.", "| rounds", "| 2 "] {
+    for fact in
+        ["# Benchmarks", "machine", "rustc 1.", "| rounds", "`maniple benchmarks --repeat 2 --only 'kernel,'`", "| 2 "]
+    {
         assert!(text.contains(fact), "{fact}: {text}");
     }
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("benchmarks-{}.md", std::process::id()));
@@ -93,11 +95,11 @@ fn benchmarks_are_a_document() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert!(std::fs::read_to_string(&file).expect("it was written").starts_with("# Benchmarks\n"));
     std::fs::remove_file(file).expect("it is there");
-    // What was measured is not lost.
-    let output = maniple("benchmarks --repeat 1 --only kernel, --output /nowhere/at/all.md");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(out.starts_with("# Benchmarks\n") && err.contains("can't write /nowhere/at/all.md"), "{out}{err}");
+    // Found before so many rounds that they would not end.
+    let output = maniple("benchmarks --repeat 1e9 --output /nowhere/at/all.md");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(err.contains("/nowhere/at/all.md: can't be written: No such file"), "{err}");
 }
 
 #[test]
@@ -109,7 +111,44 @@ fn csv_has_a_header_and_a_table_its_medians() {
     assert!(lines[1..].iter().all(|l| l.split(',').count() == lines[0].split(',').count()), "{text}");
     let output = maniple("exchange --iterations 1000 --repeat 2");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("exchange_ns") && text.contains("median"), "{text}");
+    assert!(text.contains("exchange_ns") && text.contains("the medians leave out run 0"), "{text}");
+}
+
+/// Every column that a report has, and not only a parameter, is explained.
+#[test]
+fn help_explains_what_is_reported() {
+    for (command, columns) in [
+        ("allreduce", &["collective_us", "result", "expected", "verified", "exchange_ns"][..]),
+        ("tasks", &["task_ns", "verified"]),
+        ("exchange", &["exchange_ns"]),
+        ("barrier", &["barrier_us", "verified", "exchange_ns"]),
+        ("gang", &["launch_us", "per_shard_us", "verified", "exchange_ns"]),
+        ("kernel", &["iteration_us", "per_1000_cells_ns", "verified"]),
+        ("memory", &["per_shard_bytes"]),
+        ("compare mpi", &["mpi_result", "mpi_iteration_us", "collective_ratio", "exchange_ns"]),
+    ] {
+        let help = String::from_utf8(maniple(&format!("{command} --help")).stdout).expect("UTF-8");
+        let (_, explained) = help.split_once("The reports say:").expect("an explanation");
+        for word in columns.iter().chain(&["Exit codes: 0"]) {
+            assert!(explained.contains(word), "{command}: {word} in {explained}");
+        }
+    }
+}
+
+/// What nobody reads is not measured: these runs would take hours.
+#[test]
+fn runs_end_with_their_reader() {
+    use std::process::Stdio;
+    let args = "barrier --shards 2 --iterations 100 --repeat 1e9 --format json";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_maniple"))
+        .args(args.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
 }
 
 #[test]
@@ -130,6 +169,12 @@ fn what_makes_no_sense_is_refused() {
         ("kernel --cells 3", "expected at least 4 cells"),
         ("kernel --cells 1e18", "of memory"),
         ("kernel --iterations 0", "at least 1 for iterations"),
+        ("kernel --iterations 1e15", "of memory"),
+        ("allreduce --iterations 1e19", "at most 9007199254740992 for iterations"),
+        ("allreduce --elements 1e18", "16 shards with 1000000000000000000 elements each need at least "),
+        ("allreduce --shards 16777215 --elements 1000", "of memory"),
+        ("tasks --working-set 1e18", "1000000000000000000 regions need at least "),
+        ("tasks --working-set 1e19", "of memory"),
         ("gang --launches 0", "at least 1 for launches"),
         ("memory --shards 0", "at least 1 for shards"),
         ("benchmarks --repeat 0", "at least 1 for repeat"),

@@ -144,7 +144,7 @@ fn fails(code: i32, args: &[&str]) -> String {
 
 #[test]
 fn launchers_that_fail_are_reported() {
-    let missing = fails(1, &["--mpirun", "/nonexistent/mpirun"]);
+    let missing = fails(2, &["--mpirun", "/nonexistent/mpirun"]);
     assert!(missing.starts_with("can't start /nonexistent/mpirun: ") && missing.contains("openmpi-bin"), "{missing}");
 
     let refusing = launcher("refusing", "[ \"$1\" = --version ] || { echo no such host >&2; exit 3; }");
@@ -225,6 +225,9 @@ fn what_makes_no_sense_is_refused() {
         ("--iterations 0", "at least 1 for iterations"),
         ("--repeat 0", "at least 1 for repeat"),
         ("--timeout 0", "at least 1 for timeout"),
+        ("--timeout 1e19", "at most"),
+        ("--timeout 31536001", "at most 31536000 seconds (a year) for timeout, found 31536001"),
+        ("--ranks 16777215 --cells 4", "16777215 ranks of MPI need at least "),
         ("--workers 0", "at least 1 for workers"),
         ("--program heat", "invalid value 'heat'"),
         ("--elements 3000000000", "MPI counts up to 2147483647 elements, found 3000000000"),

@@ -190,7 +190,7 @@ impl Config {
 
 /// Bytes this process may still use: what Linux reports as available, or the limit of a container if that is less.
 /// Without such a report, half the address space.
-pub(crate) fn available_memory() -> u64 {
+pub fn available_memory() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: String| text.trim().parse::<u64>().ok();
     let machine = read("/proc/meminfo").and_then(|text| {
@@ -202,8 +202,8 @@ pub(crate) fn available_memory() -> u64 {
     machine.into_iter().chain(container).min().unwrap_or(isize::MAX as u64)
 }
 
-/// A number of bytes for people.
-pub(crate) fn bytes(n: u128) -> String {
+/// A number of bytes for people: `1.5 KiB`.
+pub fn bytes(n: u128) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n < 1024 {
         return format!("{n} bytes");
@@ -249,6 +249,16 @@ impl Times {
     }
 }
 
+/// The samples to summarise: where shards share workers, the means of the 1st and 2nd, the 3rd and 4th iteration and so on.
+/// One shard is then early in every other iteration and late in those between, often by far more than an iteration's mean,
+/// and a median would be that of either kind. A last one without a partner is left out, unless it is all there is.
+pub fn alternating(samples: &[f64], shards: usize, workers: usize) -> Vec<f64> {
+    if shards <= workers || samples.len() < 2 {
+        return samples.to_vec();
+    }
+    samples.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect()
+}
+
 /// What one run reports: the fields of a JSON line, in their order.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunReport {
@@ -278,9 +288,10 @@ pub struct RunReport {
     pub expected: f64,
     /// `|result − expected| / expected`.
     pub error: f64,
-    /// Times of the iterations, on shard 0: from one total to the next.
+    /// Times of the iterations, on shard 0: from one total to the next; with more shards than workers, means of two
+    /// iterations (see [`alternating`]).
     pub iteration_us: Times,
-    /// Times of the collective within them, on shard 0: from its local sum to the total.
+    /// Times of the collective within them, likewise: on shard 0 from its local sum to the total.
     pub collective_us: Times,
     /// Cells of all shards together.
     pub total_cells: usize,
@@ -289,7 +300,7 @@ pub struct RunReport {
     /// What is wrong, if it is not verified. Not part of the JSON line.
     #[serde(skip)]
     pub failure: Option<String>,
-    /// The times that `iteration_us` and `collective_us` summarise. Not part of the JSON line.
+    /// Every time, of which `iteration_us` and `collective_us` are summaries. Not part of the JSON line.
     #[serde(skip)]
     pub samples: Samples,
 }

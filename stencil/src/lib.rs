@@ -30,6 +30,7 @@ pub mod shards;
 pub use blocks::Blocks;
 pub use config::{
     Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times, UnknownName,
+    alternating, available_memory, bytes,
 };
 
 use maniple::prelude::Runtime;
@@ -149,6 +150,7 @@ impl Session {
         } else if let Some(failure) = not_repeated(&self.last, &last) {
             verdict.failure.get_or_insert(failure);
         }
+        let times = |samples: &[f64]| Times::of(&alternating(samples, config.shards, config.workers));
         let report = RunReport {
             program: "stencil",
             wire: outcome.wire,
@@ -163,8 +165,8 @@ impl Session {
             result: outcome.roots.last().copied().unwrap_or(f64::NAN),
             expected: verdict.expected,
             error: verdict.error,
-            iteration_us: Times::of(&outcome.iteration_us),
-            collective_us: Times::of(&outcome.collective_us),
+            iteration_us: times(&outcome.iteration_us),
+            collective_us: times(&outcome.collective_us),
             total_cells: self.blocks.total(),
             input: config.input.as_ref().map(|path| path.display().to_string()),
             failure: verdict.failure,

@@ -7,7 +7,9 @@ mod rows;
 use crate::Failure;
 use crate::micro::at_least_one;
 use crate::output::Stdout;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// What the framework is measured by: every figure beside its target, as a Markdown document
 #[derive(Debug, clap::Args)]
@@ -46,13 +48,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
+    if let Some(path) = &args.output {
+        check_writable(path).map_err(|e| Failure::Usage(format!("{}: can't be written: {e}", path.display())))?;
+    }
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (row, samples) in rows.iter_mut().zip(&mut measured) {
             samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
         }
     }
-    let text = document::write(&rows, &measured, rounds);
+    let text = document::write(&rows, &measured, rounds, args.only.as_deref());
     match &args.output {
         None => Stdout::new().write(&text),
         Some(path) => std::fs::write(path, &text).or_else(|e| {
@@ -61,6 +66,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             Err(Failure::Run(format!("can't write {}: {e}", path.display())))
         }),
     }
+}
+
+/// Makes sure before anything is measured that the file can be written, without changing what is there.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let new = !path.try_exists()?;
+    OpenOptions::new().append(true).create(true).open(path)?;
+    if new { fs::remove_file(path) } else { Ok(()) }
 }
 
 impl Failure {

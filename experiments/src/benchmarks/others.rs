@@ -11,6 +11,8 @@ pub struct Pair {
     pub ours_us: f64,
     /// The same with MPI.
     pub mpi_us: f64,
+    /// The exchange right after both, in nanoseconds.
+    pub exchange_ns: f64,
 }
 
 /// One allreduce of 64-bit floats here and with MPI, one rank a shard.
@@ -27,12 +29,26 @@ pub fn allreduce_beside_mpi(shards: u32, elements: usize, iterations: usize) -> 
     }
     let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
     if !output.status.success() {
-        return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ")));
+        return refused(output.status.code(), &String::from_utf8_lossy(&output.stderr)).map(Err);
     }
     let record: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     match (record["collective_us"].as_f64(), record["mpi_collective_us"].as_f64()) {
-        (Some(ours_us), Some(mpi_us)) => Ok(Ok(Pair { ours_us, mpi_us })),
+        (Some(ours_us), Some(mpi_us)) => {
+            let exchange_ns = record["exchange_ns"].as_f64().unwrap_or(f64::NAN);
+            Ok(Ok(Pair { ours_us, mpi_us, exchange_ns }))
+        }
         _ => Err(Failure::Run(format!("expected the times of both sides from {command:?}, found {record}"))),
+    }
+}
+
+/// Why there is nothing to compare with, where it is that no launcher of MPI can be started; all else is a failure.
+fn refused(code: Option<i32>, stderr: &str) -> Result<String, Failure> {
+    let message = stderr.trim();
+    let message = message.strip_prefix("maniple: error: ").unwrap_or(message);
+    // The arguments are in order, so that exit code 2 is about the launcher.
+    match code {
+        Some(2) => Ok(message.replace('\n', " ")),
+        _ => Err(Failure::Run(message.into())),
     }
 }
 
@@ -72,6 +88,17 @@ fn starpu_program() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_missing_launcher_is_no_failure() {
+        let reason = refused(Some(2), "maniple: error: can't start mpirun:\nno such file\n").expect("a reason");
+        assert_eq!(reason, "can't start mpirun: no such file");
+        let Err(Failure::Run(message)) = refused(Some(1), "maniple: error: 1 of 1 pairs not verified; MPI: x\n") else {
+            panic!("a failure");
+        };
+        assert_eq!(message, "1 of 1 pairs not verified; MPI: x");
+        assert!(refused(None, "killed").is_err());
+    }
 
     #[test]
     fn starpu_s_total_is_found() {

@@ -29,7 +29,7 @@ pub struct Sample {
     pub measured: f64,
     /// The target in the row's unit, or why there is nothing to compare with.
     pub target: Result<f64, String>,
-    /// The exchange right after it, in nanoseconds, where the target depends on it.
+    /// The exchange right after it, in nanoseconds, where the target depends on it or on another program's time.
     pub exchange_ns: Option<f64>,
 }
 
@@ -40,9 +40,18 @@ impl Sample {
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
     fn in_exchanges(measured_ns: f64, target: f64) -> Self {
-        let e = yardstick_ns();
-        Self { measured: measured_ns / 1000.0, target: Ok(target * e / 1000.0), exchange_ns: Some(e) }
+        let exchange_ns = exchange_ns();
+        let target = match exchange_ns {
+            Some(e) => Ok(target * e / 1000.0),
+            None => Err("the exchange needs two processors".into()),
+        };
+        Self { measured: measured_ns / 1000.0, target, exchange_ns }
     }
+}
+
+/// The yardstick, where there is one.
+fn exchange_ns() -> Option<f64> {
+    Some(yardstick_ns()).filter(|e| !e.is_nan())
 }
 
 type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
@@ -120,7 +129,10 @@ fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
         calls(shards)
     };
     Box::new(move || match allreduce_beside_mpi(shards, elements, iterations)? {
-        Ok(pair) => Ok(Sample::against(pair.ours_us, factor * pair.mpi_us)),
+        Ok(pair) => {
+            let exchange_ns = Some(pair.exchange_ns).filter(|e| !e.is_nan());
+            Ok(Sample { measured: pair.ours_us, target: Ok(factor * pair.mpi_us), exchange_ns })
+        }
         Err(how) => {
             let measured = allreduce_us(shards, elements, iterations, Algorithm::RecursiveDoubling)?;
             Ok(Sample { measured, target: Err(how), exchange_ns: None })
@@ -167,7 +179,7 @@ fn leaf_task() -> Measure {
     Box::new(|| {
         let starpu = starpu_task_ns();
         let measured = verified(tasks::measure(&Runtime::threads(1), 200_000, 1, 1024)?)?;
-        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: None })
+        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: exchange_ns() })
     })
 }
 

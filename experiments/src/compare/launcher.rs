@@ -82,7 +82,7 @@ impl Launcher {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| {
-            Failure::Run(format!(
+            Failure::Usage(format!(
                 "can't start {launcher}: {e}; install an MPI (on Debian, as root: apt-get install openmpi-bin), or name \
                  its launcher with --mpirun"
             ))

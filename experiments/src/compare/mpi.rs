@@ -4,7 +4,7 @@ use super::launcher::Launcher;
 use crate::Failure;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::exchange::yardstick_ns;
-use crate::micro::{Common, OnWorkers, at_least_one, field, shards};
+use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
 use clap::ValueEnum;
 use maniple::prelude::{Algorithm, Runtime};
@@ -21,7 +21,16 @@ same values, share the kernel of the stencil, verify their results and are measu
 rank that took longest; filling and checking the elements is part of it
               stencil: the median time from the local sum to the total, on shard or rank 0
   iteration   stencil: the median time of an iteration, on shard or rank 0; each side has run once before
-  ratio       ours divided by MPI's: below 1, ours is faster
+Of more shards than workers, both times of the stencil here are of means of two iterations, one after the other.
+The reports say:
+  result, mpi_result                  what the last call or iteration gave here and with MPI
+  verified                            whether each side has what it must have, and both have the same
+  iteration_us, mpi_iteration_us      the iteration here and with MPI; the allreduce has none
+  collective_us, mpi_collective_us    the collective here and with MPI
+  iteration_ratio, collective_ratio   ours divided by MPI's: below 1, ours is faster
+  exchange_ns                         the exchange of a cache line between two threads right after the pair, one way: the \
+yardstick that `maniple exchange` measures; none with one processor
+  mpi                                 the MPI library
 
 Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it wants to \
 see where it runs as root. With more ranks than cores MPI mostly waits for the kernel's scheduler: such ratios are for \
@@ -112,6 +121,9 @@ pub struct Answer {
     pub collective_us: Option<f64>,
 }
 
+/// The longest time-out: later points in time may have no representation.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// How far the results of the stencil may be apart, relatively: each is at most 1e-12 from what it must be.
 const TOLERANCE: f64 = 2e-12;
 
@@ -143,9 +155,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let repeats = at_least_one("repeat", args.common.repeat)?;
     at_least_one("iterations", args.iterations)?;
+    let timeout = Duration::from_secs(at_least_one("timeout", args.timeout)? as u64);
+    if timeout > YEAR {
+        let (most, found) = (YEAR.as_secs(), args.timeout);
+        return Err(Failure::Usage(format!("expected at most {most} seconds (a year) for timeout, found {found}")));
+    }
     let (workers, runtime) = args.on.runtime()?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
-    let timeout = Duration::from_secs(at_least_one("timeout", args.timeout)? as u64);
     let launcher = Launcher::new(&args.mpirun, timeout)?;
     let mut output = Output::new(args.common.format);
     let mut wrong = Vec::new();
@@ -165,14 +181,22 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// As many ranks as shards, if MPI can count what they hold.
+/// What a rank takes up at least: a process with an MPI library in it.
+const RANK_BYTES: u128 = 8 << 20;
+
+/// As many ranks as shards, if MPI can count what they hold and memory can hold it.
 fn ranks(args: &Args, count: usize) -> Result<u32, Failure> {
     let ranks = shards(count)?;
     let most = i32::MAX as usize;
     let cells = args.cells.saturating_mul(count);
     match [("elements", args.elements), ("cells in all ranks", cells)].into_iter().find(|&(_, held)| held > most) {
         Some((what, held)) => Err(Failure::Usage(format!("MPI counts up to {most} {what}, found {held}"))),
-        None => Ok(ranks),
+        None => {
+            // The contribution and the result; the vector and its derivative.
+            let held = 16 * args.elements.max(args.cells) as u128;
+            check_memory("ranks of MPI", count, RANK_BYTES + held)?;
+            Ok(ranks)
+        }
     }
 }
 
@@ -186,6 +210,9 @@ impl Case<'_> {
     ) -> Result<(), Failure> {
         let mut ours = self.ours()?;
         for pair in 0..repeats {
+            if output.closed() {
+                break;
+            }
             let (mpi, theirs) = self.theirs(launcher)?;
             let ours = ours()?;
             let failure = self.failure(&ours, &theirs);
@@ -200,6 +227,7 @@ impl Case<'_> {
         match self.program {
             Program::Allreduce => {
                 let (spec, runtime) = (self.spec(), self.runtime);
+                spec.check_memory()?;
                 let expected = spec.expected();
                 Ok(Box::new(move || {
                     let (results, collective_us) = spec.run(runtime)?;

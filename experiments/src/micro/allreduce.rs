@@ -1,13 +1,25 @@
 //! `maniple allreduce`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 use std::str::FromStr;
 
 /// An allreduce of 64-bit floats in which every call depends on the result of the one before
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The reports say:
+  collective_us  time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
+number
+  result         what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
+(product: -1 where the sum of both is a multiple of 3, else 1)
+  expected       the same without an allreduce
+  verified       whether every shard has the expected result
+  exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; none with one processor
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
@@ -139,6 +151,14 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     Ok((if wrong { f64::NAN } else { last }, over - start))
 }
 
+/// What a shard with its part of an allreduce takes up at least, beside the elements.
+pub fn shard_bytes(algorithm: Algorithm, shards: u32) -> u128 {
+    const ROUND: u128 = 128;
+    const IN_PROCESSOR: u128 = 600;
+    let part = if algorithm == Algorithm::TwoLevel { IN_PROCESSOR } else { ROUND * u128::from(shards.max(1).ilog2()) };
+    SHARD_BYTES + part
+}
+
 /// What a run is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
@@ -158,6 +178,15 @@ impl Spec {
     /// Calls before those that are measured.
     pub fn warm_up(&self) -> usize {
         self.iterations.div_ceil(10)
+    }
+
+    /// Refuses what the memory available now can't hold.
+    pub fn check_memory(&self) -> Result<(), Failure> {
+        // The contribution, the result and what is under way between them.
+        const VECTORS: u128 = 3;
+        let (elements, shards) = (self.elements, self.shards as usize);
+        let what = format!("shards with {elements} elements each");
+        check_memory(&what, shards, shard_bytes(self.algorithm, self.shards) + VECTORS * 8 * elements as u128)
     }
 
     /// The last result, without an allreduce.
@@ -192,6 +221,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let iterations = super::at_least_one("iterations", args.iterations)?;
     let (elements, op, algorithm) = (args.elements, args.op, args.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
+    spec.check_memory()?;
     let expected = spec.expected();
     repeat(&args.common, |_| {
         let (results, us) = spec.run(&runtime)?;

@@ -1,12 +1,21 @@
 //! `maniple barrier`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 
 /// A phase barrier of all shards, one generation after the other
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The reports say:
+  barrier_us   time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
+up, on the shard that took longest, divided by their number
+  verified     whether in every generation every shard found all to have arrived
+  exchange_ns  the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; none with one processor
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
@@ -43,6 +52,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
+    check_memory("shards", shards as usize, SHARD_BYTES)?;
     repeat(&args.common, |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;

@@ -3,7 +3,8 @@
 //! Every run is a process of its own, because memory that one run has given back is used again by the next and would not
 //! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
 
-use super::{Common, OnWorkers, field, repeat, run_error, shards};
+use super::allreduce::shard_bytes;
+use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 use std::process::{Command, Stdio};
@@ -13,6 +14,12 @@ use std::task::{Poll, Waker};
 
 /// What a shard that waits in an allreduce takes up: by how much the resident set grew, divided by the shards
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The reports say:
+  per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
+three allreduces of one 64-bit float, divided by the shards
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
@@ -116,6 +123,7 @@ pub fn measure(shards: u32, workers: usize, mapper: &str, algorithm: Algorithm) 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let (workers, runtime) = args.on.runtime()?;
     let (shards, algorithm) = (shards(args.shards)?, args.collective);
+    check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;

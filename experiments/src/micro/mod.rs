@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
 use maniple::mapper::stock;
 use maniple::runtime::Runtime;
-use maniple_stencil::{Config, MapperKind};
+use maniple_stencil::{Config, MapperKind, available_memory, bytes};
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -53,9 +53,27 @@ impl OnWorkers {
     }
 }
 
-/// A count that must not be 0.
+/// A count that must not be 0, and that a 64-bit float holds exactly, so that no arithmetic on counts overflows.
 pub fn at_least_one(what: &str, count: usize) -> Result<usize, Failure> {
-    if count == 0 { Err(Failure::Usage(format!("expected at least 1 for {what}, found 0"))) } else { Ok(count) }
+    const MOST: usize = 1 << f64::MANTISSA_DIGITS;
+    match count {
+        0 => Err(Failure::Usage(format!("expected at least 1 for {what}, found 0"))),
+        1..=MOST => Ok(count),
+        _ => Err(Failure::Usage(format!("expected at most {MOST} for {what}, found {count}"))),
+    }
+}
+
+/// What a shard takes up at least while its task runs.
+pub const SHARD_BYTES: u128 = 700;
+
+/// Refuses what the memory available now can't hold: `each` bytes for so many of something, an estimate on the low side.
+pub fn check_memory(what: &str, count: usize, each: u128) -> Result<(), Failure> {
+    let (needed, available) = (each.saturating_mul(count as u128), u128::from(available_memory()));
+    if needed <= available {
+        return Ok(());
+    }
+    let (needed, available) = (bytes(needed), bytes(available));
+    Err(Failure::Usage(format!("{count} {what} need at least {needed} of memory, and {available} are available")))
 }
 
 /// Shards, as many as can be numbered.
@@ -82,6 +100,9 @@ fn repeat(common: &Common, mut once: impl FnMut(usize) -> Result<(Record, bool),
         let (record, verified) = once(run)?;
         wrong += usize::from(!verified);
         output.add(record)?;
+        if output.closed() {
+            break;
+        }
     }
     output.finish()?;
     if wrong > 0 {

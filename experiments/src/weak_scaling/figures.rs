@@ -13,13 +13,23 @@ const HORIZON: usize = 4096;
 pub fn fits(plan: &Plan, points: &[Point]) -> Vec<Fit> {
     let medians: Vec<_> = points.iter().map(|p| (p.shards, p.collective.median)).collect();
     let models = Model::of(plan.config.collective);
-    models.into_iter().filter_map(|model| Fit::of(model, &medians, plan.config.workers)).collect()
+    // Where workers take turns on processors, no shard has one of its own.
+    let models = models.into_iter().filter(|&model| model != Model::Spread || !plan.takes_turns());
+    models.filter_map(|model| Fit::of(model, &medians, plan.config.workers)).collect()
 }
 
 /// A fit's coefficients for people.
 pub fn coefficients(fit: &Fit) -> String {
     let alpha = format!("α′ = {} µs", microseconds(fit.alpha_us));
     if fit.model == Model::Spread { alpha } else { format!("{alpha}, κ = {} µs", microseconds(fit.kappa_us)) }
+}
+
+/// How many points a fit is of, and by what factor they are off it; a single one says nothing of that.
+pub fn quality(fit: &Fit) -> String {
+    match fit.points {
+        1 => "1 point".into(),
+        points => format!("{points} points, off by ×{:.2}", fit.off_by),
+    }
 }
 
 /// Which shards a fit is for.
@@ -52,7 +62,7 @@ pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static st
         let first = points.iter().map(|p| p.shards).find(|&p| fit.model.covers(p, fit.workers)).unwrap_or(2);
         let beyond = if to > fit.largest { format!(", dashed: extrapolated to P = {to}") } else { String::new() };
         Line {
-            name: format!("{}, {}; fitted for {}{beyond}", fit.model.formula(), coefficients(fit), scope(fit)),
+            name: format!("{}, {}; {}, {}{beyond}", fit.model.formula(), coefficients(fit), scope(fit), quality(fit)),
             colour: if fit.model == Model::Spread { GREEN } else { VERMILION },
             shards: [first, fit.largest, to],
             at,

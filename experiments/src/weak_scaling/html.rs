@@ -6,6 +6,7 @@ use super::measure::{Point, exchange_ns};
 use super::plan::Plan;
 use super::report::Environment;
 use crate::stats::microseconds;
+use maniple_stencil::Collective;
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}\
     table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}\
@@ -17,7 +18,7 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
     let definitions = plan.definitions().map(|(name, what)| format!("<li><b>{name}</b>: {}</li>\n", escaped(&what)));
     [
         format!("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n"),
-        format!("<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{}", status(plan, points)),
+        format!("<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{}", status(plan, points, fits)),
         format!("<h2>Results</h2>\n{}<ul>\n{}</ul>\n", results(points), definitions.concat()),
         format!("<h2>Plots</h2>\n{}\n", pictures.join("\n")),
         format!("<h2>Cost model</h2>\n{}", models(plan, points, fits)),
@@ -34,9 +35,9 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
     .concat()
 }
 
-fn status(plan: &Plan, points: &[Point]) -> String {
+fn status(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
     let bad = |caveat: String| format!("<p class=\"bad\">Beware: {}.</p>\n", escaped(&caveat));
-    let mut status: String = plan.caveats(points).into_iter().map(bad).collect();
+    let mut status: String = plan.caveats(points, fits).into_iter().map(bad).collect();
     let (done, all) = (points.len(), plan.counts.len());
     if done < all {
         status += &format!("<p class=\"bad\">Not complete: {done} of {all} numbers of shards were measured.</p>\n");
@@ -91,19 +92,23 @@ fn models(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
              before their first round, which is in κ."
         }
     };
+    let spread = match plan.config.collective {
+        Collective::TwoLevel => "Two levels, of which the first has but one shard, are recursive doubling, and that",
+        _ => "Recursive doubling",
+    };
     let row = |fit: &Fit| {
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2} e</td><td>{}</td><td>{:.2}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             fit.model.formula(),
             escaped(&figures::scope(fit)),
             figures::coefficients(fit),
-            fit.alpha_us * 1000.0 / e,
+            in_exchanges(fit.alpha_us * 1000.0 / e),
             fit.points,
-            fit.off_by
+            if fit.points == 1 { "-".into() } else { format!("{:.2}", fit.off_by) }
         )
     };
     format!(
-        "<p>Recursive doubling takes T = log₂P (α + nβ + nγ) where each shard has a processor: α is the latency of a \
+        "<p>{spread} takes T = log₂P (α + nβ + nγ) where each shard has a processor: α is the latency of a \
          message, β and γ the time to move and to combine a byte, and n = 8 bytes for the one element here. As n is \
          always the same, only α′ = α + nβ + nγ can be told. Its line says what P processors would take at the latency \
          measured between the W here.</p>\n<p>{shared} How many these are depends on its \
@@ -114,6 +119,10 @@ fn models(plan: &Plan, points: &[Point], fits: &[Fit]) -> String {
         fits.iter().map(row).collect::<String>(),
         if fits.is_empty() { "<p>There are too few points for a fit.</p>\n" } else { "" }
     )
+}
+
+fn in_exchanges(alpha: f64) -> String {
+    if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
 }
 
 fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {

@@ -6,7 +6,7 @@ use crate::micro::exchange::yardstick_ns;
 use crate::output::{Field, Record};
 use crate::stats::{Spread, median};
 use crate::stencil::failure;
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::{Collective, Config, Session, alternating};
 use serde::Serialize;
 
 /// One run of one version: a line of the raw samples.
@@ -66,8 +66,7 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
     for run in 0..plan.config.repeat {
-        let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
-        let exchange_ns = if alone { f64::NAN } else { yardstick_ns() };
+        let exchange_ns = yardstick_ns();
         for turn in 0..2 {
             let (version, session) = &mut sessions[(run + turn) % 2];
             let report = session.run_once().map_err(failure)?;
@@ -91,14 +90,12 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
 impl Point {
     /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
     pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
-        fn counted(samples: &[f64], warmup: usize) -> &[f64] {
-            samples.get(warmup..).unwrap_or_default()
-        }
+        let workers = plan.config.workers;
+        let counted = |samples: &[f64]| alternating(samples.get(plan.warmup..).unwrap_or_default(), shards, workers);
         let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
-        let spread = |version, samples: fn(&Run) -> &[f64]| {
-            Spread::of(of_version(version).flat_map(|r| counted(samples(r), plan.warmup)).copied())
-        };
-        let iteration = |r: &Run| median(counted(&r.iteration_us, plan.warmup).iter().copied());
+        let spread =
+            |version, samples: fn(&Run) -> &[f64]| Spread::of(of_version(version).flat_map(|r| counted(samples(r))));
+        let iteration = |r: &Run| median(counted(&r.iteration_us));
         let ours = plan.config.collective;
         let ratios = of_version(ours).filter_map(|r| {
             let baseline = of_version(Collective::Aggregation).find(|b| b.run == r.run)?;
@@ -147,14 +144,14 @@ impl Point {
             ("verified", self.failure.is_none().into()),
         ];
         let names = [
-            ["collective_us_min", "collective_us_median", "collective_us_max", "collective_dropped"],
-            ["iteration_us_min", "iteration_us_median", "iteration_us_max", "iteration_dropped"],
-            ["baseline_us_min", "baseline_us_median", "baseline_us_max", "baseline_dropped"],
-            ["ratio_min", "ratio_median", "ratio_max", "ratio_dropped"],
+            ["collective_us_min", "collective_us_median", "collective_us_max", "collective_kept", "collective_dropped"],
+            ["iteration_us_min", "iteration_us_median", "iteration_us_max", "iteration_kept", "iteration_dropped"],
+            ["baseline_us_min", "baseline_us_median", "baseline_us_max", "baseline_kept", "baseline_dropped"],
+            ["ratio_min", "ratio_median", "ratio_max", "ratio_kept", "ratio_dropped"],
         ];
-        for ([min, middle, max, dropped], (_, spread)) in names.into_iter().zip(self.metrics()) {
+        for ([min, middle, max, kept, dropped], (_, spread)) in names.into_iter().zip(self.metrics()) {
             record.extend([(min, spread.min.into()), (middle, spread.median.into()), (max, spread.max.into())]);
-            record.push((dropped, Field::from(spread.dropped)));
+            record.extend([(kept, Field::from(spread.kept)), (dropped, spread.dropped.into())]);
         }
         record.push(("exchange_ns", self.exchange_ns.into()));
         record
@@ -169,7 +166,7 @@ pub mod tests {
     /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
     pub fn example() -> (Plan, Vec<Run>) {
         let config =
-            Config { repeat: 2, iterations: 3, workers: 2, mapper: MapperKind::Collective, ..Config::default() };
+            Config { repeat: 2, iterations: 3, workers: 4, mapper: MapperKind::Collective, ..Config::default() };
         let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
             shards: 4,
             version,
@@ -200,6 +197,12 @@ pub mod tests {
         // 50 / 5 and 60 / 5.
         assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
         assert_eq!((point.runs, point.failure, point.exchange_ns), (4, None, 50.0));
+
+        // Where shards share workers, 1 and 2 in one run and 3 and 5 in the other are one sample each.
+        let shared = Plan { config: Config { workers: 3, ..plan.config }, ..plan };
+        let point = Point::of(&shared, 4, &runs);
+        assert_eq!(all(point.collective), (1.5, 2.75, 4.0, 2, 0));
+        assert_eq!(all(point.ratio), (10.0, 11.0, 12.0, 2, 0));
     }
 
     #[test]

@@ -30,9 +30,21 @@ microseconds:
   iteration   one iteration of the application: on shard 0, from one total to the next
   baseline    one iteration of the version with the aggregation region
   ratio       for each pair of runs, the median iteration of the baseline divided by the median iteration
-The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
+With more shards than workers shard 0 is early in every other iteration and late in those between; a sample is then the \
+mean of two iterations, one after the other. The first --warmup iterations of each run are not counted. Of the rest, outliers are dropped and their number reported: \
 what lies more than 3 interquartile ranges below the first or above the third quartile (Tukey's outer fences; quartiles \
 by linear interpolation).
+
+The summary (JSON, CSV) has a line for each number of shards, in whose columns are the four of above with:
+  _us_min, _us_median, _us_max; ratio_min, ratio_median, ratio_max   what is left after outliers are dropped
+  _kept, _dropped   samples that are left, and outliers
+  exchange_ns       median over the pairs of the exchange of a cache line between two threads before each, one way; none \
+with one processor
+In samples.csv a line is one iteration of one run of one version, and in samples.jsonl one run:
+  version           the collective, or aggregation for the baseline
+  run               the pair of runs that it belongs to, from 0
+  iteration         the number of the iteration, from 0
+  warmup            whether it is one of those not counted
 
 With --report the directory gets every sample (samples.csv, samples.jsonl), the summary (summary.csv, summary.json), the \
 parameters, the machine and the toolchain, plots (SVG) with the cost model of the collective fitted and extrapolated, and \
@@ -65,7 +77,7 @@ pub struct Args {
     repeat: usize,
 
     /// What is compared with the baseline: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
     collective: Collective,
 
     /// Worker threads [default: the processors this process may use]
@@ -80,9 +92,19 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 
-    /// How results are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    /// How results are reported: table, at the end; json or csv, a line as soon as a number of shards is measured
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true)]
     format: Format,
+}
+
+/// A collective that is not the baseline.
+fn compared(name: &str) -> Result<Collective, String> {
+    let legal = "recursive-doubling or two-level";
+    match name.parse() {
+        Ok(Collective::Aggregation) => Err(format!("expected {legal}, found aggregation: that is the baseline")),
+        Ok(collective) => Ok(collective),
+        Err(_) => Err(format!("unknown collective `{name}`; expected {legal}")),
+    }
 }
 
 /// Does the runs and reports them.
@@ -167,12 +189,18 @@ mod tests {
     fn a_machine_that_is_not_up_to_it_is_mentioned() {
         let (mut plan, mut runs) = measure::tests::example();
         plan.config.workers = 1;
-        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)]);
+        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
         assert!(caveats(&plan, &runs).is_empty());
         runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
         let found = caveats(&plan, &runs);
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
         plan.config.workers = 1 << 20;
         assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
+        let point = Point { collective: crate::stats::Spread::of([1.0]), ..Point::of(&plan, 4, &runs) };
+        assert!(figures::fits(&plan, &[point]).is_empty());
+        // T/log₂P is 1 and 4: both are off by a factor of 2.
+        let fit = fit::Fit::of(fit::Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
+        let found = plan.caveats(&[], &[fit]);
+        assert!(found[1].starts_with("T = α′·log₂P does not fit: points are off by a factor of 2.00"), "{found:?}");
     }
 }

@@ -1,14 +1,16 @@
 //! What is to be run, and how it is described in reports.
 
 use super::Args;
+use super::fit::Fit;
 use super::measure::Point;
 use crate::Failure;
+use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
 use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
 use serde::Serialize;
 
-/// Nanoseconds of an exchange that no distance between processors explains.
-const BUSY_NS: f64 = 2000.0;
+/// The factor by which points may be off a model that fits.
+const BAD_FIT: f64 = 1.5;
 
 /// What is to be run: arguments that make sense.
 pub struct Plan {
@@ -34,10 +36,6 @@ impl Plan {
             mapper: args.mapper,
             ..defaults
         };
-        if config.collective == Collective::Aggregation {
-            let legal = "expected recursive-doubling or two-level, found aggregation: that is the baseline";
-            return Err(Failure::Usage(format!("--collective: {legal}")));
-        }
         // Before the first run, and so for all of them.
         for &shards in &args.shards.0 {
             let config = Config { shards, ..config.clone() };
@@ -100,7 +98,7 @@ impl Plan {
     }
 
     /// What makes the times mean something else than they seem to.
-    pub fn caveats(&self, points: &[Point]) -> Vec<String> {
+    pub fn caveats(&self, points: &[Point], fits: &[Fit]) -> Vec<String> {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
@@ -110,18 +108,37 @@ impl Plan {
              the scheduler's",
             microseconds(exchange / 1000.0)
         );
-        let caveats = [(workers > processors, turns), (exchange > BUSY_NS, busy)];
-        caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat).collect()
+        let caveats = [(self.takes_turns(), turns), (exchange > BUSY_NS, busy)];
+        let caveats = caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat);
+        let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
+            let (formula, off_by) = (fit.model.formula(), fit.off_by);
+            format!(
+                "{formula} does not fit: points are off by a factor of {off_by:.2}, and beyond them it may be worse"
+            )
+        });
+        caveats.chain(bad).collect()
+    }
+
+    /// Whether there are more workers than processors for them.
+    pub fn takes_turns(&self) -> bool {
+        self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
     }
 
     /// What the results are.
-    pub fn definitions(&self) -> [(&'static str, String); 5] {
+    pub fn definitions(&self) -> [(&'static str, String); 6] {
         let collective = self.config.collective;
         [
             ("one collective", "inside the application: on shard 0, from its local sum to the total".into()),
             ("one iteration", format!("of the application with {collective}: on shard 0, from one total to the next")),
             ("iteration of the baseline", "the same of the version with an aggregation region".into()),
             ("baseline ÷ iteration", "for each pair of runs, the ratio of the medians over their iterations".into()),
+            (
+                "more shards than workers",
+                "shard 0 is early in every other \
+                 iteration and late in those between: a sample is then the mean of two iterations, one after the other \
+                 (samples.csv has both)"
+                    .into(),
+            ),
             (
                 "dropped",
                 format!(

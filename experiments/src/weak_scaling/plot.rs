@@ -106,14 +106,17 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
         .margin_right(24)
         .x_label_area_size(52)
         .y_label_area_size(84)
-        .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale().base(base))?;
+        .build_cartesian_2d(
+            LogCoord::from(x.clone().log_scale().base(2.0)).with_key_points(ticks(&x)),
+            y.log_scale().base(base),
+        )?;
     axes.configure_mesh()
         .x_desc("shards P")
         .y_desc(chart.vertical)
         .x_labels(16)
         .y_labels(10)
         .x_label_formatter(&|shards| format!("{shards:.0}"))
-        .y_label_formatter(&|value| format!("{value}"))
+        .y_label_formatter(&|value| format!("{}", (value * 1e9).round() / 1e9))
         .axis_desc_style(font(16))
         .label_style(font(14))
         .axis_style(INK)
@@ -127,9 +130,15 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
         let dashed = along(last, to).map(|x| (x, (line.at)(x)));
         axes.draw_series(DashedLineSeries::new(dashed, 7, 5, line.colour.stroke_width(2)))?;
     }
+    let apart = {
+        let mut counts: Vec<usize> = chart.series.iter().flat_map(|s| &s.points).map(|&(shards, _)| shards).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let pixels: Vec<i32> = counts.iter().map(|&shards| axes.backend_coord(&(shards as f64, floor)).0).collect();
+        pixels.windows(2).map(|two| two[1] - two[0]).min()
+    };
     for (i, series) in chart.series.iter().enumerate() {
-        // A little to the side of each other, so that no bar hides another.
-        let aside = 12 * i as i32 - 6 * (chart.series.len() as i32 - 1);
+        let aside = aside(i as i32, chart.series.len() as i32, apart);
         let drawable = series.points.iter().filter(|(_, spread)| spread.median > 0.0);
         for &(shards, Spread { min, median, max, .. }) in drawable {
             let pixels = |value: f64| {
@@ -140,6 +149,14 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
         }
     }
     Ok(())
+}
+
+/// How far to the side a series is drawn, so that no bar hides another: at most a quarter of the smallest distance between
+/// numbers of shards, so that each is nearest to its own; in pixels.
+fn aside(series: i32, all: i32, apart: Option<i32>) -> i32 {
+    let widest = 6 * (all - 1);
+    let most = apart.map_or(widest, |apart| widest.min(apart / 4));
+    if all > 1 { most * (2 * series - (all - 1)) / (all - 1) } else { 0 }
 }
 
 /// A series' marker, and a bar between two heights; in pixels.
@@ -182,6 +199,16 @@ fn along(from: f64, to: f64) -> impl Iterator<Item = f64> + Clone {
     (0..=STEPS).map(move |i| from * (to / from).powf(f64::from(i) / f64::from(STEPS)))
 }
 
+/// Where an axis of shards has ticks: at powers of 2, or in the middle, at the only number, if there are less than two.
+fn ticks(x: &std::ops::Range<f64>) -> Vec<f64> {
+    const MOST: usize = 16;
+    let powers: Vec<f64> = (0..usize::BITS).map(|i| 2_f64.powi(i as i32)).filter(|power| x.contains(power)).collect();
+    match powers.len() {
+        0 | 1 => vec![(x.start * x.end).sqrt()],
+        n => powers.into_iter().step_by(n.div_ceil(MOST)).collect(),
+    }
+}
+
 /// Axes that show all, with some room at the ends.
 fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let points = || chart.series.iter().flat_map(|s| &s.points);
@@ -197,4 +224,27 @@ fn extent(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let positive = values.filter(|v| v.is_finite() && *v > 0.0);
     let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if low <= high { low..high } else { 1.0..1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_powers_of_two_or_the_only_number() {
+        assert_eq!(ticks(&(0.8..5.0)), [1.0, 2.0, 4.0]);
+        for only in [1.0, 3.0, 4.0, 100.0] {
+            let found = ticks(&(only / 1.25..only * 1.25));
+            assert!(found.len() == 1 && (found[0] / only - 1.0).abs() < 1e-12, "{only}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn series_are_aside_but_nearest_to_their_own_shards() {
+        assert_eq!([0, 1, 2].map(|series| aside(series, 3, Some(100))), [-12, 0, 12]);
+        assert_eq!([0, 1].map(|series| aside(series, 2, None)), [-6, 6]);
+        assert_eq!([0, 1, 2].map(|series| aside(series, 3, Some(20))), [-5, 0, 5]);
+        assert_eq!([0, 1, 2].map(|series| aside(series, 3, Some(2))), [0, 0, 0]);
+        assert_eq!(aside(0, 1, Some(100)), 0);
+    }
 }

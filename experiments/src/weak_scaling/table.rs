@@ -38,11 +38,10 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
     );
     for fit in fits {
         let (formula, coefficients, scope) = (fit.model.formula(), figures::coefficients(fit), figures::scope(fit));
-        let off_by = fit.off_by;
-        text += &format!("collective, {scope}: {formula}, {coefficients}; points off by a factor {off_by:.2}\n");
+        text += &format!("collective, {scope}: {formula}, {coefficients}; {}\n", figures::quality(fit));
     }
     text += &format!("{OUTLIER_RULE}\n");
-    for caveat in plan.caveats(points) {
+    for caveat in plan.caveats(points, fits) {
         text += &format!("beware: {caveat}\n");
     }
     if let Some(report) = report {
