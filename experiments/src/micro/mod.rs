@@ -1,4 +1,4 @@
-//! Microbenchmarks: what one operation of the framework costs. In each, every operation depends on the one before.
+//! Microbenchmarks: what one operation of the framework costs.
 
 pub mod allreduce;
 pub mod barrier;
