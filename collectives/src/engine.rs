@@ -157,7 +157,7 @@ struct Chain<T> {
 
 const _: () = assert!(size_of::<Chain<f64>>() <= 72);
 
-/// What calls of one element, of which there are no more than slots, do without.
+/// What calls of one element do without, as long as none waits for another in its slot.
 struct Aside<T> {
     spare: Spare<T>,
     /// Calls that wait for this slot.
@@ -301,18 +301,37 @@ impl<T: Element> RunningValue for Live<'_, T> {
         if !self.has_value {
             return;
         }
-        match self.running {
-            Running::One(v) => {
-                combine(self.operator, how, std::slice::from_mut(v), &[bytemuck::pod_read_unaligned(incoming)])
-            }
-            Running::Many(v) => combine_many(self.operator, self.aside, how, v, incoming),
-        }
+        let (one, many);
+        let incoming: &[T] = if let Running::One(_) = self.running {
+            one = [bytemuck::pod_read_unaligned(incoming)];
+            &one
+        } else if let Ok(aligned) = bytemuck::try_cast_slice(incoming) {
+            aligned
+        } else {
+            many = bytemuck::pod_collect_to_vec::<u8, T>(incoming);
+            &many
+        };
+        combine(self.operator, self.aside, how, self.running, incoming);
     }
 }
 
-/// Combines what came with the running value, in its place.
+/// Combines what came with the running value.
 #[inline]
-fn combine<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incoming: &[T]) {
+fn combine<T: Element>(
+    operator: &Operator<T>,
+    aside: &mut Option<Box<Aside<T>>>,
+    how: u8,
+    running: &mut Running<T>,
+    incoming: &[T],
+) {
+    match running {
+        Running::One(v) => combine_in_place(operator, how, std::slice::from_mut(v), incoming),
+        Running::Many(v) => combine_many(operator, aside, how, v, incoming),
+    }
+}
+
+#[inline]
+fn combine_in_place<T: Element>(operator: &Operator<T>, how: u8, running: &mut [T], incoming: &[T]) {
     if how == Combine::IncomingIsHigher as u8 {
         operator.fold_higher(running, incoming);
     } else if how == Combine::IncomingIsLower as u8 {
@@ -327,16 +346,8 @@ fn combine_many<T: Element>(
     aside: &mut Option<Box<Aside<T>>>,
     how: u8,
     running: &mut Arc<Vec<T>>,
-    incoming: &[u8],
+    incoming: &[T],
 ) {
-    let collected: Vec<T>;
-    let incoming = match bytemuck::try_cast_slice(incoming) {
-        Ok(aligned) => aligned,
-        Err(_) => {
-            collected = bytemuck::pod_collect_to_vec(incoming);
-            &collected
-        }
-    };
     let elsewhere = |out: &mut [T], running: &[T]| {
         if how == Combine::IncomingIsHigher as u8 {
             operator.fold_into(out, running, incoming);
@@ -346,7 +357,7 @@ fn combine_many<T: Element>(
             out.copy_from_slice(incoming);
         }
     };
-    made(aside).spare.change(running, |running| combine(operator, how, running, incoming), elsewhere);
+    made(aside).spare.change(running, |running| combine_in_place(operator, how, running, incoming), elsewhere);
 }
 
 impl<T: Element> Replay for Engine<T> {
@@ -362,30 +373,22 @@ impl<T: Element> Replay for Engine<T> {
     fn join(&mut self, chain: u32, higher: u32) {
         let (lower, others) = self.chains.split_at_mut(higher as usize);
         let Chain { running, aside, .. } = &mut lower[chain as usize];
-        let (how, incoming) = (Combine::IncomingIsHigher as u8, others[0].running.as_slice());
-        match running {
-            Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), incoming),
-            Running::Many(v) => combine_many(&self.operator, aside, how, v, bytemuck::cast_slice(incoming)),
-        }
+        let incoming = others[0].running.as_slice();
+        combine(&self.operator, aside, Combine::IncomingIsHigher as u8, running, incoming);
     }
 
     #[inline]
     fn follow(&mut self, chain: u32, leader: u32) {
         let (lower, others) = self.chains.split_at_mut(chain as usize);
         let Chain { running, aside, .. } = &mut others[0];
-        let (how, result) = (Combine::Replace as u8, lower[leader as usize].running.as_slice());
-        match running {
-            Running::One(v) => combine(&self.operator, how, std::slice::from_mut(v), result),
-            Running::Many(v) => combine_many(&self.operator, aside, how, v, bytemuck::cast_slice(result)),
-        }
+        let result = lower[leader as usize].running.as_slice();
+        combine(&self.operator, aside, Combine::Replace as u8, running, result);
     }
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
-        match &c.state {
-            State::Running => return Ok(true),
-            State::Input(input) if input.is_there() => {}
-            _ => return Ok(false),
+        if !matches!(&c.state, State::Input(input) if input.is_there()) {
+            return Ok(false);
         }
         let State::Input(input) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
         let refused = match input.open() {

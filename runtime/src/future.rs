@@ -81,7 +81,7 @@ impl<T: 'static> TaskFuture<T> {
     ///
     /// # Errors
     /// That of the task that was to make it.
-    pub async fn take(self) -> Result<T, Error>
+    pub async fn take(mut self) -> Result<T, Error>
     where
         T: Clone,
     {
@@ -93,18 +93,9 @@ impl<T: 'static> TaskFuture<T> {
             Poll::Ready(())
         })
         .await;
-        let Self { cell, .. } = self;
-        cell.seen.set(true);
-        if Rc::strong_count(&cell) == 1
-            && let Some(outcome) = cell.promise.borrow_mut().take()
-        {
-            return outcome.map_err(|e| *e);
-        }
-        let promise = cell.promise.borrow();
-        match promise.state() {
-            PromiseState::Ready(value) => Ok(value.clone()),
-            PromiseState::Poisoned(e) => Err((**e).clone()),
-            PromiseState::Pending(_) => unreachable!("it is settled"),
+        match Rc::get_mut(&mut self.cell).and_then(|own| own.promise.get_mut().take()) {
+            Some(outcome) => outcome.map_err(|e| *e),
+            None => self.await,
         }
     }
 

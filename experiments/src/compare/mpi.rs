@@ -6,9 +6,10 @@ use crate::micro::allreduce::{Op, Spec};
 use crate::micro::exchange::yardstick_ns;
 use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
+use crate::stencil::failure;
 use clap::ValueEnum;
 use maniple::prelude::{Algorithm, Runtime};
-use maniple_stencil::{Config, DEFAULT_CELLS, Session, StencilError};
+use maniple_stencil::{Config, DEFAULT_CELLS, Session};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -236,11 +237,11 @@ impl Case<'_> {
                 }))
             }
             Program::Stencil => {
-                let mut session = Session::prepare(&self.config()?).map_err(stencil_failure)?;
+                let mut session = Session::prepare(&self.config()?).map_err(failure)?;
                 // The first run allocates.
-                session.run_once().map_err(stencil_failure)?;
+                session.run_once().map_err(failure)?;
                 Ok(Box::new(move || {
-                    let report = session.run_once().map_err(stencil_failure)?;
+                    let report = session.run_once().map_err(failure)?;
                     Ok(Side {
                         result: report.result,
                         failure: report.failure.map(|f| format!("here: {f}")),
@@ -334,8 +335,4 @@ impl Case<'_> {
 
 fn differs(side: &str, result: f64, expected: f64) -> Option<String> {
     (result != expected).then(|| format!("{side}: expected {expected:?}, found {result:?}"))
-}
-
-fn stencil_failure(e: StencilError) -> Failure {
-    if e.is_usage() { Failure::Usage(e.to_string()) } else { Failure::Run(e.to_string()) }
 }

@@ -81,7 +81,7 @@ impl ReplayCx<'_> {
             let poisoned = now.state == State::Poisoned;
             (now.next, now.state) = (now.first, State::Idle);
             now.generation += 1;
-            let outcome = if poisoned { Err(self.take_error(chain)) } else { Ok(()) };
+            let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
             if block != ALONE {
                 self.hand_out(object, block, &outcome);
             }
@@ -162,10 +162,7 @@ impl ReplayCx<'_> {
                     object.follow(chain, leader);
                     Ok(())
                 }
-                Err(e) => {
-                    let own = self.links.errors.remove(&chain).unwrap_or_else(|| e.origin().clone());
-                    Err(Box::new(own.poisons(self.chains.place(chain))))
-                }
+                Err(e) => Err(self.take_error(chain, || e.origin().clone())),
             };
             object.end(chain, outcome, self);
             if object.awaits_input(chain) {
@@ -174,9 +171,10 @@ impl ReplayCx<'_> {
         }
     }
 
+    /// Why a chain's call has failed: the chain's own reason, or else that of others.
     #[cold]
-    fn take_error(&mut self, chain: u32) -> Box<Error> {
-        let error = self.links.errors.remove(&chain).unwrap_or_else(unknown);
+    fn take_error(&mut self, chain: u32, of_others: impl FnOnce() -> Error) -> Box<Error> {
+        let error = self.links.errors.remove(&chain).unwrap_or_else(of_others);
         Box::new(error.poisons(self.chains.place(chain)))
     }
 
