@@ -59,11 +59,14 @@ impl<W> Waiters<W> {
     /// Calls `f` with each.
     #[inline]
     pub fn for_each(self, mut f: impl FnMut(W)) {
-        let Some(first) = self.first else { return };
-        f(first);
-        let Some(second) = self.second else { return };
-        f(second);
-        if let Some(rest) = self.rest {
+        let Self { first, second, rest } = self;
+        if let Some(first) = first {
+            f(first);
+        }
+        if let Some(second) = second {
+            f(second);
+        }
+        if let Some(rest) = rest {
             rest.into_iter().for_each(f);
         }
     }

@@ -16,19 +16,65 @@ pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
     schedule.steps().iter().map(subtask).collect()
 }
 
-/// A value on its way through the rounds. One element needs no allocation; vectors may be lent to readers, and do not
-/// change while they are.
+/// A value on its way to the rounds and through them. One element needs no allocation; vectors may be lent to readers, and
+/// do not change while they are.
 pub(crate) enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
+    /// An input that may not be there yet.
+    Later(TaskFuture<T>),
+    ManyLater(TaskFuture<Vec<T>>),
 }
 
-impl<T> Running<T> {
+impl<T: Element> Running<T> {
+    fn one(value: Value<T>) -> Self {
+        match value {
+            Value::Now(v) => Running::One(v),
+            Value::Later(f) => Running::Later(f),
+        }
+    }
+
+    fn many(value: Value<Vec<T>>) -> Self {
+        match value {
+            Value::Now(v) => Running::Many(Arc::new(v)),
+            Value::Later(f) => Running::ManyLater(f),
+        }
+    }
+
+    /// Has the chain started when the input is there; false when it is there already.
+    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
+        match self {
+            Running::One(_) | Running::Many(_) => false,
+            Running::Later(f) => cx.start_after(chain, f),
+            Running::ManyLater(f) => cx.start_after(chain, f),
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        match self {
+            Running::One(_) | Running::Many(_) => true,
+            Running::Later(f) => f.is_settled(),
+            Running::ManyLater(f) => f.is_settled(),
+        }
+    }
+
+    /// Takes the value out of the future that has it.
+    fn open(&mut self) -> Result<(), Error> {
+        *self = match self {
+            Running::One(_) | Running::Many(_) => return Ok(()),
+            Running::Later(f) => Running::One(value_of(f)?),
+            Running::ManyLater(f) => Running::Many(Arc::new(value_of(f)?)),
+        };
+        Ok(())
+    }
+
+    /// The elements, where they are there.
     #[inline]
     fn as_slice(&self) -> &[T] {
         match self {
             Running::One(v) => std::slice::from_ref(v),
             Running::Many(v) => v,
+            Running::Later(_) | Running::ManyLater(_) => &[],
         }
     }
 }
@@ -68,54 +114,6 @@ impl<T: Element> Spare<T> {
     }
 }
 
-/// Where a call's value comes from.
-enum Input<T> {
-    Now(Running<T>),
-    One(TaskFuture<T>),
-    Many(TaskFuture<Vec<T>>),
-}
-
-impl<T: Element> Input<T> {
-    fn one(value: Value<T>) -> Self {
-        match value {
-            Value::Now(v) => Input::Now(Running::One(v)),
-            Value::Later(f) => Input::One(f),
-        }
-    }
-
-    fn many(value: Value<Vec<T>>) -> Self {
-        match value {
-            Value::Now(v) => Input::Now(Running::Many(Arc::new(v))),
-            Value::Later(f) => Input::Many(f),
-        }
-    }
-
-    /// Has the chain started when the input is there; false when it is there already.
-    fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
-        match self {
-            Input::Now(_) => false,
-            Input::One(f) => cx.start_after(chain, f),
-            Input::Many(f) => cx.start_after(chain, f),
-        }
-    }
-
-    fn is_there(&self) -> bool {
-        match self {
-            Input::Now(_) => true,
-            Input::One(f) => f.is_settled(),
-            Input::Many(f) => f.is_settled(),
-        }
-    }
-
-    fn open(self) -> Result<Running<T>, Error> {
-        match self {
-            Input::Now(running) => Ok(running),
-            Input::One(f) => value_of(&f).map(Running::One),
-            Input::Many(f) => value_of(&f).map(|v| Running::Many(Arc::new(v))),
-        }
-    }
-}
-
 /// Where a call's result goes.
 enum Output<T> {
     One(Resolver<T>),
@@ -131,23 +129,24 @@ impl<T: Element> Output<T> {
     }
 }
 
-enum State<T> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
     /// No call in this slot.
     Idle,
     /// A call waits for its input.
-    Input(Input<T>),
+    Input,
     /// A call runs.
     Running,
     /// A call's input was refused.
     Refused,
     /// A shard that takes part is lost; calls fail at once.
-    Failed(Box<Error>),
+    Failed,
 }
 
 /// One slot of one shard. There are many: what only some use is apart.
 struct Chain<T> {
-    state: State<T>,
-    /// What the call that runs has combined so far.
+    state: State,
+    /// The input of the call, or what it has combined so far.
     running: Running<T>,
     /// Where the result of the call in this slot goes. It is kept for the next, which uses the memory of the future again.
     output: Option<Output<T>>,
@@ -155,17 +154,19 @@ struct Chain<T> {
     aside: Option<Box<Aside<T>>>,
 }
 
-const _: () = assert!(size_of::<Chain<f64>>() <= 72);
+const _: () = assert!(size_of::<Chain<f64>>() <= 64);
 
 /// What calls of one element do without, as long as none waits for another in its slot.
 struct Aside<T> {
     spare: Spare<T>,
     /// Calls that wait for this slot.
-    queued: VecDeque<(Input<T>, Output<T>)>,
+    queued: VecDeque<(Running<T>, Output<T>)>,
+    /// Why calls fail.
+    failed: Option<Error>,
 }
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
-    aside.get_or_insert_with(|| Box::new(Aside { spare: Spare(Vec::new()), queued: VecDeque::new() }))
+    aside.get_or_insert_with(|| Box::new(Aside { spare: Spare(Vec::new()), queued: VecDeque::new(), failed: None }))
 }
 
 impl<T: Element> Chain<T> {
@@ -213,7 +214,7 @@ impl<T: Element> Engine<T> {
     pub fn call_one(&mut self, at: (u32, u64), input: Value<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
         let chain = &mut self.chains[number as usize];
-        match (&chain.state, input) {
+        match (chain.state, input) {
             // The usual call.
             (State::Idle, Value::Now(v)) if self.elements == 1 => {
                 let future = chain.renew_output();
@@ -223,7 +224,7 @@ impl<T: Element> Engine<T> {
             }
             (_, input) => {
                 let (resolver, future) = TaskFuture::pending();
-                self.take(number, Input::one(input), Output::One(resolver), cx);
+                self.take(number, Running::one(input), Output::One(resolver), cx);
                 future
             }
         }
@@ -233,7 +234,7 @@ impl<T: Element> Engine<T> {
     pub fn call_many(&mut self, at: (u32, u64), input: Value<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
         let number = self.chain(at, cx);
         let (resolver, future) = TaskFuture::pending();
-        self.take(number, Input::many(input), Output::Many(resolver), cx);
+        self.take(number, Running::many(input), Output::Many(resolver), cx);
         future
     }
 
@@ -253,25 +254,32 @@ impl<T: Element> Engine<T> {
         number
     }
 
-    fn take(&mut self, number: u32, input: Input<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
+    fn take(&mut self, number: u32, input: Running<T>, output: Output<T>, cx: &mut ReplayCx<'_>) {
         let chain = &mut self.chains[number as usize];
-        match &chain.state {
+        match chain.state {
             State::Idle => {
                 let waits = input.start_chain(number, cx);
-                (chain.state, chain.output) = (State::Input(input), Some(output));
+                (chain.state, chain.running, chain.output) = (State::Input, input, Some(output));
                 if !waits {
                     cx.run(self, number);
                 }
             }
-            State::Failed(e) => output.fail(number, (**e).clone(), cx),
+            State::Failed => {
+                let error = chain.aside.as_ref().and_then(|a| a.failed.clone());
+                output.fail(number, error.unwrap_or_else(|| stopped("call")), cx);
+            }
             _ => made(&mut chain.aside).queued.push_back((input, output)),
         }
     }
 }
 
+fn stopped(what: &str) -> Error {
+    Error::Stopped { what: format!("a collective's {what}") }
+}
+
 fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
     let value = future.peek(|outcome| outcome.cloned().map_err(Clone::clone));
-    value.unwrap_or_else(|| Err(Error::Stopped { what: "a collective's input".into() }))
+    value.unwrap_or_else(|| Err(stopped("input")))
 }
 
 /// The running value of one call, with what combines it.
@@ -293,6 +301,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
         match self.running {
             Running::One(v) => Arc::new(vec![*v]),
             Running::Many(v) => v.clone(),
+            Running::Later(_) | Running::ManyLater(_) => Arc::new(Vec::<T>::new()),
         }
     }
 
@@ -327,6 +336,7 @@ fn combine<T: Element>(
     match running {
         Running::One(v) => combine_in_place(operator, how, std::slice::from_mut(v), incoming),
         Running::Many(v) => combine_many(operator, aside, how, v, incoming),
+        Running::Later(_) | Running::ManyLater(_) => {}
     }
 }
 
@@ -366,7 +376,7 @@ impl<T: Element> Replay for Engine<T> {
     #[inline]
     fn running(&mut self, chain: u32) -> Live<'_, T> {
         let Chain { state, running, aside, .. } = &mut self.chains[chain as usize];
-        Live { has_value: matches!(state, State::Running), running, aside, operator: &self.operator }
+        Live { has_value: *state == State::Running, running, aside, operator: &self.operator }
     }
 
     #[inline]
@@ -387,24 +397,21 @@ impl<T: Element> Replay for Engine<T> {
 
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let c = &mut self.chains[chain as usize];
-        if !matches!(&c.state, State::Input(input) if input.is_there()) {
+        if c.state != State::Input || !c.running.is_there() {
             return Ok(false);
         }
-        let State::Input(input) = std::mem::replace(&mut c.state, State::Idle) else { return Ok(false) };
-        let refused = match input.open() {
-            Ok(running) if running.as_slice().len() == self.elements => {
-                (c.running, c.state) = (running, State::Running);
-                return Ok(true);
-            }
-            Ok(running) => Error::Misuse {
+        c.state = State::Refused;
+        c.running.open()?;
+        let came = c.running.as_slice().len();
+        if came != self.elements {
+            return Err(Error::Misuse {
                 what: format!("input of `{}` in shard {}", self.name, shard()),
                 expected: format!("{} elements", self.elements),
-                came: format!("{}", running.as_slice().len()),
-            },
-            Err(e) => e,
-        };
-        c.state = State::Refused;
-        Err(refused)
+                came: came.to_string(),
+            });
+        }
+        c.state = State::Running;
+        Ok(true)
     }
 
     #[inline]
@@ -427,22 +434,23 @@ impl<T: Element> Replay for Engine<T> {
         if let Some((input, output)) = c.aside.as_mut().and_then(|a| a.queued.pop_front()) {
             // `begin` takes it if its input is there; otherwise the input starts the chain.
             let _ = input.start_chain(chain, cx);
-            (c.state, c.output) = (State::Input(input), Some(output));
+            (c.state, c.running, c.output) = (State::Input, input, Some(output));
         }
     }
 
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
-        match std::mem::replace(&mut c.state, State::Failed(Box::new(error.clone()))) {
-            State::Input(_) | State::Running | State::Refused => c.fail(chain, error.clone(), cx),
-            State::Idle | State::Failed(_) => {}
+        if !matches!(std::mem::replace(&mut c.state, State::Failed), State::Idle | State::Failed) {
+            c.fail(chain, error.clone(), cx);
         }
-        for (_, output) in c.aside.take().into_iter().flat_map(|aside| aside.queued) {
+        let aside = made(&mut c.aside);
+        for (_, output) in std::mem::take(&mut aside.queued) {
             output.fail(chain, error.clone(), cx);
         }
+        aside.failed = Some(error);
     }
 
     fn awaits_input(&self, chain: u32) -> bool {
-        matches!(self.chains[chain as usize].state, State::Input(_))
+        self.chains[chain as usize].state == State::Input
     }
 }

@@ -29,7 +29,6 @@ struct Planned {
     task: Task,
     /// The cell of this chain that it waits for.
     waits: u16,
-    peer: u32,
     /// The peer's processor, and the cell there that it arrives at, in slot 0.
     to: ProcessorId,
     cell: u32,
@@ -46,17 +45,17 @@ enum Task {
     },
 }
 
-const _: () = assert!(size_of::<Planned>() == 16);
+const _: () = assert!(size_of::<Planned>() <= 12);
 
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
     /// Calls of this slot that are over: the generation of the present one.
     generation: u64,
-    /// Its subtasks in the plan, and the next of them.
+    /// Where its subtasks begin in the plan, how many there are and how many of them this call has done.
     first: u32,
-    end: u32,
-    next: u32,
+    len: u16,
+    done: u16,
     /// Where its own cells begin, and how far those of its slot lie behind those of slot 0.
     cells: u32,
     offset: u32,
@@ -64,6 +63,8 @@ struct Chain {
     /// Its block's number, or `ALONE`.
     block: u32,
 }
+
+const _: () = assert!(size_of::<Chain>() <= 32);
 
 /// The block of a chain that combines with no others in place.
 const ALONE: u32 = u32::MAX;
@@ -111,42 +112,74 @@ enum Half {
     Empty,
 }
 
-/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k.
-///
-/// One cache line. The waiter can only be the chain itself, and only for the next generation.
-#[repr(align(64))]
-struct Cell {
-    ready: u64,
-    empty: u64,
-    value: Payload,
-    chain: u32,
-    awaited: Option<Half>,
-}
-
-const _: () = assert!(size_of::<Cell>() == 64);
-
-impl Cell {
+impl Half {
+    /// Of cell or chain numbers, the bit that tells the halves apart.
     #[inline]
-    fn completed(&mut self, half: Half) -> &mut u64 {
-        match half {
-            Half::Ready => &mut self.ready,
-            Half::Empty => &mut self.empty,
+    fn bit(self) -> u32 {
+        match self {
+            Half::Ready => 0,
+            Half::Empty => EMPTY,
         }
     }
 
-    /// Counts the arrival for `generation`; true if the chain waits for it.
     #[inline]
-    fn arrive(&mut self, half: Half, generation: u64) -> Result<bool, BarrierError> {
+    fn of(number: u32) -> Self {
+        if number & EMPTY == 0 { Half::Ready } else { Half::Empty }
+    }
+}
+
+/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k.
+///
+/// The waiter can only be the chain itself, and only for the next generation. There are many cells: fields are small.
+struct Cell {
+    /// Generations of the ready half that are complete.
+    ready: u64,
+    /// The same of the empty half, as far as 32 bits say it: the two halves are never far apart.
+    empty: u32,
+    /// The chain that waits, with `EMPTY` if it does so for the empty half, or `NOBODY`.
+    waiter: u32,
+    value: Payload,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Cell>() <= 48);
+
+impl Cell {
+    /// A region starts empty: generation 0 of its empty barrier has arrived.
+    const NEW: Self = Self { ready: 0, empty: 1, waiter: NOBODY, value: Payload::None };
+
+    /// Generations of a half that are complete.
+    #[inline]
+    fn completed(&self, half: Half) -> u64 {
+        match half {
+            Half::Ready => self.ready,
+            Half::Empty => self.ready.wrapping_add_signed(i64::from(self.empty.wrapping_sub(self.ready as u32) as i32)),
+        }
+    }
+
+    /// Counts the arrival for `generation`; the chain that waits for it, if it does.
+    #[inline]
+    fn arrive(&mut self, half: Half, generation: u64) -> Result<Option<u32>, BarrierError> {
         let completed = self.completed(half);
-        if generation != *completed {
-            return Err(BarrierError::OutOfOrder { arriver: 0, expected: *completed, came: generation });
+        if generation != completed {
+            return Err(BarrierError::OutOfOrder { arriver: 0, expected: completed, came: generation });
         }
-        *completed += 1;
-        let wakes = self.awaited == Some(half);
-        if wakes {
-            self.awaited = None;
+        match half {
+            Half::Ready => self.ready += 1,
+            Half::Empty => self.empty = self.empty.wrapping_add(1),
         }
-        Ok(wakes)
+        Ok(self.take_waiter(half))
+    }
+
+    /// The chain that waits for a half, which then does so no longer.
+    #[inline]
+    fn take_waiter(&mut self, half: Half) -> Option<u32> {
+        let chain = self.waiter ^ half.bit();
+        (chain < NOBODY ^ EMPTY).then(|| {
+            self.waiter = NOBODY;
+            chain
+        })
     }
 }
 
@@ -194,7 +227,7 @@ impl Links {
 impl Links {
     pub fn forget(&mut self, chain: u32) {
         let c = &mut self.chains[chain as usize];
-        (c.next, c.state) = (c.first, State::Idle);
+        (c.done, c.state) = (0, State::Idle);
     }
 }
 
@@ -220,9 +253,6 @@ impl Chains {
         let shards = &gang.members[processor as usize];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
         let (mut plan, mut blocks) = (Vec::new(), Vec::new());
-        // A region starts empty: generation 0 of its empty barrier has arrived.
-        let cell = || Cell { ready: 0, empty: 1, value: Payload::None, chain: u32::MAX, awaited: None };
-        let mut all: Vec<Cell> = std::iter::repeat_with(cell).take((slots * table.slot) as usize).collect();
         for (position, &shard) in (0u32..).zip(shards) {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
@@ -246,17 +276,14 @@ impl Chains {
                 };
                 let (to, _) = gang.at[peer as usize];
                 let cell = table.first[peer as usize] + u32::from(at);
-                plan.push(Planned { task, waits, peer, to, cell });
+                plan.push(Planned { task, waits, to, cell });
             }
-            let end = plan.len() as u32;
+            let len = (plan.len() as u32 - first) as u16;
             let range = spec.block(shard);
             let leader = (position - (shard - range.start)) * slots;
             for slot in 0..slots {
                 let offset = slot * table.slot;
                 let cells = table.first[shard as usize] + offset;
-                for own in &mut all[cells as usize..][..usize::from(update.max(read))] {
-                    own.chain = position * slots + slot;
-                }
                 let block = match range.len() as u32 {
                     1 => ALONE,
                     size if shard == range.start => {
@@ -266,7 +293,8 @@ impl Chains {
                     }
                     _ => chains[(leader + slot) as usize].block,
                 };
-                chains.push(Chain { generation: 0, first, end, next: first, cells, offset, state: State::Idle, block });
+                let (generation, done, state) = (0, 0, State::Idle);
+                chains.push(Chain { generation, first, len, done, cells, offset, state, block });
             }
         }
         plan.shrink_to_fit();
@@ -276,7 +304,7 @@ impl Chains {
             links: RefCell::new(Links {
                 chains,
                 blocks,
-                cells: all,
+                cells: std::iter::repeat_with(|| Cell::NEW).take((slots * table.slot) as usize).collect(),
                 poison: HashMap::new(),
                 errors: HashMap::new(),
                 callers: shards.iter().map(|_| Caller::default()).collect(),
@@ -318,6 +346,9 @@ impl Chains {
             let count = &mut own[gang.at[shard as usize].0 as usize];
             first.push(*count);
             *count += updates.max(reads) as u32;
+            if updates + reads > usize::from(u16::MAX) {
+                return wrong(format!("at most {} subtasks", u16::MAX), (updates + reads).to_string());
+            }
             if updates.max(reads) > cells {
                 return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
             }
@@ -356,9 +387,18 @@ impl Chains {
     }
 
     #[cold]
-    fn wrong_size(&self, chain: u32, peer: u32, came: usize) -> Error {
+    fn wrong_size(&self, chain: u32, step: &Planned, came: usize) -> Error {
+        let peer = self.shard_at(step.to, step.cell);
         let what = format!("{}: the value of shard {peer}", self.place(chain));
         Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
+    }
+
+    /// Whose a cell of a processor is, in slot 0.
+    fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
+        let members = &self.gang.members[processor as usize];
+        // The last that begins there: those before it have none.
+        let end = members.partition_point(|&shard| self.table.first[shard as usize] <= cell);
+        end.checked_sub(1).map_or(u32::MAX, |at| members[at])
     }
 
     /// What a cell is called in reports.
@@ -366,12 +406,9 @@ impl Chains {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
         let (cell, per_slot) = (cell & !EMPTY, self.table.slot.max(1));
         let (slot, cell) = (cell / per_slot, cell % per_slot);
-        let first = |shard: &u32| self.table.first[*shard as usize];
-        let members = &self.gang.members[self.processor as usize];
-        // The last that begins there: those before it have none.
-        let shard = members.partition_point(|shard| first(shard) <= cell).checked_sub(1).map(|at| members[at]);
-        let number = cell - shard.as_ref().map_or(0, first);
-        format!("`{}` {half} {number} of slot {slot} of shard {}", self.name, shard.unwrap_or(u32::MAX))
+        let shard = self.shard_at(self.processor, cell);
+        let number = cell - self.table.first.get(shard as usize).copied().unwrap_or(0);
+        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name)
     }
 
     /// What a chain is doing, for reports.
@@ -381,8 +418,8 @@ impl Chains {
         let doing = match links.as_ref().ok().and_then(|l| l.chains.get(chain as usize)) {
             Some(Chain { generation, .. }) if input => format!("call {generation}, waiting for its input"),
             Some(c) if matches!(c.state, State::Running | State::Poisoned) => {
-                let (step, steps) = (c.next - c.first, c.end - c.first);
-                format!("call {} of slot {}, before step {step} of {steps}", c.generation, chain % self.slots)
+                let (slot, step, steps) = (chain % self.slots, c.done, c.len);
+                format!("call {} of slot {slot}, before step {step} of {steps}", c.generation)
             }
             Some(c) if c.state == State::Joined => format!("call {} of slot {}", c.generation, chain % self.slots),
             Some(c) if c.state == State::Failed => "failed".into(),
@@ -395,11 +432,10 @@ impl Chains {
     pub fn waiting(&self) -> Vec<String> {
         let links = self.links.borrow();
         let of_cell = |(i, c): (u32, &Cell)| {
-            let (cell, generation) = match c.awaited? {
-                Half::Ready => (i, c.ready),
-                Half::Empty => (i | EMPTY, c.empty),
-            };
-            let (who, cell, complete) = (self.describe(c.chain), self.cell_name(cell), so_far(generation, "complete"));
+            let (chain, half) = (c.waiter & !EMPTY, Half::of(c.waiter));
+            let generation = (c.waiter != NOBODY).then(|| c.completed(half))?;
+            let (who, cell) = (self.describe(chain), self.cell_name(i | half.bit()));
+            let complete = so_far(generation, "complete");
             Some(format!("{who} waits for generation {generation} of {cell}; {complete}"))
         };
         let of_block = |b: &Block| {
@@ -428,7 +464,7 @@ impl Chains {
         let cells = &mut self.links.borrow_mut().cells[..];
         self.take_arrival(core, cells, cell, generation, payload);
         if also != Also::NOTHING {
-            let completed = cells.get((also.cell & !EMPTY) as usize).map_or(0, |c| c.empty);
+            let completed = cells.get((also.cell & !EMPTY) as usize).map_or(0, |c| c.completed(Half::Empty));
             let generation = completed & !u64::from(u32::MAX) | u64::from(also.generation);
             self.take_arrival(core, cells, also.cell, generation, Payload::None);
         }
@@ -436,7 +472,7 @@ impl Chains {
 
     #[inline]
     fn take_arrival(&self, core: &Rc<Core>, cells: &mut [Cell], cell: u32, generation: u64, payload: Payload) {
-        let (half, at) = if cell & EMPTY == 0 { (Half::Ready, cell) } else { (Half::Empty, cell & !EMPTY) };
+        let (half, at) = (Half::of(cell), cell & !EMPTY);
         let Some(c) = cells.get_mut(at as usize) else {
             return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
         };
@@ -450,8 +486,8 @@ impl Chains {
     #[inline]
     fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
-            Ok(true) => self.queue(core, to.chain),
-            Ok(false) => {}
+            Ok(Some(chain)) => self.queue(core, chain),
+            Ok(None) => {}
             Err(source) => {
                 self.refuse(core, cell, generation, source);
                 return false;
@@ -480,14 +516,15 @@ impl Chains {
     pub fn poison(&self, core: &Rc<Core>, cell: u32, generation: u64, error: Error) {
         let mut links = self.links.borrow_mut();
         let Links { cells, poison, .. } = &mut *links;
-        let half = if cell & EMPTY == 0 { Half::Ready } else { Half::Empty };
+        let half = Half::of(cell);
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
         let entry = poison.entry(cell).or_insert((generation, error));
         entry.0 = generation.min(entry.0);
-        if c.awaited == Some(half) && *c.completed(half) >= entry.0 {
+        if c.completed(half) >= entry.0
+            && let Some(chain) = c.take_waiter(half)
+        {
             // It looks for the reason itself.
-            c.awaited = None;
-            self.queue(core, c.chain);
+            self.queue(core, chain);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
 
 use super::subtasks::{Active, Stop};
-use super::{ALONE, Chain, Links, Stage, State, Task, unknown};
+use super::{ALONE, Chain, Links, NOBODY, Stage, State, Task, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::object::EMPTY;
@@ -79,7 +79,7 @@ impl ReplayCx<'_> {
                 }
             }
             let poisoned = now.state == State::Poisoned;
-            (now.next, now.state) = (now.first, State::Idle);
+            (now.done, now.state) = (0, State::Idle);
             now.generation += 1;
             let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
             if block != ALONE {
@@ -202,16 +202,16 @@ impl ReplayCx<'_> {
             return;
         }
         c.state = State::Failed;
-        let Chain { generation, first, next, end, cells, offset, .. } = *c;
+        let Chain { generation, first, len, done, cells, offset, .. } = *c;
         let error = error.poisons(place);
         object.fail(chain, error.clone(), self);
-        for i in first..end {
+        for i in 0..len {
             // What this call has not done yet is owed in its generation, the rest in the next.
-            let step = self.chains.plan[i as usize];
+            let step = self.chains.plan[first as usize + usize::from(i)];
             // What was lent to it goes back.
             let own = &mut self.links.cells[(cells + u32::from(step.waits)) as usize];
-            (own.awaited, own.value) = (None, Payload::None);
-            let owed = generation + u64::from(i < next);
+            (own.waiter, own.value) = (NOBODY, Payload::None);
+            let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {
                 Task::Update { .. } => (step.cell + offset, owed),
                 Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),

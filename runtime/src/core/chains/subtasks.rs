@@ -37,16 +37,17 @@ impl Active<'_> {
     /// Runs subtasks up to the end of the call.
     #[inline]
     pub fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
-        let plan: &[Planned] = &self.chains.plan[self.now.next as usize..self.now.end as usize];
+        let Chain { first, len, done, .. } = *self.now;
+        let plan: &[Planned] = &self.chains.plan[first as usize..][usize::from(done)..usize::from(len)];
         for step in plan {
             let at = (self.now.cells + u32::from(step.waits)) as usize;
             let cell = &self.cells[at];
-            let (completed, ahead) = match step.task {
-                Task::Update { ahead } => (cell.empty, ahead),
-                Task::Read { .. } => (cell.ready, 0),
+            let (half, ahead) = match step.task {
+                Task::Update { ahead } => (Half::Empty, ahead),
+                Task::Read { .. } => (Half::Ready, 0),
             };
             let awaited = self.now.generation + u64::from(ahead);
-            if completed <= awaited && self.must_wait(step, at, awaited)? {
+            if cell.completed(half) <= awaited && self.must_wait(half, at, awaited)? {
                 return Err(Stop::Waits);
             }
             if self.core.more_urgent(self.chains.mapping.priority) {
@@ -57,15 +58,14 @@ impl Active<'_> {
                 Task::Read { how } => self.read(&mut value, how, step, at),
             }
             self.core.counters.chain_subtasks.add(1);
-            self.now.next += 1;
+            self.now.done += 1;
         }
         Ok(())
     }
 
     /// Registers the chain's wait, unless it will never be over.
     #[inline]
-    fn must_wait(&mut self, step: &Planned, at: usize, awaited: u64) -> Result<bool, Stop> {
-        let half = if matches!(step.task, Task::Update { .. }) { Half::Empty } else { Half::Ready };
+    fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
         #[cfg(feature = "plant")]
         {
             use crate::plant::Bug;
@@ -75,12 +75,12 @@ impl Active<'_> {
             }
         }
         if !self.poison.is_empty() {
-            let number = if half == Half::Empty { at as u32 | EMPTY } else { at as u32 };
+            let number = at as u32 | half.bit();
             if let Some((_, error)) = self.poison.get(&number).filter(|(from, _)| awaited >= *from) {
                 return Err(Stop::Lost(Box::new(error.clone())));
             }
         }
-        self.cells[at].awaited = Some(half);
+        self.cells[at].waiter = self.chain | half.bit();
         Ok(true)
     }
 
@@ -124,7 +124,7 @@ impl Active<'_> {
         } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
             let error = match came {
                 Payload::Failed(e) => (**e).clone(),
-                _ => chains.wrong_size(self.chain, step.peer, bytes.len()),
+                _ => chains.wrong_size(self.chain, step, bytes.len()),
             };
             self.now.state = State::Poisoned;
             self.errors.entry(self.chain).or_insert(error);
@@ -164,9 +164,10 @@ impl Active<'_> {
             }
             if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
                 let gang = &self.chains.gang;
-                let (first, wrong) = (&self.chains.table.first, (step.peer + 1) % gang.shards());
+                let (first, peer) = (&self.chains.table.first, self.chains.shard_at(step.to, step.cell));
+                let wrong = (peer + 1) % gang.shards();
                 let step = Planned { to: gang.at[wrong as usize].0, ..*step };
-                let cell = cell - first[step.peer as usize] + first[wrong as usize];
+                let cell = cell - first[peer as usize] + first[wrong as usize];
                 return self.deliver(&step, cell, generation, payload);
             }
             if config.strikes(Bug::DoubledArrival) {
