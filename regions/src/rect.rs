@@ -142,7 +142,7 @@ impl Rect {
     #[inline]
     pub fn contains_rect(&self, other: &Rect) -> bool {
         self.dim == other.dim
-            && (other.is_empty() || (0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]))
+            && ((0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]) || other.is_empty())
     }
 
     /// Whether some point lies in both.

@@ -224,10 +224,12 @@ impl<T, B> FutureCell<T, B> {
         Rc::new(Self::new(task))
     }
 
-    /// Forgets a value that nobody wants.
+    /// Forgets a value that nobody wants, and whoever waited for it once.
     #[inline]
     pub fn clear(&self) {
-        drop(self.promise.take());
+        if self.promise.borrow_mut().waiters_mut().is_none_or(|w| !w.is_empty()) {
+            drop(self.promise.take());
+        }
     }
 
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.

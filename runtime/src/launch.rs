@@ -5,8 +5,8 @@ use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::{Access, Priority};
 use maniple_regions::{
-    Coherence, Element, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce, Reduction,
-    RegionError, Write, WriteShared,
+    Coherence, Element, Field, FieldId, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Reduce, Reduction, RegionError, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -22,7 +22,8 @@ use crate::phase::PhaseAddress;
 #[derive(Debug)]
 pub struct Requirement<A> {
     region: u32,
-    field: FieldInfo,
+    /// Its type is the accessor's.
+    field: (FieldId, &'static str),
     privilege: Privilege,
     coherence: Coherence,
     accessor: PhantomData<fn() -> A>,
@@ -36,8 +37,8 @@ impl<A> Clone for Requirement<A> {
 impl<A> Copy for Requirement<A> {}
 
 impl<A> Requirement<A> {
-    pub(crate) fn new(region: u32, field: FieldInfo, privilege: Privilege, coherence: Coherence) -> Self {
-        Self { region, field, privilege, coherence, accessor: PhantomData }
+    pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
+        Self { region, field: (field.id(), field.name()), privilege, coherence, accessor: PhantomData }
     }
 
     /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
@@ -46,8 +47,10 @@ impl<A> Requirement<A> {
     }
 
     #[inline]
-    fn declare(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        declaring.region(self.region, &self.field, self.privilege, self.coherence)
+    fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        let (id, name) = self.field;
+        let field = Field::<T>::new(id.0, name).info();
+        declaring.region(self.region, &field, self.privilege, self.coherence)
     }
 }
 
@@ -129,7 +132,7 @@ macro_rules! accessor_param {
             type Kept = ();
             type Sent = ();
             fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-                arg.declare(declaring)
+                arg.declare::<T>(declaring)
             }
             fn keep(_: Self::Arg) {}
             fn resolve((): ()) -> Result<(), Error> {
@@ -368,6 +371,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
     }
 
     fn clear(&self) {
+        self.discard();
         FutureCell::clear(self);
     }
 }
@@ -496,17 +500,17 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
-        let Launch { shard, function, args, name, priority, waits, arrivals, .. } = self;
+        let Launch { shard, name, priority, .. } = self;
         let core = shard.core();
         let (id, mut body) = core.reserve_leaf();
         let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0 };
-        let declared = F::declare(&args, &mut declaring);
+        let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
-        let (waits, arrivals) = (&waits, &arrivals);
+        let (waits, arrivals) = (&self.waits, &self.arrivals);
         let start = Start { id, name, shard: shard.index(), priority, unmet, waits, arrivals };
         match declared.and_then(|()| core.map_leaf(&start, &mut body.uses)) {
             Ok(mapped) => {
-                let work = Cell::new(Work::Waits(function, F::keep(args)));
+                let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
                 core.launch_leaf(&start, mapped, body, &shard.inner.owner);

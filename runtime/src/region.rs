@@ -30,24 +30,30 @@ impl Store {
 }
 
 /// One field of one region as one shard uses it: where the values are, who used them last.
+// In this order: what every task looks at is in neighbouring cache lines.
+#[repr(C)]
 pub(crate) struct Column {
-    pub region: Region,
-    /// The instance is kept under this key; its rectangle may be larger than `rect`.
-    pub key: ColumnKey,
-    pub rect: Rect,
     pub field: FieldInfo,
+    pub region: Region,
     /// Size of the values.
     bytes: usize,
-    pub launch: LaunchKey,
     pub store: RefCell<Store>,
     pub users: RefCell<Users>,
     /// Other columns of the shard whose points overlap these.
     pub overlaps: RefCell<Vec<Weak<Column>>>,
     /// Why the values are not what they should be.
     pub poison: RefCell<Option<Error>>,
+    /// The instance is kept under this key; its rectangle may be larger than the region's.
+    pub key: ColumnKey,
+    pub launch: LaunchKey,
 }
 
 impl Column {
+    #[inline]
+    pub fn rect(&self) -> Rect {
+        self.region.rect
+    }
+
     #[inline]
     pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput {
         let owner = match &*self.store.borrow() {
@@ -97,16 +103,16 @@ impl Column {
 
     /// Every value was written: what lies within is as it should be too.
     pub fn clear_poison(&self) {
-        self.clear_poison_within(self.rect);
+        self.clear_poison_within(self.rect());
         for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
-            other.clear_poison_within(self.rect);
+            other.clear_poison_within(self.rect());
         }
     }
 
     /// Every value of `rect` was written.
     pub fn clear_poison_within(&self, rect: Rect) {
         let mut poison = self.poison.borrow_mut();
-        if poison.is_some() && rect.contains_rect(&self.rect) {
+        if poison.is_some() && rect.contains_rect(&self.region.rect) {
             *poison = None;
         }
     }
@@ -121,7 +127,7 @@ pub(crate) struct Users {
 
 impl Users {
     /// The tasks a new use must follow.
-    #[inline]
+    #[inline(always)]
     pub fn earlier(&self, writes: bool, mut follow: impl FnMut(TaskId)) {
         if let Some(writer) = self.writer {
             follow(writer);
@@ -161,7 +167,7 @@ macro_rules! requirement {
     ($(#[$doc:meta])* $name:ident, $accessor:ident, $privilege:ident, $coherence:ident) => {
         $(#[$doc])*
         pub fn $name<T: Element, const D: usize>(&self, field: Field<T>) -> Requirement<$accessor<'static, T, D>> {
-            Requirement::new(self.index, field.info(), Privilege::$privilege, Coherence::$coherence)
+            Requirement::new(self.index, field, Privilege::$privilege, Coherence::$coherence)
         }
     };
 }
@@ -199,7 +205,7 @@ impl Local {
         field: Field<T>,
     ) -> Requirement<maniple_regions::Reduce<'static, T, R, D>> {
         let id = maniple_regions::ReductionId::of::<R, T>();
-        Requirement::new(self.index, field.info(), Privilege::Reduce(id), Coherence::Exclusive)
+        Requirement::new(self.index, field, Privilege::Reduce(id), Coherence::Exclusive)
     }
 }
 
@@ -232,7 +238,6 @@ impl Core {
         Ok(Rc::new(Column {
             region,
             key,
-            rect: region.rect,
             field,
             bytes: region.rect.volume() * field.size,
             launch,

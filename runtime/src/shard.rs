@@ -12,6 +12,7 @@ use crate::versions::{Right, Rights, Versions};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
+use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,7 +21,8 @@ use std::task::Poll;
 
 struct LocalRegion {
     region: Region,
-    columns: Vec<Used>,
+    /// Mostly one.
+    columns: SmallVec<[Used; 1]>,
 }
 
 /// A field of a region that a launch has named, and which of the shard's requirements it comes from.
@@ -156,7 +158,7 @@ impl Shard {
             return Err(Error::misuse(format!("Shard::region in {}", self.place()), expected, region));
         }
         let index = regions.len() as u32;
-        regions.push(LocalRegion { region, columns: Vec::new() });
+        regions.push(LocalRegion { region, columns: SmallVec::new() });
         Ok(Local { index, region })
     }
 

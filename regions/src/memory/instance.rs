@@ -114,7 +114,7 @@ impl Instance {
     }
 
     /// The general case of [`Instance::lease`].
-    #[inline(never)]
+    #[inline]
     fn lease_part(&self, ledger: &mut Ledger, rect: &Rect, privilege: Privilege) -> Result<Ticket, RegionError> {
         self.storage.covers(rect)?;
         ledger.give(self.storage.rect(), rect, privilege.writes()).map_err(|held| self.leased(*rect, privilege, held))

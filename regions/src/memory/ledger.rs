@@ -54,6 +54,7 @@ impl Ledger {
     }
 
     /// Gives out `rect`, which lies within `whole`; or names a lease in the way.
+    #[inline]
     pub fn give(&mut self, whole: &Rect, rect: &Rect, writes: bool) -> Result<Ticket, Part> {
         if let Some(held) = self.in_the_way(whole, rect, writes) {
             return Err(held);
@@ -103,6 +104,12 @@ impl Ledger {
     /// A lease that is out and keeps others from reading, or `writes` from writing, in `rect`.
     #[inline]
     pub fn in_the_way(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
+        let nothing_out = matches!(self.whole, Whole::Free) && self.parts.is_empty();
+        if nothing_out { None } else { self.search(whole, rect, writes) }
+    }
+
+    #[inline(never)]
+    fn search(&self, whole: &Rect, rect: &Rect, writes: bool) -> Option<Part> {
         let held_whole = |writes| Part { serial: 0, rect: *whole, writes };
         match self.whole {
             Whole::Free => {}

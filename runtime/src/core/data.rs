@@ -115,7 +115,7 @@ impl Core {
         }
         if privilege == Privilege::WriteDiscard {
             // Nothing of the old contents is needed: write into a fresh copy and send that.
-            let copy = SharedInstance::new(column.rect, column.field, self.memory());
+            let copy = SharedInstance::new(column.rect(), column.field, self.memory());
             match copy {
                 Ok(copy) => self.set_staged(id, index, copy),
                 Err(e) => self.poison_soon(id, self.region_error(&key, e)),
@@ -125,7 +125,7 @@ impl Core {
         let token = self.token(id, index, column);
         self.send(
             home,
-            Message::Get(Box::new(Remote { launch: column.launch, column: key, rect: column.rect, token })),
+            Message::Get(Box::new(Remote { launch: column.launch, column: key, rect: column.rect(), token })),
         );
         true
     }
@@ -143,13 +143,13 @@ impl Core {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return;
         };
-        let mut bytes = match staged.copy.read_bytes(column.rect) {
+        let mut bytes = match staged.copy.read_bytes(column.rect()) {
             Ok(bytes) => bytes,
             Err(e) => return self.note_failure(&self.region_error(&column.key, e)),
         };
-        let mut parts = vec![column.rect];
+        let mut parts = vec![column.rect()];
         if let Some(before) = &staged.before {
-            let changed = changes(column.rect, column.field.size, before.as_bytes(), bytes.as_bytes());
+            let changed = changes(column.rect(), column.field.size, before.as_bytes(), bytes.as_bytes());
             if changed.is_empty() {
                 return self.leaf_has_one_less(id);
             }
@@ -252,8 +252,8 @@ impl Core {
         };
         self.counters.region_copies.add(1);
         self.counters.region_copy_bytes.add(bytes.len() as u64);
-        let copy = SharedInstance::new(column.rect, column.field, self.memory())
-            .and_then(|copy| copy.write_bytes(column.rect, bytes.as_bytes()).map(|()| copy));
+        let copy = SharedInstance::new(column.rect(), column.field, self.memory())
+            .and_then(|copy| copy.write_bytes(column.rect(), bytes.as_bytes()).map(|()| copy));
         match copy {
             Ok(copy) => self.staged(id, index, copy, bytes),
             Err(e) => self.poison_leaf(id, self.region_error(&column.key, e)),

@@ -6,13 +6,12 @@ use crate::error::panic_message;
 use crate::object::ShardFuture;
 use crate::shard::Shard;
 use crate::{Error, Place};
-use crossbeam_channel::{Receiver, Sender};
 use maniple_mapper::Priority;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Shards are polled after the subtasks of raised priority and before the application's.
@@ -64,8 +63,35 @@ struct ShardWaker {
 
 /// Where the wakers of all shards send.
 struct Wakes {
-    to: Sender<u32>,
+    woken: Mutex<Vec<u32>>,
+    /// Somebody is in the list. Set and cleared with the list locked; whoever only looks need not lock it.
+    any: AtomicBool,
     signal: Signal,
+}
+
+impl Wakes {
+    fn new(signal: Signal) -> Self {
+        Self { woken: Mutex::default(), any: AtomicBool::new(false), signal }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, slot: u32) {
+        let mut woken = self.list();
+        woken.push(slot);
+        self.any.store(true, Ordering::Relaxed);
+        drop(woken);
+        (self.signal)();
+    }
+
+    #[cold]
+    fn take(&self) -> Vec<u32> {
+        let mut woken = self.list();
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut woken)
+    }
 }
 
 impl ShardWaker {
@@ -76,7 +102,7 @@ impl ShardWaker {
     /// A poll begins: wake-ups from now on are sent again.
     #[inline]
     fn polled(&self) {
-        // What a wake-up sent is in the channel until the processor has taken it, and then this load sees it. The swap
+        // What a wake-up sent is in the list until the processor has taken it, and then this load sees it. The swap
         // makes what came before those that were not sent visible to the poll.
         if self.sent.load(Ordering::Relaxed) {
             self.sent.swap(false, Ordering::AcqRel);
@@ -92,9 +118,7 @@ impl Wake for ShardWaker {
         if self.sent.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Fails only when the processor is gone, and then nobody is left to wake.
-        let _ = self.wakes.to.send(self.slot);
-        (self.wakes.signal)();
+        self.wakes.send(self.slot);
     }
 }
 
@@ -102,14 +126,12 @@ pub(crate) struct Executor {
     slots: Vec<Slot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
-    woken: Receiver<u32>,
     stopped: bool,
 }
 
 impl Executor {
     pub fn new(signal: Signal) -> Self {
-        let (to, woken) = crossbeam_channel::unbounded();
-        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes { to, signal }), woken, stopped: false }
+        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes::new(signal)), stopped: false }
     }
 
     pub fn stop(&mut self) {
@@ -233,23 +255,25 @@ impl Core {
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.
+    #[inline]
     pub(super) fn collect_wakes(&self) -> bool {
         if !self.has_wakes() {
             return false;
         }
-        let woken: Vec<u32> = self.exec.borrow().woken.try_iter().collect();
-        for &slot in &woken {
+        let woken = self.exec.borrow().wakes.take();
+        for slot in woken {
             self.wake_shard(slot);
         }
-        !woken.is_empty()
+        true
     }
 
+    #[inline]
     pub(super) fn has_wakes(&self) -> bool {
-        !self.exec.borrow().woken.is_empty()
+        self.exec.borrow().wakes.any.load(Ordering::Relaxed)
     }
 
     /// Whether somebody outside holds a waker: then something may still come. If not, all wakes that ever came from
-    /// outside are in the queue by now: look there after this.
+    /// outside are in the list by now: look there after this.
     pub fn has_foreign_waker(&self) -> bool {
         // Two references are the slot's own.
         let found = self.exec.borrow().slots.iter().any(|s| s.whose.is_some() && Arc::strong_count(&s.handle) > 2);
@@ -296,13 +320,13 @@ mod tests {
 
     #[test]
     fn a_shard_has_one_wake_up_under_way() {
-        let (to, came) = crossbeam_channel::unbounded();
-        let handle = Arc::new(ShardWaker::new(3, Arc::new(Wakes { to, signal: Arc::new(|| {}) })));
+        let wakes = Arc::new(Wakes::new(Arc::new(|| {})));
+        let handle = Arc::new(ShardWaker::new(3, wakes.clone()));
         let waker = Waker::from(handle.clone());
         for _ in 0..3 {
             handle.polled();
             (0..1000).for_each(|_| waker.wake_by_ref());
-            assert_eq!(came.try_iter().collect::<Vec<_>>(), [3]);
+            assert_eq!(wakes.take(), [3]);
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::payload::Payload;
 use crate::wire::Wire;
 use crate::{Error, Place};
 use maniple_mapper::{Machine, Mapper, Priority};
+use maniple_regions::Lease;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -65,6 +66,8 @@ pub(crate) struct Core {
     late: RefCell<Vec<(ProcessorId, Late)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
+    /// Those of the leaf task that is called now.
+    leases: RefCell<Vec<Lease>>,
     exec: RefCell<exec::Executor>,
     /// Other wakers to be called once no chains are borrowed: their code is not ours.
     wakers: RefCell<Vec<Waker>>,
@@ -90,6 +93,7 @@ impl Core {
             late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
+            leases: RefCell::default(),
             wakers: RefCell::default(),
             in_chains: Cell::new(false),
             exec: RefCell::new(exec::Executor::new(signal)),

@@ -4,10 +4,16 @@ use super::*;
 
 impl Core {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    pub(super) fn end_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>, outcome: Result<(), Box<Error>>) {
+    pub(super) fn end_leaf(
+        self: &Rc<Self>,
+        id: TaskId,
+        body: Box<Body>,
+        leases: &mut Vec<Lease>,
+        outcome: Result<(), Box<Error>>,
+    ) {
         let mut staged = false;
-        while let Some(lease) = body.leases.pop() {
-            let u = &body.uses[body.leases.len()];
+        while let Some(lease) = leases.pop() {
+            let u = &body.uses[leases.len()];
             match u.staged {
                 None => u.column.give_back(lease),
                 Some(_) => staged = true,
@@ -45,7 +51,7 @@ impl Core {
 
     /// Completes a task that has succeeded.
     #[inline]
-    pub(super) fn finish_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>) {
+    fn finish_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>) {
         while let Some(u) = body.uses.pop() {
             if u.privilege == Privilege::WriteDiscard {
                 u.column.clear_poison();
@@ -61,7 +67,9 @@ impl Core {
         }
         body.arrivals.clear();
         if let Some(task) = &body.task {
-            task.succeed(self);
+            if Rc::strong_count(task) > 1 {
+                task.succeed(self);
+            }
             // Nobody wants the result, or somebody else will let go of it.
             if Rc::strong_count(task) == 1 {
                 self.guarded(|| body.place(), || task.clear());

@@ -17,7 +17,7 @@ use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
-use maniple_mapper::{Access, LeafInput, Priority, RequirementInput, validate};
+use maniple_mapper::{Access, LeafInput, LeafOutput, Priority, RequirementInput, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -38,7 +38,7 @@ pub(crate) trait LeafTask: Sink + Any {
     fn fail(&self, core: &Rc<Core>, error: Error);
     /// Drops what is left of function, arguments and result.
     fn discard(&self);
-    /// Drops the value of a settled future that nobody else has.
+    /// Drops the result, in the future or still held back: nobody else has the future.
     fn clear(&self);
 }
 
@@ -178,23 +178,13 @@ pub(crate) struct Body {
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
-    /// Those of the uses, while the task is called.
-    leases: Vec<Lease>,
     arrivals: Vec<ArrivalAt>,
 }
 
 impl Leaf {
     /// An entry for its first task.
     fn new() -> Self {
-        let body = Body {
-            name: "",
-            shard: u32::MAX,
-            task: None,
-            owner: None,
-            uses: Vec::new(),
-            leases: Vec::new(),
-            arrivals: Vec::new(),
-        };
+        let body = Body { name: "", shard: u32::MAX, task: None, owner: None, uses: Vec::new(), arrivals: Vec::new() };
         Self {
             turn: 0,
             unmet: 0,
@@ -260,16 +250,19 @@ pub(crate) struct Leaves {
 impl Leaves {
     #[inline]
     fn reserve(&mut self) -> (TaskId, Box<Body>) {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slab.push(Leaf::new());
-            self.slab.len() as u32 - 1
-        });
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
         let leaf = &mut self.slab[index as usize];
         let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
         leaf.stage = Stage::Waiting;
         // Held back until the launch is complete.
         leaf.unmet = 1;
         (TaskId { index, turn: leaf.turn }, body)
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.slab.push(Leaf::new());
+        self.slab.len() as u32 - 1
     }
 
     #[inline]
@@ -307,6 +300,7 @@ impl Leaves {
     }
 
     /// Has `id` follow the tasks that its use `u` must follow, in program order; returns how many there are.
+    #[inline(always)]
     fn depend(&mut self, id: TaskId, u: &UseAt) -> u32 {
         if u.coherence == Coherence::Simultaneous {
             return 0;

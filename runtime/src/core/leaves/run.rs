@@ -14,19 +14,19 @@ impl Core {
         let processor = leaf.processor;
         let Some(mut body) = leaf.body.take() else { return };
         drop(leaves);
-        let outcome = match (self.lease_all(&mut body), &body.task) {
+        let mut leases = self.leases.borrow_mut();
+        let outcome = match (self.lease_all(&mut body.uses, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
-                let leases = &mut body.leases;
-                self.call(|| task.run(leases), || task_place(body.name, body.shard))
+                self.call(|| task.run(&mut leases), || task_place(body.name, body.shard))
             }
             (Ok(()), Some(task)) => match self.detach(&body, &**task) {
-                Ok(detached) => return self.offload_leaf(id, body, detached, processor),
+                Ok(detached) => return self.offload_leaf(id, body, std::mem::take(&mut leases), detached, processor),
                 Err(error) => Err(Box::new(error)),
             },
             (Err(source), _) => Err(Box::new(Error::region(body.place(), source))),
             (Ok(()), None) => unreachable!("a task that is launched is there"),
         };
-        self.end_leaf(id, body, outcome);
+        self.end_leaf(id, body, &mut leases, outcome);
     }
 
     /// Ends a task that was poisoned before it ran.
@@ -49,8 +49,15 @@ impl Core {
     }
 
     #[cold]
-    fn offload_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>, task: Box<dyn SendTask>, to: ProcessorId) {
-        let leaf = Offloaded { home: id, task, leases: std::mem::take(&mut body.leases), outcome: Ok(()) };
+    fn offload_leaf(
+        self: &Rc<Self>,
+        id: TaskId,
+        body: Box<Body>,
+        leases: Vec<Lease>,
+        task: Box<dyn SendTask>,
+        to: ProcessorId,
+    ) {
+        let leaf = Offloaded { home: id, task, leases, outcome: Ok(()) };
         self.leaves.borrow_mut().put_back(id, body);
         self.send(to, Message::Leaf(Box::new(leaf)));
     }
@@ -75,7 +82,7 @@ impl Core {
 
     /// Takes back a task that ran on another processor.
     pub(in crate::core) fn take_back(self: &Rc<Self>, leaf: Offloaded) {
-        let Offloaded { home, task: mut ran, leases, outcome } = leaf;
+        let Offloaded { home, task: mut ran, mut leases, outcome } = leaf;
         let outcome = outcome.map_err(|mut error| {
             if let Error::Panicked { place, .. } = &mut *error {
                 *place = self.place_of(home);
@@ -83,21 +90,20 @@ impl Core {
             error
         });
         let body = self.leaves.borrow_mut().take_body(home);
-        if let Some(mut body) = body {
-            body.leases = leases;
+        if let Some(body) = body {
             if let Some(task) = &body.task {
                 task.take_back(&mut *ran);
             }
-            self.end_leaf(home, body, outcome);
+            self.end_leaf(home, body, &mut leases, outcome);
         }
         self.drop_guarded(|| task_place("", u32::MAX), ran);
     }
 
     /// Leases every use, or those before the first that fails.
     #[inline]
-    fn lease_all(&self, body: &mut Body) -> Result<(), RegionError> {
-        for u in &mut body.uses {
-            body.leases.push(self.lease(u)?);
+    fn lease_all(&self, uses: &mut [UseAt], leases: &mut Vec<Lease>) -> Result<(), RegionError> {
+        for u in uses {
+            leases.push(self.lease(u)?);
         }
         Ok(())
     }
@@ -106,23 +112,23 @@ impl Core {
     fn lease(&self, u: &mut UseAt) -> Result<Lease, RegionError> {
         let column = &u.column;
         if let Some(staged) = &u.staged {
-            return staged.copy.lease(column.rect, u.privilege);
+            return staged.copy.lease(column.rect(), u.privilege);
         }
         match &mut *column.store.borrow_mut() {
-            Store::Owned(instance) => instance.lease(column.rect, u.privilege, u.coherence),
+            Store::Owned(instance) => instance.lease(column.rect(), u.privilege, u.coherence),
             Store::Shared { home, instance: Some(instance), idle } => {
                 if u.access == Access::Copy && *home != self.id && u.privilege == Privilege::Read {
                     let memory = self.machine().memory(self.id, maniple_mapper::MemoryKind::Ordinary);
-                    let copy = instance.copy(column.rect, memory)?;
+                    let copy = instance.copy(column.rect(), memory)?;
                     self.counters.region_copies.add(1);
-                    self.counters.region_copy_bytes.add((column.rect.volume() * column.field.size) as u64);
-                    let lease = copy.lease(column.rect, u.privilege);
+                    self.counters.region_copy_bytes.add((column.rect().volume() * column.field.size) as u64);
+                    let lease = copy.lease(column.rect(), u.privilege);
                     u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;
                 }
                 match idle.pop().filter(|lease| lease.privilege() == u.privilege) {
                     Some(lease) => Ok(lease),
-                    None => instance.lease(column.rect, u.privilege),
+                    None => instance.lease(column.rect(), u.privilege),
                 }
             }
             Store::Shared { instance: None, .. } => unreachable!("staged before it runs"),
