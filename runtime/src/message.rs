@@ -88,6 +88,15 @@ pub(crate) enum Message {
     LeafDone(Box<crate::core::Offloaded>),
 }
 
+impl Message {
+    /// The arrival of a value of 8 bytes.
+    #[inline(always)]
+    pub fn word(object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) -> Self {
+        let payload = Payload::Inline { len: 8, words: [word, 0, 0] };
+        Message::Arrive { object, cell, generation, payload, also }
+    }
+}
+
 /// One region requirement of a shard, with what the launch decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Held {

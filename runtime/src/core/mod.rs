@@ -130,6 +130,13 @@ impl Core {
         }
     }
 
+    /// Sends a ready arrival with a value of one word to another processor.
+    #[inline]
+    pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
+        self.counters.messages.add(1);
+        self.wire.send_word(to, object, cell, generation, self.also(to, object), word);
+    }
+
     /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
     /// for, or with the next ready arrival there.
     #[inline]

@@ -8,7 +8,7 @@ mod threads;
 use crate::config::Config;
 use crate::core::{Core, Report};
 use crate::counters::Stats;
-use crate::message::{Message, ProcessorId};
+use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::top::Top;
 use crate::{Error, Place};
 use maniple_mapper::{CollectiveMapper, Machine, Mapper};
@@ -26,6 +26,11 @@ const OUTSIDE: Duration = Duration::from_millis(50);
 pub(crate) trait Wire {
     /// Sends to another processor. Never waits.
     fn send(&self, to: ProcessorId, message: Message);
+    /// Sends [`Message::word`], whose parts come in registers: a message in memory is read in other pieces than it was just
+    /// written in, and the processor then waits for all its earlier stores, other messages among them.
+    fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
+        self.send(to, Message::word(object, cell, generation, also, word));
+    }
     /// Makes sure that everything sent will be seen, before this processor does something long.
     fn flush(&self) {}
     /// Which of `n` equally urgent items runs next.

@@ -175,7 +175,7 @@ impl<T: Send> Sender<T> {
     /// # Errors
     ///
     /// Gives `value` back when every slot is in use.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         if self.position == self.limit && !self.extend_limit() {
             return Err(value);

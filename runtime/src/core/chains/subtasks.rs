@@ -108,6 +108,13 @@ impl Active<'_> {
         if staged {
             core.counters.staged_bytes.add(bytes.len() as u64);
         }
+        if let Ok(word) = <[u8; 8]>::try_from(bytes)
+            && step.to != core.id
+            && cfg!(not(feature = "plant"))
+        {
+            core.counters.arrivals.add(1);
+            return core.send_word(step.to, chains.id, cell, self.now.generation, u64::from_ne_bytes(word));
+        }
         let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
         self.arrive(step, cell, self.now.generation, payload);
     }
