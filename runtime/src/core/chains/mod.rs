@@ -374,7 +374,14 @@ impl Chains {
                 return wrong(expected, format!("{updates} updates and {reads} reads"));
             }
         }
-        Ok(CellTable { first, slot: own.into_iter().max().unwrap_or(0) })
+        let slot = own.into_iter().max().unwrap_or(0);
+        let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
+        // The highest bit of their numbers tells halves apart.
+        if u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
+            let expected = "slots for fewer than 2^31 chains and cells of a processor";
+            return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
+        }
+        Ok(CellTable { first, slot })
     }
 
     #[inline]
