@@ -185,8 +185,9 @@ impl<T: Element> Chain<T> {
         future
     }
 
-    /// Ends the call that runs.
+    /// Ends the call that runs, or waits for its input, which is let go.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
+        self.running = Running::One(T::zeroed());
         if let Some(out) = self.output.take() {
             out.fail(chain, error, cx);
         }

@@ -28,7 +28,7 @@ pub(crate) struct ColumnKey {
 pub(crate) struct Also {
     /// The cell, or [`Self::NOTHING`]'s.
     pub cell: u32,
-    /// The low half of the generation: arrivals come in order, so that the other half is known.
+    /// The low half of the generation, which is all that the cell's empty half counts.
     pub generation: u32,
 }
 

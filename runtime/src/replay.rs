@@ -171,6 +171,7 @@ impl ReplayCx<'_> {
     }
 
     /// Has the chain started when `future` is settled; false when it is settled already.
+    /// The object keeps the future until then: one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
         future.wait(self.waiting(chain))

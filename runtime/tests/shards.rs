@@ -207,6 +207,7 @@ fn a_panic_in_the_destructor_of_a_result_that_nobody_kept_is_an_error_of_the_run
 /// A collective made for one test: chains as `subtasks` says, with a value whose destructor panics if `grim`.
 struct Odds {
     subtasks: fn(u32) -> Vec<Subtask>,
+    slots: u32,
     grim: bool,
 }
 
@@ -215,7 +216,7 @@ impl ReplaySpec for Odds {
         "odds"
     }
     fn slots(&self) -> u32 {
-        1
+        self.slots
     }
     fn cells(&self) -> u32 {
         2
@@ -279,7 +280,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 2)?;
-                let odds = top.replayed(&gang, Arc::new(Odds { subtasks, grim }))?;
+                let odds = top.replayed(&gang, Arc::new(Odds { subtasks, slots: 1, grim }))?;
                 let task = top.task("calls", move |shard: Shard, _: ()| async move {
                     let (resolver, over) = TaskFuture::pending();
                     shard.replay(odds, |chains: &mut OddChains, (position, _), cx| {
@@ -324,5 +325,19 @@ fn a_chain_that_names_what_is_not_there_is_refused() {
             let Error::Misuse { what, .. } = e.origin() else { panic!("{at}: {e}") };
             assert!(what.starts_with("the chain of shard"), "{at}: {e}");
         });
+    }
+}
+
+#[test]
+fn more_slots_than_can_be_numbered_are_refused() {
+    for (at, runtime) in runtimes(1) {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 2)?;
+                top.replayed(&gang, Arc::new(Odds { subtasks: exchange, slots: 1 << 31, grim: false })).map(drop)
+            })
+        });
+        let e = outcome.map(drop).expect_err(&at);
+        assert!(e.to_string().contains("2^31"), "{at}: {e}");
     }
 }

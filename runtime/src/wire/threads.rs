@@ -7,7 +7,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Report};
 use crate::counters::Stats;
-use crate::message::{Also, Message, ObjectId, ProcessorId};
+use crate::message::{Message, ProcessorId};
 use crate::top::Top;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -79,10 +79,6 @@ struct Link {
 }
 
 impl Wire for Rc<ThreadsWire> {
-    fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
-        self.send(to, Message::word(object, cell, generation, also, word));
-    }
-
     #[inline(always)]
     fn send(&self, to: ProcessorId, message: Message) {
         let mut link = self.to[to as usize].borrow_mut();

@@ -134,7 +134,7 @@ impl Half {
 struct Cell {
     /// Generations of the ready half that are complete.
     ready: u64,
-    /// The same of the empty half, as far as 32 bits say it: the two halves are never far apart.
+    /// The same of the empty half, as far as 32 bits say it: whoever asks knows about how many there are.
     empty: u32,
     /// The chain that waits, with `EMPTY` if it does so for the empty half, or `NOBODY`.
     waiter: u32,
@@ -149,19 +149,19 @@ impl Cell {
     /// A region starts empty: generation 0 of its empty barrier has arrived.
     const NEW: Self = Self { ready: 0, empty: 1, waiter: NOBODY, value: Payload::None };
 
-    /// Generations of a half that are complete.
+    /// Generations of a half that are complete, which are about `near`.
     #[inline]
-    fn completed(&self, half: Half) -> u64 {
+    fn completed(&self, half: Half, near: u64) -> u64 {
         match half {
             Half::Ready => self.ready,
-            Half::Empty => self.ready.wrapping_add_signed(i64::from(self.empty.wrapping_sub(self.ready as u32) as i32)),
+            Half::Empty => restored(self.empty, near),
         }
     }
 
     /// Counts the arrival for `generation`; the chain that waits for it, if it does.
     #[inline]
     fn arrive(&mut self, half: Half, generation: u64) -> Result<Option<u32>, BarrierError> {
-        let completed = self.completed(half);
+        let completed = self.completed(half, generation);
         if generation != completed {
             return Err(BarrierError::OutOfOrder { arriver: 0, expected: completed, came: generation });
         }
@@ -181,6 +181,12 @@ impl Cell {
             chain
         })
     }
+}
+
+/// The number closest to `near` with these low 32 bits.
+#[inline]
+fn restored(low: u32, near: u64) -> u64 {
+    near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))
 }
 
 /// What changes from call to call.
@@ -368,7 +374,14 @@ impl Chains {
                 return wrong(expected, format!("{updates} updates and {reads} reads"));
             }
         }
-        Ok(CellTable { first, slot: own.into_iter().max().unwrap_or(0) })
+        let slot = own.into_iter().max().unwrap_or(0);
+        let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
+        // The highest bit of their numbers tells halves apart.
+        if u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
+            let expected = "slots for fewer than 2^31 chains and cells of a processor";
+            return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
+        }
+        Ok(CellTable { first, slot })
     }
 
     #[inline]
@@ -433,7 +446,8 @@ impl Chains {
         let links = self.links.borrow();
         let of_cell = |(i, c): (u32, &Cell)| {
             let (chain, half) = (c.waiter & !EMPTY, Half::of(c.waiter));
-            let generation = (c.waiter != NOBODY).then(|| c.completed(half))?;
+            let generation =
+                (c.waiter != NOBODY).then(|| c.completed(half, links.chains[chain as usize].generation))?;
             let (who, cell) = (self.describe(chain), self.cell_name(i | half.bit()));
             let complete = so_far(generation, "complete");
             Some(format!("{who} waits for generation {generation} of {cell}; {complete}"))
@@ -464,8 +478,7 @@ impl Chains {
         let cells = &mut self.links.borrow_mut().cells[..];
         self.take_arrival(core, cells, cell, generation, payload);
         if also != Also::NOTHING {
-            let completed = cells.get((also.cell & !EMPTY) as usize).map_or(0, |c| c.completed(Half::Empty));
-            let generation = completed & !u64::from(u32::MAX) | u64::from(also.generation);
+            let generation = restored(also.generation, generation);
             self.take_arrival(core, cells, also.cell, generation, Payload::None);
         }
     }
@@ -520,7 +533,7 @@ impl Chains {
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
         let entry = poison.entry(cell).or_insert((generation, error));
         entry.0 = generation.min(entry.0);
-        if c.completed(half) >= entry.0
+        if c.completed(half, entry.0) >= entry.0
             && let Some(chain) = c.take_waiter(half)
         {
             // It looks for the reason itself.
@@ -604,5 +617,22 @@ impl Core {
         }
         let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
         f()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_of_an_update_without_a_read_counts_past_32_bits() {
+        for start in [u64::from(i32::MAX as u32) - 2, u64::from(u32::MAX) - 2] {
+            let mut cell = Cell { empty: start as u32, ..Cell::NEW };
+            for generation in start..start + 5 {
+                assert_eq!(cell.arrive(Half::Empty, generation), Ok(None));
+                let refused = BarrierError::OutOfOrder { arriver: 0, expected: generation + 1, came: generation };
+                assert_eq!(cell.arrive(Half::Empty, generation), Err(refused));
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Active<'_> {
                 Task::Read { .. } => (Half::Ready, 0),
             };
             let awaited = self.now.generation + u64::from(ahead);
-            if cell.completed(half) <= awaited && self.must_wait(half, at, awaited)? {
+            if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
                 return Err(Stop::Waits);
             }
             if self.core.more_urgent(self.chains.mapping.priority) {
