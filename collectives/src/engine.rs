@@ -306,7 +306,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn combine(&mut self, how: u8, incoming: &[u8]) {
         if !self.has_value {
             return;

@@ -496,7 +496,7 @@ impl Chains {
 
     /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
     /// carries may be stored afterwards: the chain it wakes runs later.
-    #[inline]
+    #[inline(always)]
     fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(core, chain),
@@ -509,7 +509,7 @@ impl Chains {
         true
     }
 
-    #[inline]
+    #[inline(never)]
     fn queue(&self, core: &Core, chain: u32) {
         core.queue.push(self.mapping.priority, queue::Item::Chain { object: self.id, chain });
     }

@@ -26,12 +26,17 @@ impl ReplayCx<'_> {
     }
 
     /// Has a chain take its next input if it has none; false if there is none.
+    #[inline(always)]
     fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         match self.links.chains[chain as usize].state {
-            State::Running | State::Poisoned => return true,
-            State::Joined | State::Failed => return false,
-            State::Idle => {}
+            State::Running | State::Poisoned => true,
+            State::Joined | State::Failed => false,
+            State::Idle => self.take_input(object, chain),
         }
+    }
+
+    #[inline(never)]
+    fn take_input<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         match object.begin(chain, || self.chains.shard_of(chain)) {
             Ok(begun) => {
                 if begun {
