@@ -18,7 +18,7 @@ one way; P stands for shards, W for workers.
 A target in exchanges or in the time of another program is as good as the machine was quiet. An exchange is measured right
 after each; where it took more than 1.5 times the median of all, or less than that median ÷ 1.5, something else had the
 processors, or they were moved, and what was measured beside it is left out. Where this leaves fewer than half of a row's
-rounds, or the median of all is above 2 µs, the row is `disturbed`.
+rounds, or the median of all is above 1 µs, the row is `disturbed` and shows them all.
 
 - *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
 - *beside MPI*: `MPI_Allreduce`, one rank a shard, by `maniple compare mpi`. With more ranks than processors MPI mostly

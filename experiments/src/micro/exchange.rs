@@ -49,7 +49,7 @@ pub fn exchange_ns(iterations: u64) -> f64 {
 }
 
 /// Nanoseconds of an exchange that no distance between processors explains: other programs are running.
-pub const BUSY_NS: f64 = 2000.0;
+pub const BUSY_NS: f64 = 1000.0;
 
 /// Whether this process may use one processor only, so that an exchange measures the scheduler.
 pub fn alone() -> bool {
