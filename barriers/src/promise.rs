@@ -57,7 +57,7 @@ impl<W> Waiters<W> {
     }
 
     /// Calls `f` with each.
-    #[inline]
+    #[inline(always)]
     pub fn for_each(self, mut f: impl FnMut(W)) {
         let Self { first, second, rest } = self;
         if let Some(first) = first {
@@ -67,9 +67,14 @@ impl<W> Waiters<W> {
             f(second);
         }
         if let Some(rest) = rest {
-            rest.into_iter().for_each(f);
+            each_of(*rest, f);
         }
     }
+}
+
+#[cold]
+fn each_of<W>(waiters: Vec<W>, f: impl FnMut(W)) {
+    waiters.into_iter().for_each(f);
 }
 
 /// Where a [`Promise`] stands.

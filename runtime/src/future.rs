@@ -155,7 +155,7 @@ impl<T: 'static> TaskFuture<T> {
 impl<T: Clone + 'static> Future for TaskFuture<T> {
     type Output = Result<T, Error>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
         match outcome {
@@ -233,7 +233,7 @@ impl<T, B> FutureCell<T, B> {
     }
 
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };

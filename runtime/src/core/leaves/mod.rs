@@ -130,11 +130,14 @@ impl Owner {
     #[inline]
     pub fn one_over(&self, core: &Rc<Core>) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0
-            && let Some(waiting) = self.waiting.take()
-        {
-            waiting.into_iter().for_each(|w| core.notify(w));
+        if self.running.get() == 0 && self.waiting.borrow().is_some() {
+            self.all_over(core);
         }
+    }
+
+    #[cold]
+    fn all_over(&self, core: &Rc<Core>) {
+        self.waiting.take().into_iter().flat_map(|waiting| *waiting).for_each(|w| core.notify(w));
     }
 }
 
