@@ -45,7 +45,9 @@ pub(crate) struct ShardInner {
     pub(crate) origin: Rc<Origin>,
     index: u32,
     held: Box<[Held]>,
-    regions: RefCell<Vec<LocalRegion>>,
+    /// None as long as it has looked at none: there are many shards.
+    #[allow(clippy::box_collection)]
+    regions: RefCell<Option<Box<Vec<LocalRegion>>>>,
     pub(crate) owner: Rc<Owner>,
     parent: OnceCell<Box<ParentSide>>,
 }
@@ -148,6 +150,7 @@ impl Shard {
     /// When no requirement of the launch contains the region, or its tree does not.
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
+        let regions = regions.get_or_insert_default();
         if let Some(index) = regions.iter().position(|r| r.region == region) {
             return Ok(Local { index: index as u32, region });
         }
@@ -172,7 +175,7 @@ impl Shard {
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
         let regions = self.inner.regions.borrow();
-        let Some(local) = regions.get(index as usize) else {
+        let Some(local) = regions.as_ref().and_then(|r| r.get(index as usize)) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
         self.check_right(&local.region, field, privilege)?;
@@ -202,6 +205,7 @@ impl Shard {
         let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
         let column = self.core().column(region, key, *field, self.inner.origin.launch, held.shared_home())?;
         let mut regions = self.inner.regions.borrow_mut();
+        let regions = regions.get_or_insert_default();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 other.overlaps.borrow_mut().push(Rc::downgrade(&column));
@@ -323,7 +327,8 @@ impl Shard {
     /// The columns of the fields that have a point of the region.
     fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
         let regions = self.inner.regions.borrow();
-        let columns = regions.iter().filter(|r| r.region.overlaps(&region)).flat_map(|r| &r.columns);
+        let columns =
+            regions.iter().flat_map(|all| all.iter()).filter(|r| r.region.overlaps(&region)).flat_map(|r| &r.columns);
         columns.map(|u| u.column.clone()).filter(|c| fields.contains(&c.field.id)).collect()
     }
 
