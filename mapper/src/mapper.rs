@@ -64,9 +64,9 @@ pub struct PlaceSharedInput<'a> {
 
 /// One region requirement of a leaf task.
 #[derive(Debug, Clone, Copy)]
-pub struct RequirementInput {
+pub struct RequirementInput<'a> {
     /// The region.
-    pub region: Region,
+    pub region: &'a Region,
     /// The field.
     pub field: FieldId,
     /// What the task may do.
@@ -89,7 +89,7 @@ pub struct LeafInput<'a> {
     /// The processor of that shard.
     pub processor: u32,
     /// Its region requirements, in the order of its parameters.
-    pub requirements: &'a [RequirementInput],
+    pub requirements: &'a [RequirementInput<'a>],
     /// The machine.
     pub machine: &'a Machine,
 }

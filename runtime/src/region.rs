@@ -55,13 +55,13 @@ impl Column {
     }
 
     #[inline]
-    pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput {
+    pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput<'_> {
         let owner = match &*self.store.borrow() {
             Store::Owned(_) => here,
             Store::Shared { home, .. } => *home,
         };
         RequirementInput {
-            region: self.region,
+            region: &self.region,
             field: self.field.id,
             privilege: u.privilege,
             coherence: u.coherence,

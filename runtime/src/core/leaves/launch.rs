@@ -53,11 +53,23 @@ impl Core {
         self.go_on(id, next);
     }
 
-    /// Asks the mapper.
+    /// Asks the mapper, and notes how to reach the regions.
     pub fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<Mapped, Error> {
+        let (out, is_usual) = self.ask_mapper(start, uses)?;
+        if !is_usual {
+            for (u, access) in uses.iter_mut().zip(&out.access) {
+                u.access = *access;
+            }
+        }
+        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority) })
+    }
+
+    /// The mapper's answer, and whether it is what most mappers say: that is legal, and uses are declared for it.
+    #[inline]
+    fn ask_mapper(&self, start: &Start<'_>, uses: &[UseAt]) -> Result<(LeafOutput, bool), Error> {
         let machine = self.machine();
-        let mut requirements: SmallVec<[RequirementInput; 4]> = SmallVec::new();
-        for u in &*uses {
+        let mut requirements: SmallVec<[RequirementInput<'_>; MAX_REQUIREMENTS]> = SmallVec::new();
+        for u in uses {
             requirements.push(u.column.requirement(u, machine, self.id));
         }
         let input = LeafInput {
@@ -74,19 +86,8 @@ impl Core {
             let task = format!("mapper `{}`, call map_leaf for {}", mapper.name(), task_place(start.name, start.shard));
             Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }
         })?;
-        // What most mappers say, and uses are declared for, is legal.
-        let out = if out == LeafOutput::local(&input) { out } else { self.apply(&input, out, uses)? };
-        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority) })
-    }
-
-    /// Checks an answer of the mapper, and notes how to reach the regions.
-    #[inline(never)]
-    fn apply(&self, input: &LeafInput<'_>, out: LeafOutput, uses: &mut [UseAt]) -> Result<LeafOutput, Error> {
-        let out = validate::leaf(self.mapper().name(), input, out)?;
-        for (u, access) in uses.iter_mut().zip(&out.access) {
-            u.access = *access;
-        }
-        Ok(out)
+        let is_usual = out == LeafOutput::local(&input);
+        Ok((if is_usual { out } else { validate::leaf(mapper.name(), &input, out)? }, is_usual))
     }
 
     /// One thing less to wait for.

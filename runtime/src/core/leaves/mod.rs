@@ -17,7 +17,7 @@ use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
-use maniple_mapper::{Access, LeafInput, LeafOutput, Priority, RequirementInput, validate};
+use maniple_mapper::{Access, LeafInput, LeafOutput, MAX_REQUIREMENTS, Priority, RequirementInput, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
