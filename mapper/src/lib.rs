@@ -7,6 +7,7 @@
 mod machine;
 mod mapper;
 mod stock;
+pub mod topology;
 pub mod validate;
 
 pub use machine::{Machine, MemoryKind};
@@ -15,4 +16,5 @@ pub use mapper::{
     PlaceSharedInput, Placement, Priority, RequirementInput,
 };
 pub use stock::{CollectiveMapper, DefaultMapper, UnknownMapper, names, stock};
+pub use topology::Topology;
 pub use validate::{IllegalDecision, MapperError};

@@ -1,0 +1,270 @@
+//! The host that a process runs on: processors it may use, cores, packages, caches and NUMA nodes.
+
+mod sys;
+
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+/// What a process sees of the host it runs on. Only processors that it may use are in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    /// Where this comes from.
+    pub source: Source,
+    /// Ascending by `os`; never empty.
+    pub cpus: Vec<Cpu>,
+    /// From the first level to the last, each with the processors that share it.
+    pub caches: Vec<Cache>,
+    /// Ascending by `os`; never empty.
+    pub numa: Vec<NumaNode>,
+}
+
+/// Who told what a [`Topology`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Linux's `/sys`.
+    Sys,
+    /// The affinity mask alone: each processor counts as a core, and all as one package and one NUMA node.
+    Mask,
+}
+
+/// A processor as the operating system counts them: a hardware thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// The operating system's number.
+    pub os: u32,
+    /// Its core, by the lowest number of a processor of that core, whether this process may use that one or not.
+    pub core: u32,
+    /// Its package.
+    pub package: u32,
+    /// The operating system's number of its NUMA node.
+    pub numa: u32,
+}
+
+/// A cache.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Cache {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// Those that share it, by the operating system's numbers, ascending.
+    pub cpus: Vec<u32>,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes of a line, where that is known.
+    pub line: Option<u32>,
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Data only.
+    Data,
+    /// Instructions only.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// Memory that some processors are closer to than others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NumaNode {
+    /// The operating system's number.
+    pub os: u32,
+    /// Its processors, by the operating system's numbers, ascending.
+    pub cpus: Vec<u32>,
+    /// Its memory, where that is known.
+    pub bytes: Option<u64>,
+    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far.
+    pub distances: Vec<u32>,
+}
+
+impl Topology {
+    /// The host as this process sees it: within its affinity mask, which its cpuset bounds. Asks the system; never fails,
+    /// but may know little.
+    pub fn here() -> Self {
+        let allowed = allowed();
+        sys::read(Path::new("/sys/devices/system"), &allowed).unwrap_or_else(|| Self::of_mask(&allowed))
+    }
+
+    /// What the affinity mask alone says.
+    fn of_mask(allowed: &BTreeSet<u32>) -> Self {
+        let cpus: Vec<Cpu> = allowed.iter().map(|&os| Cpu { os, core: os, package: 0, numa: 0 }).collect();
+        let all = allowed.iter().copied().collect();
+        let numa = vec![NumaNode { os: 0, cpus: all, bytes: None, distances: vec![10] }];
+        Self { source: Source::Mask, cpus, caches: Vec::new(), numa }
+    }
+
+    /// Cores of which this process may use a processor.
+    pub fn cores(&self) -> usize {
+        self.cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Which processor each of `workers` is to be bound to: a core each as long as there are cores, those of one NUMA node
+    /// before the next. None if there are fewer processors than workers: then the operating system shares them out.
+    pub fn binding(&self, workers: usize) -> Option<Vec<u32>> {
+        let mut order: Vec<(usize, &Cpu)> = Vec::with_capacity(self.cpus.len());
+        for cpu in &self.cpus {
+            let siblings_before = order.iter().filter(|(_, other)| other.core == cpu.core).count();
+            order.push((siblings_before, cpu));
+        }
+        order.sort_by_key(|(nth, cpu)| (*nth, cpu.numa, cpu.package, cpu.core, cpu.os));
+        (workers <= order.len()).then(|| order[..workers].iter().map(|(_, cpu)| cpu.os).collect())
+    }
+}
+
+/// Processors this process may use.
+fn allowed() -> BTreeSet<u32> {
+    let of_mask = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| {
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        sys::list(list.trim())
+    });
+    // Elsewhere than on Linux only their number is known.
+    let counted = || (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect();
+    of_mask.filter(|cpus| !cpus.is_empty()).unwrap_or_else(counted)
+}
+
+/// As a tree: packages, their NUMA nodes, cores and processors, with the caches that each level shares.
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packages: BTreeSet<u32> = self.cpus.iter().map(|cpu| cpu.package).collect();
+        let from = match self.source {
+            Source::Sys => "from /sys",
+            Source::Mask => "from the affinity mask alone",
+        };
+        let (cpus, cores) = (self.cpus.len(), self.cores());
+        writeln!(
+            f,
+            "{cpus} processors on {cores} cores, {} packages, {} NUMA nodes, {from}",
+            packages.len(),
+            self.numa.len()
+        )?;
+        for package in packages {
+            let of_package: Vec<&Cpu> = self.cpus.iter().filter(|cpu| cpu.package == package).collect();
+            writeln!(f, "package {package}{}", self.shared_by(&of_package))?;
+            for node in &self.numa {
+                let of_node: Vec<&Cpu> = of_package.iter().filter(|cpu| cpu.numa == node.os).copied().collect();
+                if of_node.is_empty() {
+                    continue;
+                }
+                let memory = node.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+                let shared = if of_node.len() < of_package.len() { self.shared_by(&of_node) } else { String::new() };
+                writeln!(f, "  NUMA node {}{memory}{shared}", node.os)?;
+                for core in of_node.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>() {
+                    let of_core: Vec<&Cpu> = of_node.iter().filter(|cpu| cpu.core == core).copied().collect();
+                    let names: Vec<String> = of_core.iter().map(|cpu| cpu.os.to_string()).collect();
+                    let shared = if of_core.len() < of_node.len() || of_node.len() == of_package.len() {
+                        self.shared_by(&of_core)
+                    } else {
+                        String::new()
+                    };
+                    writeln!(f, "    core {core}: processor {}{shared}", names.join(", "))?;
+                }
+            }
+        }
+        if self.numa.len() > 1 {
+            writeln!(f, "distances between NUMA nodes")?;
+            for node in &self.numa {
+                let row: Vec<String> = node.distances.iter().map(u32::to_string).collect();
+                writeln!(f, "  {}: {}", node.os, row.join(" "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Topology {
+    /// The caches that exactly these processors share.
+    fn shared_by(&self, cpus: &[&Cpu]) -> String {
+        let of = |cache: &&Cache| cache.cpus.iter().copied().eq(cpus.iter().map(|cpu| cpu.os));
+        let text = |cache: &Cache| {
+            let kind = match cache.kind {
+                CacheKind::Data => "d",
+                CacheKind::Instruction => "i",
+                CacheKind::Unified => "",
+            };
+            format!(", L{}{kind} {}", cache.level, size(cache.bytes))
+        };
+        self.caches.iter().filter(of).map(text).collect()
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes / 1024),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_nodes_of_two_cores_of_two_threads() -> Topology {
+        let cpus = (0..8).map(|os| Cpu { os, core: os % 4, package: os % 4 / 2, numa: os % 4 / 2 }).collect();
+        let node = |os, cpus: &[u32], distances: &[u32]| NumaNode {
+            os,
+            cpus: cpus.to_vec(),
+            bytes: Some(2 << 30),
+            distances: distances.to_vec(),
+        };
+        let cache =
+            |level, kind, cpus: &[u32], bytes| Cache { level, kind, cpus: cpus.to_vec(), bytes, line: Some(64) };
+        Topology {
+            source: Source::Sys,
+            cpus,
+            caches: vec![
+                cache(1, CacheKind::Data, &[0, 4], 48 << 10),
+                cache(1, CacheKind::Instruction, &[0, 4], 32 << 10),
+                cache(2, CacheKind::Unified, &[1, 5], 2 << 20),
+                cache(3, CacheKind::Unified, &[0, 1, 4, 5], 30 << 20),
+            ],
+            numa: vec![node(0, &[0, 1, 4, 5], &[10, 21]), node(1, &[2, 3, 6, 7], &[21, 10])],
+        }
+    }
+
+    #[test]
+    fn workers_get_a_core_each_first_and_stay_together() {
+        let host = two_nodes_of_two_cores_of_two_threads();
+        assert_eq!(host.binding(1), Some(vec![0]));
+        assert_eq!(host.binding(4), Some(vec![0, 1, 2, 3]));
+        assert_eq!(host.binding(6), Some(vec![0, 1, 2, 3, 4, 5]));
+        assert_eq!(host.binding(8), Some((0..8).collect()));
+        assert_eq!(host.binding(9), None);
+        assert_eq!(host.cores(), 4);
+    }
+
+    #[test]
+    fn the_tree_shows_every_cache_where_it_is_shared() {
+        let tree = two_nodes_of_two_cores_of_two_threads().to_string();
+        let expected = "\
+8 processors on 4 cores, 2 packages, 2 NUMA nodes, from /sys
+package 0, L3 30 MiB
+  NUMA node 0, 2.0 GiB
+    core 0: processor 0, 4, L1d 48 KiB, L1i 32 KiB
+    core 1: processor 1, 5, L2 2 MiB
+package 1
+  NUMA node 1, 2.0 GiB
+    core 2: processor 2, 6
+    core 3: processor 3, 7
+distances between NUMA nodes
+  0: 10 21
+  1: 21 10
+";
+        assert_eq!(tree, expected);
+    }
+
+    #[test]
+    fn this_host_is_within_the_mask() {
+        let (host, allowed) = (Topology::here(), allowed());
+        assert_eq!(host.cpus.iter().map(|cpu| cpu.os).collect::<BTreeSet<_>>(), allowed);
+        assert!(!host.numa.is_empty() && host.cores() <= host.cpus.len());
+        assert!(host.cpus.iter().all(|cpu| host.numa.iter().any(|n| n.os == cpu.numa && n.cpus.contains(&cpu.os))));
+    }
+}
