@@ -5,6 +5,7 @@
 
 mod benchmarks;
 mod compare;
+mod host;
 mod machine;
 mod micro;
 mod output;
@@ -36,6 +37,7 @@ enum Command {
     Gang(micro::gang::Args),
     Kernel(micro::kernel::Args),
     Memory(micro::memory::Args),
+    Machine(host::Args),
     Benchmarks(benchmarks::Args),
     Compare(compare::Args),
     /// One rank of the MPI reference
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
+        Command::Machine(args) => host::execute(args),
         Command::Benchmarks(args) => benchmarks::execute(args),
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]

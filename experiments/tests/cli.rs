@@ -383,3 +383,22 @@ fn without_mpi_the_comparison_says_how_to_build_it() {
     assert!(message.contains("apt-get install openmpi-bin libopenmpi-dev libclang-dev"), "{message}");
     assert!(message.ends_with("cargo build --release --features mpi --bin maniple"), "{message}");
 }
+
+#[test]
+fn the_machine_as_a_tree_and_as_json() {
+    let tree = maniple(&["machine"]);
+    let json: Value = serde_json::from_str(succeeds(&maniple(&["machine", "--format", "json"]))).expect("JSON");
+    let cpus = json["cpus"].as_array().expect("a list");
+    assert!(succeeds(&tree).starts_with(&format!("{} processor", cpus.len())), "{}", stdout(&tree));
+    // Every processor is in the tree, on a core of a NUMA node that lists it.
+    for cpu in cpus {
+        let (os, numa) = (cpu["os"].as_u64().expect("a number"), &cpu["numa"]);
+        let line = stdout(&tree).lines().find_map(|l| l.strip_prefix(&format!("    core {}: processor ", cpu["core"])));
+        let processors = line.expect("its core").split(", ").take_while(|p| !p.starts_with('L'));
+        assert!(processors.into_iter().any(|p| p == os.to_string()), "{}", stdout(&tree));
+        let node = json["numa"].as_array().expect("a list").iter().find(|n| n["os"] == *numa).expect("its node");
+        assert!(node["cpus"].as_array().expect("a list").contains(&cpu["os"]), "{json}");
+    }
+    let wrong = maniple(&["machine", "--format", "csv"]);
+    assert!(refused(&wrong).contains("tree, json"), "{}", stderr(&wrong));
+}

@@ -136,33 +136,31 @@ impl fmt::Display for Topology {
             Source::Sys => "from /sys",
             Source::Mask => "from the affinity mask alone",
         };
-        let (cpus, cores) = (self.cpus.len(), self.cores());
-        writeln!(
-            f,
-            "{cpus} processors on {cores} cores, {} packages, {} NUMA nodes, {from}",
-            packages.len(),
-            self.numa.len()
-        )?;
+        let some = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
+        let cpus = some(self.cpus.len(), "processor", "processors");
+        let cores = some(self.cores(), "core", "cores");
+        let packages_of = some(packages.len(), "package", "packages");
+        let nodes = some(self.numa.len(), "NUMA node", "NUMA nodes");
+        writeln!(f, "{cpus} on {cores}, {packages_of}, {nodes}, {from}")?;
+        // A cache is shown once: those of one core there.
+        let cores_in = |cpus: &[&Cpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
         for package in packages {
             let of_package: Vec<&Cpu> = self.cpus.iter().filter(|cpu| cpu.package == package).collect();
-            writeln!(f, "package {package}{}", self.shared_by(&of_package))?;
+            let shared = if cores_in(&of_package) > 1 { self.shared_by(&of_package) } else { String::new() };
+            writeln!(f, "package {package}{shared}")?;
             for node in &self.numa {
                 let of_node: Vec<&Cpu> = of_package.iter().filter(|cpu| cpu.numa == node.os).copied().collect();
                 if of_node.is_empty() {
                     continue;
                 }
                 let memory = node.bytes.map_or(String::new(), |bytes| format!(", {}", size(bytes)));
-                let shared = if of_node.len() < of_package.len() { self.shared_by(&of_node) } else { String::new() };
+                let only_here = of_node.len() < of_package.len() && cores_in(&of_node) > 1;
+                let shared = if only_here { self.shared_by(&of_node) } else { String::new() };
                 writeln!(f, "  NUMA node {}{memory}{shared}", node.os)?;
                 for core in of_node.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>() {
                     let of_core: Vec<&Cpu> = of_node.iter().filter(|cpu| cpu.core == core).copied().collect();
                     let names: Vec<String> = of_core.iter().map(|cpu| cpu.os.to_string()).collect();
-                    let shared = if of_core.len() < of_node.len() || of_node.len() == of_package.len() {
-                        self.shared_by(&of_core)
-                    } else {
-                        String::new()
-                    };
-                    writeln!(f, "    core {core}: processor {}{shared}", names.join(", "))?;
+                    writeln!(f, "    core {core}: processor {}{}", names.join(", "), self.shared_by(&of_core))?;
                 }
             }
         }
