@@ -66,30 +66,40 @@ impl Wake for Calling {
     }
 }
 
-#[test]
-fn a_waker_may_make_a_call() {
+/// Runs a shard for each number, on every driver, with a sum of all: these must be what the shards return.
+fn each_gives<F, R>(expected: &[i64], body: F)
+where
+    F: Fn(Shard, Allreduce<i64>) -> R + Copy + Send + Sync + 'static,
+    R: Future<Output = Result<i64, Error>> + 'static,
+{
+    let shards = expected.len() as u32;
     for (at, runtime) in runtimes() {
         let outcome = watched(&at, || {
-            runtime.run(|top| async move {
-                let gang = top.gang("all", 1)?;
+            runtime.run(move |top| async move {
+                let gang = top.gang("all", shards)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("wakes", move |shard: Shard, _: ()| async move {
-                    let input = shard.launch(|| 1i64, ()).go()?;
-                    CALLS.set(Some((shard.clone(), total)));
-                    let mut call = total.call(&shard, &input)?;
-                    let result = poll_fn(|cx| {
-                        let waker = Waker::from(Arc::new(Calling(cx.waker().clone())));
-                        Pin::new(&mut call).poll(&mut Context::from_waker(&waker))
-                    });
-                    let result = result.await;
-                    CALLS.set(None);
-                    result
-                });
+                let task = top.task("adds", move |shard: Shard, _: ()| body(shard, total));
                 top.launch(&gang, &task, |_| Start::new(()))?.all().await
             })
         });
-        assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1]), "{at}");
+        assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(expected.to_vec()), "{at}");
     }
+}
+
+#[test]
+fn a_waker_may_make_a_call() {
+    each_gives(&[1], |shard, total| async move {
+        let input = shard.launch(|| 1i64, ()).go()?;
+        CALLS.set(Some((shard.clone(), total)));
+        let mut call = total.call(&shard, &input)?;
+        let result = poll_fn(|cx| {
+            let waker = Waker::from(Arc::new(Calling(cx.waker().clone())));
+            Pin::new(&mut call).poll(&mut Context::from_waker(&waker))
+        });
+        let result = result.await;
+        CALLS.set(None);
+        result
+    });
 }
 
 /// A contribution that is itself made by a call of the same object.
@@ -112,21 +122,11 @@ impl From<Bomb> for Value<i64> {
 
 #[test]
 fn making_a_contribution_may_call_and_may_panic() {
-    for (at, runtime) in runtimes() {
-        let outcome = watched(&at, || {
-            runtime.run(|top| async move {
-                let gang = top.gang("all", 3)?;
-                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("adds", move |shard: Shard, _: ()| async move {
-                    let bomb = || drop(total.call(&shard, Bomb));
-                    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bomb)).is_err());
-                    total.call(&shard, Nested(shard.clone(), total))?.await
-                });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
-            })
-        });
-        assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![9; 3]), "{at}");
-    }
+    each_gives(&[9; 3], |shard, total| async move {
+        let bomb = || drop(total.call(&shard, Bomb));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bomb)).is_err());
+        total.call(&shard, Nested(shard.clone(), total))?.await
+    });
 }
 
 /// Shard 3 is lost; shard 0, with which it would combine first, makes its own call only when shard 2 has been told.

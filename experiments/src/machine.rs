@@ -1,5 +1,6 @@
 //! Where figures come from: the machine, the toolchain and the time, to be kept beside them.
 
+use maniple::mapper::topology::cpu_list;
 use serde::Serialize;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -123,12 +124,7 @@ fn kilobytes(text: &str) -> Option<u64> {
 
 /// How many numbers there are in a list such as `0-3,8`.
 fn list_length(list: &str) -> Option<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        (last.checked_sub(first)?).checked_add(1)
-    };
-    list.split(',').map(range).try_fold(0_usize, |sum, count| sum.checked_add(count?))
+    cpu_list(list).map(|cpus| cpus.len()).filter(|&length| length > 0)
 }
 
 fn load_average(loadavg: &str) -> Option<[f64; 3]> {

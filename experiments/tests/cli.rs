@@ -1,9 +1,12 @@
 //! The command from outside: formats, exit codes and messages.
 
+mod common;
+
+use common::without_reader;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn maniple(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_maniple")).args(args).output().expect("starts")
@@ -348,14 +351,8 @@ fn help_and_version() {
 fn a_broken_pipe_is_no_failure() {
     for format in ["json", "csv", "table"] {
         let out = path(&format!("pipe-{format}.f64"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_maniple"))
-            .args(["stencil", "--repeat", "50", "--format", format, "--output", out.to_str().unwrap()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("starts");
-        drop(child.stdout.take());
-        let output = child.wait_with_output().expect("ends");
+        let args = ["stencil", "--repeat", "50", "--format", format, "--output", out.to_str().unwrap()];
+        let output = without_reader(Command::new(env!("CARGO_BIN_EXE_maniple")).args(args));
         assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{format}");
         assert_eq!(fs::metadata(&out).expect("written").len(), 16_000 * 8);
     }

@@ -1,5 +1,8 @@
 //! The microbenchmarks from outside: each verifies what it measures, in every format, and refuses what makes no sense.
 
+mod common;
+
+use common::without_reader;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -138,16 +141,8 @@ fn help_explains_what_is_reported() {
 /// What nobody reads is not measured: these runs would take hours.
 #[test]
 fn runs_end_with_their_reader() {
-    use std::process::Stdio;
     let args = "barrier --shards 2 --iterations 100 --repeat 1e9 --format json";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_maniple"))
-        .args(args.split(' '))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    drop(child.stdout.take());
-    let output = child.wait_with_output().expect("ends");
+    let output = without_reader(Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split(' ')));
     assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
 }
 

@@ -1,5 +1,8 @@
 //! `maniple weak-scaling` from outside: what its files say is worked out again from the samples.
 
+mod common;
+
+use common::without_reader;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -346,26 +349,8 @@ fn an_interrupted_run_leaves_what_it_measured() {
 fn a_broken_pipe_is_no_failure() {
     for format in ["json", "csv", "table"] {
         let directory = new_directory(&format!("pipe-{format}"));
-        let mut child = Command::new(COMMAND)
-            .args([
-                "weak-scaling",
-                "--shards",
-                "1,2,4",
-                "--cells",
-                "8",
-                "--repeat",
-                "2",
-                "--format",
-                format,
-                "--report",
-            ])
-            .arg(&directory)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("starts");
-        drop(child.stdout.take());
-        let output = child.wait_with_output().expect("ends");
+        let args = ["--shards", "1,2,4", "--cells", "8", "--repeat", "2", "--format", format, "--report"];
+        let output = without_reader(Command::new(COMMAND).arg("weak-scaling").args(args).arg(&directory));
         assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""), "{format}");
         assert_eq!(csv(&text(directory.join("summary.csv"))).len(), 3);
     }

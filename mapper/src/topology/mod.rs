@@ -2,6 +2,8 @@
 
 mod sys;
 
+pub use sys::cpu_list;
+
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -83,6 +85,13 @@ pub struct NumaNode {
     pub distances: Vec<u32>,
 }
 
+impl NumaNode {
+    /// The one node of a host that says nothing of nodes.
+    fn only(cpus: &BTreeSet<u32>) -> Self {
+        Self { os: 0, cpus: cpus.iter().copied().collect(), bytes: None, distances: vec![10] }
+    }
+}
+
 impl Topology {
     /// The host as this process sees it: within its affinity mask, which its cpuset bounds. Asks the system; never fails,
     /// but may know little.
@@ -94,9 +103,7 @@ impl Topology {
     /// What the affinity mask alone says.
     fn of_mask(allowed: &BTreeSet<u32>) -> Self {
         let cpus: Vec<Cpu> = allowed.iter().map(|&os| Cpu { os, core: os, package: 0, numa: 0 }).collect();
-        let all = allowed.iter().copied().collect();
-        let numa = vec![NumaNode { os: 0, cpus: all, bytes: None, distances: vec![10] }];
-        Self { source: Source::Mask, cpus, caches: Vec::new(), numa }
+        Self { source: Source::Mask, cpus, caches: Vec::new(), numa: vec![NumaNode::only(allowed)] }
     }
 
     /// Cores of which this process may use a processor.
@@ -121,7 +128,7 @@ impl Topology {
 fn allowed() -> BTreeSet<u32> {
     let of_mask = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        sys::list(list.trim())
+        cpu_list(list.trim())
     });
     // Elsewhere than on Linux only their number is known.
     let counted = || (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect();

@@ -15,15 +15,14 @@ pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
         let topology = dir.join("topology");
         // The second name is that of kernels before 5.
         let siblings =
-            ["core_cpus_list", "thread_siblings_list"].iter().find_map(|f| list(&text(&topology.join(f))?))?;
+            ["core_cpus_list", "thread_siblings_list"].iter().find_map(|f| cpu_list(&text(&topology.join(f))?))?;
         // Some firmware says -1.
         let package = number(&topology.join("physical_package_id")).unwrap_or(0);
         let numa = node_of.get(&os).copied().unwrap_or(0);
         cpus.push(Cpu { os, core: siblings.first().copied().unwrap_or(os), package, numa });
         caches.extend((0..).map_while(|index| cache(&dir.join(format!("cache/index{index}")), allowed)).flatten());
     }
-    let all = || NumaNode { os: 0, cpus: allowed.iter().copied().collect(), bytes: None, distances: vec![10] };
-    let numa = if numa.is_empty() { vec![all()] } else { numa };
+    let numa = if numa.is_empty() { vec![NumaNode::only(allowed)] } else { numa };
     Some(Topology { source: Source::Sys, cpus, caches: caches.into_iter().collect(), numa })
 }
 
@@ -35,7 +34,7 @@ fn cache(dir: &Path, allowed: &BTreeSet<u32>) -> Option<Option<Cache>> {
         _ => CacheKind::Unified,
     };
     let known = || {
-        let shared = list(&text(&dir.join("shared_cpu_list"))?)?;
+        let shared = cpu_list(&text(&dir.join("shared_cpu_list"))?)?;
         let bytes = size(&text(&dir.join("size"))?)?;
         let cpus = shared.intersection(allowed).copied().collect();
         Some(Cache {
@@ -51,11 +50,11 @@ fn cache(dir: &Path, allowed: &BTreeSet<u32>) -> Option<Option<Cache>> {
 
 /// Nodes with allowed processors, and how far they are from each other.
 fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
-    let online = text(&root.join("node/online")).and_then(|t| list(&t)).unwrap_or_default();
+    let online = text(&root.join("node/online")).and_then(|t| cpu_list(&t)).unwrap_or_default();
     let mut nodes: Vec<(usize, NumaNode)> = Vec::new();
     for (at, &os) in online.iter().enumerate() {
         let dir = root.join(format!("node/node{os}"));
-        let Some(cpus) = text(&dir.join("cpulist")).and_then(|t| list(&t)) else { continue };
+        let Some(cpus) = text(&dir.join("cpulist")).and_then(|t| cpu_list(&t)) else { continue };
         let cpus: Vec<u32> = cpus.intersection(allowed).copied().collect();
         let distances = text(&dir.join("distance")).unwrap_or_default();
         let distances = distances.split_whitespace().filter_map(|d| d.parse().ok()).collect();
@@ -82,13 +81,13 @@ fn memory(path: &Path) -> Option<u64> {
 /// No kernel numbers this many processors.
 const MOST: u32 = 1 << 20;
 
-/// `0-3,8`
-pub fn list(text: &str) -> Option<BTreeSet<u32>> {
+/// The numbers in a list as Linux writes it, such as `0-3,8`; an empty one has none. `None` if it is something else.
+pub fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+    for part in text.split(',').filter(|_| !text.is_empty()) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-        if to >= MOST {
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        if from > to || to >= MOST {
             return None;
         }
         all.extend(from..=to);
@@ -198,10 +197,10 @@ mod tests {
 
     #[test]
     fn lists_of_processors() {
-        assert_eq!(list("0-2,7"), Some(BTreeSet::from([0, 1, 2, 7])));
-        assert_eq!(list(""), Some(BTreeSet::new()));
-        for wrong in ["x", "1-", "0-99999999", "-1"] {
-            assert_eq!(list(wrong), None, "{wrong}");
+        assert_eq!(cpu_list("0-2,7"), Some(BTreeSet::from([0, 1, 2, 7])));
+        assert_eq!(cpu_list(""), Some(BTreeSet::new()));
+        for wrong in ["x", "1-", "0-99999999", "-1", "3-1", "1,", "0-x"] {
+            assert_eq!(cpu_list(wrong), None, "{wrong}");
         }
     }
 }

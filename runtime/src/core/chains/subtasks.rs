@@ -109,7 +109,6 @@ impl Active<'_> {
             core.counters.staged_bytes.add(bytes.len() as u64);
         }
         if let Ok(word) = <[u8; 8]>::try_from(bytes)
-            && step.to != core.id
             && cfg!(not(feature = "plant"))
         {
             core.counters.arrivals.add(1);
