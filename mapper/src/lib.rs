@@ -4,17 +4,22 @@
 //! A mapper decides placement and priority. It changes speed, never results: the program fixes what is computed and
 //! in which order values combine. Every answer is checked by [`validate`] before it is used.
 
+mod calls;
 mod machine;
 mod mapper;
+mod slot;
 mod stock;
 pub mod topology;
 pub mod validate;
 
-pub use machine::{Machine, MemoryKind};
-pub use mapper::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS, Mapper, PlaceShardsInput,
-    PlaceSharedInput, Placement, Priority, RequirementInput,
+pub use calls::{
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
+    SliceInput, Slicing, SourceInput,
 };
+pub use machine::{Machine, MemoryKind};
+pub use mapper::Mapper;
+pub use slot::{MapperSlot, Named, Reader};
 pub use stock::{CollectiveMapper, DefaultMapper, UnknownMapper, names, stock};
 pub use topology::Topology;
 pub use validate::{IllegalDecision, MapperError};

@@ -1,11 +1,12 @@
 //! Every decision of a mapper is checked here before it is used.
 
 use crate::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput,
-    Placement, Priority,
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// An illegal decision: which mapper call, for what, what it answered and what it may answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -74,6 +75,83 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u
     Err(error(mapper, "place_shared", &subject, "processor", home.to_string(), format!("0..{processors}")))
 }
 
+/// Checks how an instance is found or created.
+///
+/// # Errors
+/// When there is none to find, or the one there is must not be replaced.
+pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) -> Result<InstanceChoice, MapperError> {
+    let legal = match (out, input.found, input.replaceable) {
+        (InstanceChoice::Find, Some(_), _)
+        | (InstanceChoice::Create(_), None, _)
+        | (InstanceChoice::Create(_), Some(_), true) => return Ok(out),
+        (InstanceChoice::Find, None, _) => "Create (there is none yet)",
+        (InstanceChoice::Create(_), Some(_), false) => "Find (the one there is is in use)",
+    };
+    let subject = format!("{:?} on processor {}", input.region, input.processor);
+    Err(error(mapper, "map_instance", &subject, "instance", format!("{out:?}"), legal.into()))
+}
+
+/// Checks where valid values are taken from.
+///
+/// # Errors
+/// When the processor is no holder of them.
+pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, MapperError> {
+    if input.holders.contains(&out) {
+        return Ok(out);
+    }
+    let subject = format!("{:?} needed on processor {}", input.region, input.to);
+    let legal = format!("one of {:?}", input.holders);
+    Err(error(mapper, "select_source", &subject, "source", out.to_string(), legal))
+}
+
+/// Turns a slicing into runs of points, in order, with a processor each.
+///
+/// # Errors
+/// When the runs are not all points in order, each once, or name a processor of another node.
+pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<(Range<usize>, u32)>, MapperError> {
+    let (points, node) = (input.points, input.machine.processors_of(input.machine.node_of(input.processor)));
+    let fail =
+        |what: &str, value: String, legal: String| Err(error(mapper, "slice_index", input.task, what, value, legal));
+    let list = match out {
+        Slicing::Here => return Ok(vec![(0..points, input.processor)]),
+        Slicing::Blocked => {
+            let n = node.len();
+            let start = |i: usize| (points as u128 * i as u128 / n as u128) as usize;
+            let runs = node.enumerate().map(|(i, p)| (start(i)..start(i + 1), p));
+            return Ok(runs.filter(|(run, _)| !run.is_empty()).collect());
+        }
+        Slicing::Explicit(list) => list,
+    };
+    let mut next = 0;
+    for (i, (run, processor)) in list.iter().enumerate() {
+        if run.start != next || run.end < run.start || run.end > points {
+            return fail(&format!("points of slice {i}"), format!("{run:?}"), format!("{next}..n, n up to {points}"));
+        }
+        if !node.contains(processor) {
+            let legal = format!("{node:?}, the node of shard {}", input.shard);
+            return fail(&format!("processor of slice {i}"), processor.to_string(), legal);
+        }
+        next = run.end;
+    }
+    if next != points {
+        return fail("number of points in slices", next.to_string(), points.to_string());
+    }
+    Ok(list)
+}
+
+/// Checks which algorithm a collective uses.
+///
+/// # Errors
+/// When there is no such choice.
+pub fn algorithm(mapper: &str, input: &AlgorithmInput<'_>, out: usize) -> Result<usize, MapperError> {
+    if out < input.choices.len() {
+        return Ok(out);
+    }
+    let choices: Vec<_> = input.choices.iter().enumerate().map(|(i, c)| format!("{i} ({c})")).collect();
+    let legal = choices.join(", ");
+    Err(error(mapper, "choose_algorithm", input.collective, "algorithm", out.to_string(), legal))
+}
+
 #[inline]
 fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), MapperError> {
     if p.0 < Priority::LEVELS {
@@ -122,7 +200,8 @@ pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Machine;
+    use crate::{Machine, MemoryKind};
+    use maniple_regions::{FieldId, Rect, Region, TreeId};
 
     #[test]
     fn blocked_is_monotone_and_balanced() {
@@ -152,5 +231,59 @@ mod tests {
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
         assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority 8; legal: 0..8"));
         assert!(leaf("mine", &input, LeafOutput::local(&input)).is_ok());
+    }
+
+    #[test]
+    fn slices_are_all_points_once() {
+        let machine = Machine::new(6, 3);
+        let input = SliceInput { task: "t", shard: 2, processor: 4, points: 10, machine: &machine };
+        let refused =
+            |list: Vec<(Range<usize>, u32)>| slices("mine", &input, Slicing::Explicit(list)).unwrap_err().0.legal;
+        assert_eq!(refused(vec![(0..4, 3), (5..10, 4)]), "4..n, n up to 10");
+        assert_eq!(refused(vec![(0..4, 3), (3..10, 4)]), "4..n, n up to 10");
+        assert_eq!(refused(vec![(0..11, 3)]), "0..n, n up to 10");
+        assert_eq!(refused(vec![(0..4, 3), (4..10, 2)]), "3..6, the node of shard 2");
+        assert_eq!(refused(vec![(0..9, 5)]), "10");
+        assert_eq!(slices("mine", &input, Slicing::Here), Ok(vec![(0..10, 4)]));
+        for points in 1..20 {
+            let input = SliceInput { points, ..input.clone() };
+            let all = slices("mine", &input, Slicing::Blocked).unwrap();
+            assert_eq!(slices("mine", &input, Slicing::Explicit(all.clone())), Ok(all.clone()));
+            assert!(all.iter().all(|(run, _)| run.len() == points / 3 || run.len() == points / 3 + 1));
+        }
+    }
+
+    #[test]
+    fn illegal_instances_sources_and_algorithms_are_named() {
+        let machine = Machine::new(4, 2);
+        let region = Region::new(TreeId(1), Rect::line(0, 8));
+        let (field, coherence) = (FieldId(0), Coherence::Exclusive);
+        let input = |found, replaceable| {
+            let machine = &machine;
+            InstanceInput { region, field, bytes: 64, processor: 1, coherence, found, replaceable, machine }
+        };
+        let there = Some(MemoryKind::Ordinary);
+        let create = InstanceChoice::Create(MemoryKind::Registered);
+        assert!(instance("mine", &input(None, false), create).is_ok());
+        assert!(instance("mine", &input(there, true), create).is_ok());
+        assert!(instance("mine", &input(there, false), InstanceChoice::Find).is_ok());
+        for (input, out, legal) in [
+            (input(None, true), InstanceChoice::Find, "legal: Create (there is none yet)"),
+            (input(there, false), create, "legal: Find (the one there is is in use)"),
+        ] {
+            assert!(instance("mine", &input, out).unwrap_err().to_string().ends_with(legal));
+        }
+        let input = SourceInput { region, field, to: 0, holders: &[2, 3], machine: &machine };
+        assert_eq!(source("mine", &input, 3), Ok(3));
+        assert!(source("mine", &input, 1).unwrap_err().to_string().ends_with("illegal source 1; legal: one of [2, 3]"));
+        let (placement, choices) = (&[0, 1][..], &["recursive-doubling", "two-level"][..]);
+        let (collective, kind) = ("total", "allreduce");
+        let input = AlgorithmInput { collective, kind, placement, bytes: 8, choices, machine: &machine };
+        assert_eq!(algorithm("mine", &input, 1), Ok(1));
+        assert_eq!(
+            algorithm("mine", &input, 2).unwrap_err().to_string(),
+            "mapper `mine`, call choose_algorithm for `total`: illegal algorithm 2; legal: 0 (recursive-doubling), 1 \
+             (two-level)"
+        );
     }
 }

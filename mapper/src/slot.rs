@@ -1,0 +1,87 @@
+//! The mapper of a run, which can be replaced while the run goes on.
+
+use crate::Mapper;
+use arc_swap::{ArcSwap, Cache};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A mapper with the name it had when it was put into its slot.
+#[derive(Clone)]
+pub struct Named {
+    /// The mapper.
+    pub mapper: Arc<dyn Mapper>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many mappers were in the slot before it.
+    pub number: u64,
+}
+
+impl Named {
+    fn new(mapper: Arc<dyn Mapper>, number: u64) -> Self {
+        // Asked once: it is user code, which may panic.
+        let name = catch_unwind(AssertUnwindSafe(|| Arc::from(mapper.name())));
+        Self { mapper, name: name.unwrap_or_else(|_| "(its name panicked)".into()), number }
+    }
+}
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "mapper `{}`, number {}", self.name, self.number)
+    }
+}
+
+/// Holds the mapper of one or more runs. Clones are the same slot: keep one to replace the mapper of a running program,
+/// from any thread.
+///
+/// ```
+/// use maniple_mapper::{CollectiveMapper, DefaultMapper, MapperSlot};
+/// use std::sync::Arc;
+///
+/// let slot = MapperSlot::from(Arc::new(DefaultMapper));
+/// // … `Runtime::mapper(slot.clone())` …
+/// slot.replace(Arc::new(CollectiveMapper));
+/// assert_eq!(&*slot.current().name, "collective");
+/// ```
+#[derive(Clone, Debug)]
+pub struct MapperSlot {
+    current: Arc<ArcSwap<Named>>,
+}
+
+/// One reader's view of a slot: looks for a new mapper with one load.
+pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
+
+impl MapperSlot {
+    /// A slot with a mapper in it.
+    pub fn new(mapper: Arc<dyn Mapper>) -> Self {
+        Self { current: Arc::new(ArcSwap::from_pointee(Named::new(mapper, 0))) }
+    }
+
+    /// Puts another mapper in. Each processor asks it from its next decision on: decisions made stay as they are. Never
+    /// waits; the mapper before it is dropped when no call of it is under way.
+    pub fn replace(&self, mapper: Arc<dyn Mapper>) {
+        let named = Named::new(mapper, 0);
+        self.current.rcu(|before| Named { number: before.number + 1, ..named.clone() });
+    }
+
+    /// The mapper that is in it now.
+    pub fn current(&self) -> Arc<Named> {
+        self.current.load_full()
+    }
+
+    /// A view for one processor.
+    pub fn reader(&self) -> Reader {
+        Cache::new(self.current.clone())
+    }
+}
+
+impl<M: Mapper + 'static> From<Arc<M>> for MapperSlot {
+    fn from(mapper: Arc<M>) -> Self {
+        Self::new(mapper)
+    }
+}
+
+impl From<Arc<dyn Mapper>> for MapperSlot {
+    fn from(mapper: Arc<dyn Mapper>) -> Self {
+        Self::new(mapper)
+    }
+}
