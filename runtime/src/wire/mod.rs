@@ -31,6 +31,8 @@ pub(crate) trait Wire {
     fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
         self.send(to, Message::word(object, cell, generation, also, word));
     }
+    /// Nanoseconds since the run began; those of processors of one node may be compared.
+    fn now(&self) -> u64;
     /// Makes sure that everything sent will be seen, before this processor does something long.
     fn flush(&self) {}
     /// Which of `n` equally urgent items runs next.

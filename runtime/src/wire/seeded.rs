@@ -17,6 +17,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Nanoseconds that a step counts for on the run's clock: about what a turn or a message takes on threads.
+const STEP: u64 = 1000;
+
 struct Net {
     random: fastrand::Rng,
     /// Encoded messages of each ordered pair, with the earliest step at which each may be delivered.
@@ -47,6 +50,10 @@ impl Wire for SeededWire {
                 net.error.get_or_insert(Error::Encoding { what, message: e.to_string() });
             }
         }
+    }
+
+    fn now(&self) -> u64 {
+        self.net.borrow().step * STEP
     }
 
     fn pick(&self, n: usize) -> usize {

@@ -52,6 +52,8 @@ struct Public {
 
 struct Shared {
     processors: Vec<Public>,
+    /// When the run began.
+    start: Instant,
     /// Slots of each ring.
     slots: usize,
     /// Everybody was idle with nothing in flight: the run cannot go on.
@@ -92,6 +94,10 @@ impl Wire for Rc<ThreadsWire> {
         self.sent.set(self.sent.get() + 1);
         self.unfenced.set(self.unfenced.get().max(1));
         self.shared.processors[to as usize].parker.nudge();
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.start.elapsed().as_nanos() as u64
     }
 
     fn flush(&self) {
@@ -172,6 +178,7 @@ where
     let n = config.machine.processors() as usize;
     let shared = Arc::new(Shared {
         processors: (0..n).map(|_| Public::new()).collect(),
+        start: Instant::now(),
         slots: slots_between(n),
         stuck: AtomicBool::new(false),
         report: Mutex::default(),
@@ -404,6 +411,9 @@ mod tests {
 
     impl Wire for Nowhere {
         fn send(&self, _: ProcessorId, _: Message) {}
+        fn now(&self) -> u64 {
+            0
+        }
     }
 
     /// A processor with a shard that waits for ever, and a clone of the shard's waker.
