@@ -78,10 +78,9 @@ pub struct InstanceInput<'a> {
     pub processor: u32,
     /// [`Coherence::Simultaneous`] if several shards share it, else [`Coherence::Exclusive`].
     pub coherence: Coherence,
-    /// The kind of memory of the instance that is there already, with its values, if there is one.
+    /// The kind of memory of the instance that is there already, with its values, if there is one. It may be replaced: no
+    /// task of this launch uses it. (Where it may not, nobody is asked.)
     pub found: Option<MemoryKind>,
-    /// Whether that one may be replaced: no task of this launch, and nobody who shares it, uses it.
-    pub replaceable: bool,
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -253,10 +252,8 @@ pub struct ProfileInput<'a> {
     pub shard: u32,
     /// The processor that ran it.
     pub processor: u32,
-    /// Nanoseconds from its launch until it could run: predecessors, barriers, futures, data.
+    /// Nanoseconds from its launch until it ran.
     pub waited_ns: u64,
-    /// Nanoseconds from then until it ran: what else was ready before it.
-    pub queued_ns: u64,
     /// Nanoseconds it ran.
     pub ran_ns: u64,
 }

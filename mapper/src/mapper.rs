@@ -44,8 +44,7 @@ pub trait Mapper: Send + Sync {
     }
 
     /// Who decides whether an instance that a processor has already is used, and in which of its memories a new one is
-    /// made. Legal: to find, if there is one; to create, if there is none or it is replaceable. Default: find, else create in
-    /// ordinary memory.
+    /// made. Legal: to create; to find, if there is one. Default: find, else create in ordinary memory.
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
         match input.found {
             Some(_) => InstanceChoice::Find,

@@ -78,17 +78,14 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u
 /// Checks how an instance is found or created.
 ///
 /// # Errors
-/// When there is none to find, or the one there is must not be replaced.
+/// When there is none to find.
 pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) -> Result<InstanceChoice, MapperError> {
-    let legal = match (out, input.found, input.replaceable) {
-        (InstanceChoice::Find, Some(_), _)
-        | (InstanceChoice::Create(_), None, _)
-        | (InstanceChoice::Create(_), Some(_), true) => return Ok(out),
-        (InstanceChoice::Find, None, _) => "Create (there is none yet)",
-        (InstanceChoice::Create(_), Some(_), false) => "Find (the one there is is in use)",
-    };
+    if out != InstanceChoice::Find || input.found.is_some() {
+        return Ok(out);
+    }
     let subject = format!("{:?} on processor {}", input.region, input.processor);
-    Err(error(mapper, "map_instance", &subject, "instance", format!("{out:?}"), legal.into()))
+    let legal = "Create (there is none yet)".into();
+    Err(error(mapper, "map_instance", &subject, "instance", format!("{out:?}"), legal))
 }
 
 /// Checks where valid values are taken from.
@@ -258,21 +255,15 @@ mod tests {
         let machine = Machine::new(4, 2);
         let region = Region::new(TreeId(1), Rect::line(0, 8));
         let (field, coherence) = (FieldId(0), Coherence::Exclusive);
-        let input = |found, replaceable| {
-            let machine = &machine;
-            InstanceInput { region, field, bytes: 64, processor: 1, coherence, found, replaceable, machine }
-        };
-        let there = Some(MemoryKind::Ordinary);
-        let create = InstanceChoice::Create(MemoryKind::Registered);
-        assert!(instance("mine", &input(None, false), create).is_ok());
-        assert!(instance("mine", &input(there, true), create).is_ok());
-        assert!(instance("mine", &input(there, false), InstanceChoice::Find).is_ok());
-        for (input, out, legal) in [
-            (input(None, true), InstanceChoice::Find, "legal: Create (there is none yet)"),
-            (input(there, false), create, "legal: Find (the one there is is in use)"),
-        ] {
-            assert!(instance("mine", &input, out).unwrap_err().to_string().ends_with(legal));
+        let machine_of = &machine;
+        let input =
+            |found| InstanceInput { region, field, bytes: 64, processor: 1, coherence, found, machine: machine_of };
+        let (there, create) = (Some(MemoryKind::Ordinary), InstanceChoice::Create(MemoryKind::Registered));
+        for (found, out) in [(None, create), (there, create), (there, InstanceChoice::Find)] {
+            assert_eq!(instance("mine", &input(found), out), Ok(out));
         }
+        let refused = instance("mine", &input(None), InstanceChoice::Find).unwrap_err().to_string();
+        assert!(refused.ends_with("illegal instance Find; legal: Create (there is none yet)"), "{refused}");
         let input = SourceInput { region, field, to: 0, holders: &[2, 3], machine: &machine };
         assert_eq!(source("mine", &input, 3), Ok(3));
         assert!(source("mine", &input, 1).unwrap_err().to_string().ends_with("illegal source 1; legal: one of [2, 3]"));

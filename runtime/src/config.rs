@@ -1,10 +1,9 @@
-use maniple_mapper::{Machine, Mapper};
-use std::sync::Arc;
+use maniple_mapper::{Machine, MapperSlot};
 
 /// What every processor of a run knows.
 pub(crate) struct Config {
     pub machine: Machine,
-    pub mapper: Arc<dyn Mapper>,
+    pub mapper: MapperSlot,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
 }

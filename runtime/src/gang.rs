@@ -1,4 +1,4 @@
-use crate::core::Core;
+use crate::core::{Asker, Core};
 use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
 use crate::index::{Claim, Users, conflict};
 use crate::message::{
@@ -9,7 +9,7 @@ use crate::object::{GangTable, Object};
 use crate::parcel::{Parcel, Portable};
 use crate::versions::{Versions, union_of};
 use crate::{Error, Place};
-use maniple_mapper::{PlaceSharedInput, validate};
+use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Interference, Privilege, Rect, Region, Use};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -245,7 +245,7 @@ impl Launcher {
         let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
         self.check(&held)?;
         self.find_homes(&table, &mut held)?;
-        let mut plan = self.plan(&table, &held, |h| h.region.rect);
+        let mut plan = self.plan(&table, &held, |h| h.region.rect)?;
         planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
@@ -260,7 +260,8 @@ impl Launcher {
     }
 
     /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.
-    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: impl Fn(&Held) -> Rect) -> Plan {
+    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: impl Fn(&Held) -> Rect) -> Result<Plan, Error> {
+        let mut refused = None;
         let mut plan = Plan::default();
         let mut versions = self.versions.borrow_mut();
         let columns = || {
@@ -284,7 +285,8 @@ impl Launcher {
             uses.insert(BatchUse::of(&key, does, into));
             if h.privilege != Privilege::WriteDiscard {
                 let first = brought.insert((key, into, at));
-                versions.read(&key, into, at, |source, transfer| {
+                let select = |rect, holders: &[_]| self.select_source(&key, rect, at, holders, &mut refused);
+                versions.read(&key, into, at, select, |source, transfer| {
                     // Data that comes for a reader changes the instance that earlier readers here may still use.
                     if does == Does::Reads {
                         let brings = Does::Brings { lasting: self.only_reads(&key) };
@@ -308,7 +310,34 @@ impl Launcher {
                 versions.write(&key, instance(h), place(s, h));
             }
         }
-        plan
+        match refused {
+            Some(e) => Err(e),
+            None => Ok(plan),
+        }
+    }
+
+    /// Which of several holders sends the values of a column's part; the first one after a refusal.
+    fn select_source(
+        &self,
+        key: &ColumnKey,
+        rect: Rect,
+        to: ProcessorId,
+        holders: &[ProcessorId],
+        refused: &mut Option<Error>,
+    ) -> ProcessorId {
+        let region = Region::new(key.tree, rect);
+        let input = SourceInput { region, field: key.field, to, holders, machine: self.core.machine() };
+        let selected = self.core.ask(self.asker(), ("select_source", &region), |mapper, called| {
+            validate::source(called, &input, mapper.select_source(&input))
+        });
+        selected.unwrap_or_else(|e| {
+            refused.get_or_insert(e);
+            holders[0]
+        })
+    }
+
+    fn asker(&self) -> Asker {
+        if self.replicated { Asker::EveryNode } else { Asker::Processor }
     }
 
     /// Whether this parent holds the points to read and nobody holds them to write as long as it runs.
@@ -383,7 +412,7 @@ impl Launcher {
                 namers.entry(h.region).or_insert((first, Vec::new())).1.push((processor, h.privilege));
             }
         }
-        let (mapper, machine) = (self.core.mapper(), self.core.machine());
+        let machine = self.core.machine();
         let mut homes: HashMap<Region, ProcessorId> = HashMap::with_capacity(namers.len());
         for list in held.iter_mut() {
             for h in list.iter_mut().filter(|h| h.coherence == Coherence::Simultaneous) {
@@ -392,8 +421,9 @@ impl Launcher {
                     Some(&home) => home,
                     None => {
                         let input = PlaceSharedInput { region: h.region, field: *field, namers, machine };
-                        self.core.counters.mapper_calls.add(1);
-                        let home = validate::shared(mapper.name(), &input, mapper.place_shared(&input))?;
+                        let home = self.core.ask(self.asker(), ("place_shared", &h.region), |mapper, called| {
+                            validate::shared(called, &input, mapper.place_shared(&input))
+                        })?;
                         homes.insert(h.region, home);
                         home
                     }
@@ -474,7 +504,7 @@ impl Launcher {
         let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
-        let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect));
+        let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
         self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
     }
 

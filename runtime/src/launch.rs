@@ -3,7 +3,7 @@ use crate::future::{FutureCell, TaskFuture};
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
-use maniple_mapper::{Access, Priority};
+use maniple_mapper::Priority;
 use maniple_regions::{
     Coherence, Element, Field, FieldId, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
     Reduce, Reduction, RegionError, Write, WriteShared,
@@ -119,7 +119,7 @@ pub struct Declaring<'a> {
 impl Declaring<'_> {
     fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
         let column = self.shard.column(index, p, c, field)?;
-        self.uses.push(UseAt { column, privilege: p, coherence: c, access: Access::InPlace, staged: None });
+        self.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
         Ok(())
     }
 }
@@ -438,6 +438,8 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     function: F,
     args: F::Args,
     name: &'static str,
+    /// The processor it is meant for.
+    target: u32,
     priority: Option<Priority>,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
@@ -452,6 +454,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             function,
             args,
             name: std::any::type_name::<F>(),
+            target: shard.processor(),
             priority: None,
             waits: SmallVec::new(),
             arrivals: SmallVec::new(),
@@ -463,6 +466,12 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;
+        self
+    }
+
+    /// The mapper is told that the task is meant for a processor of the node.
+    pub(crate) fn meant_for(mut self, processor: u32) -> Self {
+        self.target = processor;
         self
     }
 
@@ -500,14 +509,14 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
-        let Launch { shard, name, priority, .. } = self;
+        let Launch { shard, name, target, priority, .. } = self;
         let core = shard.core();
         let (id, mut body) = core.reserve_leaf();
         let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0 };
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
         let (waits, arrivals) = (&self.waits, &self.arrivals);
-        let start = Start { id, name, shard: shard.index(), priority, unmet, waits, arrivals };
+        let start = Start { id, name, shard: shard.index(), target, priority, unmet, waits, arrivals };
         match declared.and_then(|()| core.map_leaf(&start, &mut body.uses)) {
             Ok(mapped) => {
                 let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));

@@ -189,6 +189,8 @@ pub(crate) struct ReplayObject {
     pub spec: Arc<dyn ReplaySpec>,
     pub gang: Arc<GangTable>,
     pub mapping: ExchangeOutput,
+    /// Which of the run's mappers decided that.
+    pub number: u64,
     pub cells: Arc<CellTable>,
 }
 

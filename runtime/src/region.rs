@@ -55,10 +55,12 @@ impl Column {
     }
 
     #[inline]
-    pub fn requirement(&self, u: &UseAt, machine: &Machine, here: ProcessorId) -> RequirementInput<'_> {
-        let owner = match &*self.store.borrow() {
-            Store::Owned(_) => here,
-            Store::Shared { home, .. } => *home,
+    pub fn requirement(&self, u: &UseAt, machine: &Machine) -> RequirementInput<'_> {
+        let memory = match &*self.store.borrow() {
+            Store::Owned(instance) => instance.memory(),
+            Store::Shared { instance: Some(instance), .. } => instance.memory(),
+            // Nobody here knows which of the two.
+            Store::Shared { home, .. } => machine.memory(*home, MemoryKind::Ordinary),
         };
         RequirementInput {
             region: &self.region,
@@ -66,7 +68,7 @@ impl Column {
             privilege: u.privilege,
             coherence: u.coherence,
             bytes: self.bytes,
-            memory: machine.memory(owner, MemoryKind::Ordinary),
+            memory,
         }
     }
 
@@ -219,7 +221,7 @@ impl Core {
         shared_home: Option<ProcessorId>,
     ) -> Result<Store, Error> {
         Ok(match shared_home {
-            None => Store::Owned(self.owned_instance(key, field)?),
+            None => Store::Owned(self.owned_instance(key, field, Some(launch))?),
             Some(home) if home == self.id => Store::shared(home, Some(self.shared_instance(key, field)?)),
             Some(home) => Store::shared(home, self.attached(launch, &key)),
         })

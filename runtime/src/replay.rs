@@ -183,7 +183,7 @@ impl ReplayCx<'_> {
     }
 
     fn waiting(&self, chain: u32) -> Waiting {
-        Waiting::Chain { object: self.local.id, chain, priority: self.chains.mapping.priority }
+        Waiting::Chain { object: self.local.id, chain, priority: self.chains.mapping.get().priority }
     }
 
     /// Forgets the call that a chain is in the middle of, if that bug is planted for a test and strikes now.

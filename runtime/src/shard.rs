@@ -1,5 +1,5 @@
 use crate::core::{ArrivalAt, WaitAt};
-use crate::core::{Core, Owner, Refused, Waited, Waiting};
+use crate::core::{Asker, Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
@@ -11,6 +11,7 @@ use crate::replay::{Replay, ReplayCx};
 use crate::versions::{Right, Rights, Versions};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
+use maniple_mapper::{SliceInput, validate};
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
@@ -350,7 +351,8 @@ impl Shard {
     }
 
     /// Launches `function` once for each point in `0..points`, with the arguments `args` gives for it, which is asked once
-    /// a point. The points run in any order and in parallel; local, not collective; returns at once.
+    /// a point. The points run in any order and in parallel, where the mapper's slices say; local, not collective; returns
+    /// at once.
     ///
     /// # Errors
     /// [`Error::Interference`] when two points interfere, and a region, field or privilege that [`Launch::go`] refuses:
@@ -363,8 +365,18 @@ impl Shard {
     ) -> Result<FutureMap<O>, Error> {
         let args: Vec<F::Args> = (0..points).map(args).collect();
         crate::index::check::<F, M, O>(self, &args)?;
-        let futures = args.into_iter().map(|a| self.launch(function.clone(), a).go()).collect::<Result<_, _>>()?;
-        Ok(FutureMap::new(futures))
+        if points == 0 {
+            return Ok(FutureMap::new(Vec::new()));
+        }
+        let task = crate::launch::short_name(std::any::type_name::<F>());
+        let (shard, processor, machine) = (self.index(), self.processor(), self.core().machine());
+        let input = SliceInput { task: &task, shard, processor, points, machine };
+        let slices = self.core().ask(Asker::Processor, ("slice_index", &task), |mapper, called| {
+            validate::slices(called, &input, mapper.slice_index(&input))
+        })?;
+        let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
+        let launch = |(a, target)| self.launch(function.clone(), a).meant_for(target).go();
+        Ok(FutureMap::new(args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?))
     }
 
     /// Sets every value of a region's field: a leaf task like any other, which can wait and arrive.

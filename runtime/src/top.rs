@@ -1,5 +1,5 @@
 use crate::Error;
-use crate::core::{Chains, Core};
+use crate::core::{Asker, Chains, Core};
 use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{Gang, Launcher, ShardTask, Start};
@@ -11,7 +11,7 @@ use crate::region::Local;
 use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
-use maniple_mapper::{ExchangeInput, PlaceShardsInput, validate};
+use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -109,11 +109,11 @@ impl Top {
         if shards == 0 {
             return Err(Error::misuse(format!("gang `{name}`"), "at least one shard", 0));
         }
-        let core = self.core();
-        let (mapper, machine) = (core.mapper(), core.machine());
+        let machine = self.core().machine();
         let input = PlaceShardsInput { gang: name, shards, machine };
-        core.counters.mapper_calls.add(1);
-        let placement = validate::placement(mapper.name(), &input, mapper.place_shards(&input))?;
+        let placement = self.core().ask(Asker::EveryNode, ("place_shards", &name), |mapper, called| {
+            validate::placement(called, &input, mapper.place_shards(&input))
+        })?;
         let table = GangTable::new(name, &placement, machine.processors());
         Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
     }
@@ -235,12 +235,28 @@ impl Top {
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
         let cells = Arc::new(Chains::check(&*spec, &table)?);
-        let core = self.core();
-        let (mapper, machine) = (core.mapper(), core.machine());
-        let input = ExchangeInput { collective: spec.name(), shards: gang.shards, bytes: spec.cell_bytes(), machine };
-        core.counters.mapper_calls.add(1);
-        let mapping = validate::exchange(mapper.name(), &input, mapper.map_exchange(&input))?;
-        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, cells })))
+        let number = self.core().mapper_number(Asker::EveryNode);
+        let mapping = Chains::map(self.core(), Asker::EveryNode, &*spec, &table)?;
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells })))
+    }
+
+    /// Asks the mapper which of several algorithms a collective of a gang uses, for the crate that makes it: a position in
+    /// `choices`, which all give the same bits. `kind` is what it is, such as `allreduce`. Collective; never waits.
+    ///
+    /// # Errors
+    /// A gang that is none, or an illegal decision of the mapper.
+    pub fn choose_algorithm(
+        &self,
+        gang: &Gang,
+        (collective, kind): (&str, &str),
+        bytes: usize,
+        choices: &[&str],
+    ) -> Result<usize, Error> {
+        let placement = &self.placement(gang)?;
+        let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().machine() };
+        self.core().ask(Asker::EveryNode, ("choose_algorithm", &collective), |mapper, called| {
+            validate::algorithm(called, &input, mapper.choose_algorithm(&input))
+        })
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an

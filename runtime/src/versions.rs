@@ -62,14 +62,32 @@ impl<T: Clone> Pieces<T> {
 }
 
 impl Pieces<Holders> {
-    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`.
-    fn read(&self, rect: Rect, into: (Rect, ProcessorId), mut copy: impl FnMut(Rect, (Rect, ProcessorId))) {
+    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`, from the same processor
+    /// if that has it, else from the one that `select` says, which is given the part and the processors that have it.
+    fn read(
+        &self,
+        rect: Rect,
+        into: (Rect, ProcessorId),
+        mut select: impl FnMut(Rect, &[ProcessorId]) -> ProcessorId,
+        mut copy: impl FnMut(Rect, (Rect, ProcessorId)),
+    ) {
         for (piece, holders) in self.overlapping(rect) {
             if holders.contains(&into) {
                 continue;
             }
-            if let Some(from) = holders.iter().find(|h| h.1 == into.1).or(holders.first()) {
-                copy(piece.intersect(&rect), *from);
+            let part = piece.intersect(&rect);
+            let on = |p: ProcessorId| holders.iter().find(|h| h.1 == p);
+            let from = on(into.1).or_else(|| {
+                let mut processors: Vec<ProcessorId> = Vec::with_capacity(holders.len());
+                for &(_, p) in holders {
+                    if !processors.contains(&p) {
+                        processors.push(p);
+                    }
+                }
+                if processors.len() > 1 { on(select(part, &processors)) } else { holders.first() }
+            });
+            if let Some(from) = from {
+                copy(part, *from);
             }
         }
     }
@@ -124,12 +142,19 @@ impl Versions {
     }
 
     /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
-    /// they are made, [`Self::hold`] says so.
-    pub fn read(&self, key: &ColumnKey, into: Rect, at: ProcessorId, mut emit: impl FnMut(ProcessorId, Transfer)) {
+    /// they are made, [`Self::hold`] says so. `select` picks one of several processors to take a part from.
+    pub fn read(
+        &self,
+        key: &ColumnKey,
+        into: Rect,
+        at: ProcessorId,
+        select: impl FnMut(Rect, &[ProcessorId]) -> ProcessorId,
+        mut emit: impl FnMut(ProcessorId, Transfer),
+    ) {
         let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
             return;
         };
-        pieces.read(key.rect, (into, at), |rect, (from, source)| {
+        pieces.read(key.rect, (into, at), select, |rect, (from, source)| {
             emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into });
         });
     }
@@ -230,7 +255,9 @@ mod tests {
                 let key = key(lo, lo + len);
                 if !write {
                     let mut moves = Vec::new();
-                    versions.read(&key, key.rect, at, |source, t| moves.push((source, t)));
+                    // Any of them will do.
+                    let select = |_: Rect, holders: &[u32]| holders[number % holders.len()];
+                    versions.read(&key, key.rect, at, select, |source, t| moves.push((source, t)));
                     versions.hold(&key, key.rect, at);
                     for (source, t) in moves {
                         for x in t.rect.lo(0)..t.rect.hi(0) {

@@ -1,18 +1,21 @@
 //! Instances of this processor, and the messages that move their contents.
 
 use super::queue::TaskId;
-use super::{Core, Staged};
+use super::{Asker, Core, Staged};
 use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
-use maniple_mapper::MemoryKind;
-use maniple_regions::{Buffer, FieldInfo, Instance, MemoryId, Privilege, Rect, RegionError, SharedInstance};
+use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
+use maniple_regions::{
+    Buffer, Coherence, FieldInfo, Instance, MemoryId, Privilege, Rect, Region, RegionError, SharedInstance,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 enum Held {
-    Owned(Rc<Instance>),
+    /// With the launch whose shards use it, the last one; none for data that has come for one that has yet to start.
+    Owned(Rc<Instance>, Option<LaunchKey>),
     Shared(SharedInstance),
 }
 
@@ -24,7 +27,7 @@ enum Early {
 }
 
 /// A task that waits for a column: which of its uses, and the column.
-type Asker = (TaskId, usize, Rc<Column>);
+type Fetcher = (TaskId, usize, Rc<Column>);
 
 #[derive(Default)]
 pub(crate) struct Data {
@@ -32,9 +35,9 @@ pub(crate) struct Data {
     /// Instances of other processors of the node.
     attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
     /// Tasks that wait for an attachment, by column.
-    attaching: HashMap<(LaunchKey, ColumnKey), Vec<Asker>>,
+    attaching: HashMap<(LaunchKey, ColumnKey), Vec<Fetcher>>,
     /// Remote reads and writes under way.
-    tokens: HashMap<u64, Asker>,
+    tokens: HashMap<u64, Fetcher>,
     next_token: u64,
     early: Vec<(ProcessorId, LaunchKey, ColumnKey, Early)>,
 }
@@ -49,23 +52,57 @@ impl Core {
         Error::region(Place { task, shard: None }, source)
     }
 
-    /// The instance of a column that this processor alone uses.
-    pub fn owned_instance(&self, key: ColumnKey, field: &FieldInfo) -> Result<Rc<Instance>, Error> {
+    /// The mapper's answer to where the instance of a column is to be: the memory of a new one, or the one `found`.
+    fn place_instance(
+        &self,
+        key: ColumnKey,
+        field: &FieldInfo,
+        coherence: Coherence,
+        found: Option<MemoryId>,
+    ) -> Result<InstanceChoice, Error> {
+        let (region, machine) = (Region::new(key.tree, key.rect), self.machine());
+        let (bytes, processor, field) = (key.rect.volume() * field.size, self.id, field.id);
+        let found = found.map(|memory| machine.owner(memory).1);
+        let input = InstanceInput { region, field, bytes, processor, coherence, found, machine };
+        self.ask(Asker::Processor, ("map_instance", &region), |mapper, called| {
+            validate::instance(called, &input, mapper.map_instance(&input))
+        })
+    }
+
+    /// The instance of a column that this processor alone uses; for shards of `launch`, or for data on its way.
+    pub fn owned_instance(
+        &self,
+        key: ColumnKey,
+        field: &FieldInfo,
+        launch: Option<LaunchKey>,
+    ) -> Result<Rc<Instance>, Error> {
         let mut data = self.data.borrow_mut();
-        let found = match data.instances.get(&key) {
-            Some(Held::Owned(instance)) => return Ok(instance.clone()),
-            Some(Held::Shared(shared)) => Some(shared.read_bytes(key.rect)),
-            None => None,
+        let (there, bytes) = match data.instances.get_mut(&key) {
+            Some(Held::Owned(instance, user)) => {
+                // Other shards of the launch see each other's values in the one that is there.
+                if launch.is_none() || std::mem::replace(user, launch) == launch {
+                    return Ok(instance.clone());
+                }
+                (Some(instance.clone()), None)
+            }
+            Some(Held::Shared(shared)) => (None, Some(shared.read_bytes(key.rect))),
+            None => (None, None),
+        };
+        let choice = self.place_instance(key, field, Coherence::Exclusive, there.as_ref().map(|i| i.memory()))?;
+        let kind = match (choice, &there) {
+            (InstanceChoice::Find, Some(instance)) => return Ok(instance.clone()),
+            (InstanceChoice::Create(kind), _) => kind,
+            (InstanceChoice::Find, None) => unreachable!("validated"),
         };
         let make = || {
-            let instance = Instance::new(key.rect, *field, self.memory())?;
-            if let Some(bytes) = found {
+            let instance = Instance::new(key.rect, *field, self.machine().memory(self.id, kind))?;
+            if let Some(bytes) = there.map(|there| there.read_bytes(key.rect)).or(bytes) {
                 instance.write_bytes(key.rect, bytes?.as_bytes())?;
             }
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| self.region_error(&key, e))?;
-        data.instances.insert(key, Held::Owned(instance.clone()));
+        data.instances.insert(key, Held::Owned(instance.clone(), launch));
         Ok(instance)
     }
 
@@ -74,11 +111,16 @@ impl Core {
         let mut data = self.data.borrow_mut();
         let found = match data.instances.get(&key) {
             Some(Held::Shared(shared)) => return Ok(shared.clone()),
-            Some(Held::Owned(instance)) => Some(instance.read_bytes(key.rect)),
+            Some(Held::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
             None => None,
         };
+        // Those of the two kinds differ: there is none of the one that is needed.
+        let InstanceChoice::Create(kind) = self.place_instance(key, field, Coherence::Simultaneous, None)? else {
+            unreachable!("validated");
+        };
+        let memory = self.machine().memory(self.id, kind);
         let make = || {
-            let shared = SharedInstance::new(key.rect, *field, self.memory())?;
+            let shared = SharedInstance::new(key.rect, *field, memory)?;
             if let Some(bytes) = found {
                 shared.write_bytes(key.rect, bytes?.as_bytes())?;
             }
@@ -272,7 +314,7 @@ impl Core {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.from };
         let data = self.data.borrow();
         let bytes = match data.instances.get(&key) {
-            Some(Held::Owned(instance)) => instance.read_bytes(transfer.rect),
+            Some(Held::Owned(instance, _)) => instance.read_bytes(transfer.rect),
             Some(Held::Shared(shared)) => shared.read_bytes(transfer.rect),
             // Named by a launch but never written: values are zero at first.
             None => {
@@ -310,7 +352,7 @@ impl Core {
         if let Some(Held::Shared(shared)) = self.data.borrow().instances.get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e));
         }
-        let instance = self.owned_instance(key, &field)?;
+        let instance = self.owned_instance(key, &field, None)?;
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e))
     }
 }

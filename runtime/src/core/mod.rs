@@ -1,6 +1,7 @@
 //! The state of one processor and the steps it is made of. Nothing here reads a clock or does I/O: messages come in
 //! through [`Core::deliver`], leave through the wire, and [`Core::turn`] runs what is ready.
 
+mod ask;
 mod barriers;
 mod batches;
 mod cells;
@@ -12,6 +13,7 @@ mod objects;
 mod queue;
 mod report;
 
+pub(crate) use ask::Asker;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use chains::{Chains, Links, Refused};
 pub(crate) use exec::Signal;
@@ -26,7 +28,7 @@ use crate::message::{Also, LaunchKey, Message, ObjectId, ProcessorId};
 use crate::payload::Payload;
 use crate::wire::Wire;
 use crate::{Error, Place};
-use maniple_mapper::{Machine, Mapper, Priority};
+use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -60,6 +62,7 @@ pub(crate) struct Core {
     pub config: Arc<Config>,
     pub wire: Box<dyn Wire>,
     pub counters: Counters,
+    mappers: ask::Mappers,
     queue: queue::ReadyQueue,
     inbox: RefCell<VecDeque<Message>>,
     /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
@@ -88,6 +91,7 @@ impl Core {
             id,
             wire,
             counters: Counters::default(),
+            mappers: ask::Mappers::new(config.mapper.reader()),
             queue: queue::ReadyQueue::default(),
             inbox: RefCell::default(),
             late: RefCell::default(),
@@ -110,10 +114,6 @@ impl Core {
 
     pub fn machine(&self) -> &Machine {
         &self.config.machine
-    }
-
-    pub fn mapper(&self) -> &dyn Mapper {
-        &*self.config.mapper
     }
 
     pub fn same_node(&self, other: ProcessorId) -> bool {
@@ -219,7 +219,7 @@ impl Core {
             Message::PutDone { token } => self.take_put_done(token),
             Message::Define(object) => self.define_here(object),
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
-            Message::LeafDone(leaf) => self.take_back(*leaf),
+            Message::LeafDone(leaf) => self.take_back(from, *leaf),
             Message::Stop => self.exec.borrow_mut().stop(),
         }
     }

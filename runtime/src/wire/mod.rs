@@ -11,7 +11,7 @@ use crate::counters::Stats;
 use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::top::Top;
 use crate::{Error, Place};
-use maniple_mapper::{CollectiveMapper, Machine, Mapper};
+use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -79,7 +79,7 @@ pub enum Driver {
 #[derive(Clone)]
 pub struct Runtime {
     driver: Driver,
-    mapper: Arc<dyn Mapper>,
+    mapper: MapperSlot,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -89,7 +89,7 @@ impl Runtime {
     pub fn new(driver: Driver) -> Self {
         Self {
             driver,
-            mapper: Arc::new(CollectiveMapper),
+            mapper: Arc::new(CollectiveMapper).into(),
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -105,9 +105,9 @@ impl Runtime {
         Self::new(Driver::Seeded { processors, seed })
     }
 
-    /// Replaces the mapper.
-    pub fn mapper(mut self, mapper: Arc<dyn Mapper>) -> Self {
-        self.mapper = mapper;
+    /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
+    pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
+        self.mapper = mapper.into();
         self
     }
 

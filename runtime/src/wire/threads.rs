@@ -420,7 +420,7 @@ mod tests {
     fn waiting() -> (Rc<Core>, Waker) {
         let config = Config {
             machine: Machine::new(1, 1),
-            mapper: Arc::new(CollectiveMapper),
+            mapper: Arc::new(CollectiveMapper).into(),
             #[cfg(feature = "plant")]
             plant: None,
         };

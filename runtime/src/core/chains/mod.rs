@@ -5,14 +5,14 @@ mod subtasks;
 
 use super::objects::Local;
 use super::report::so_far;
-use super::{Core, Owner, queue};
+use super::{Asker, Core, Owner, queue};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
-use crate::object::{CellTable, EMPTY, GangTable, ReplayObject};
+use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
 use crate::payload::Payload;
 use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
 use crate::{Error, Place};
 use maniple_barriers::BarrierError;
-use maniple_mapper::ExchangeOutput;
+use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -242,7 +242,10 @@ pub(crate) struct Chains {
     state: RefCell<Box<dyn Chained>>,
     links: RefCell<Links>,
     plan: Vec<Planned>,
-    pub mapping: ExchangeOutput,
+    /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
+    pub mapping: std::cell::Cell<ExchangeOutput>,
+    /// Which of the run's mappers decided that.
+    mapped_by: std::cell::Cell<u64>,
     id: ObjectId,
     name: String,
     gang: Arc<GangTable>,
@@ -254,7 +257,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
-        let ReplayObject { spec, gang, mapping, cells: table } = object;
+        let ReplayObject { spec, gang, mapping, number, cells: table } = object;
         let (slots, bytes) = (spec.slots().max(1), spec.cell_bytes());
         let shards = &gang.members[processor as usize];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
@@ -316,7 +319,8 @@ impl Chains {
                 callers: shards.iter().map(|_| Caller::default()).collect(),
             }),
             plan,
-            mapping: *mapping,
+            mapping: std::cell::Cell::new(*mapping),
+            mapped_by: std::cell::Cell::new(*number),
             id,
             name: spec.name().into(),
             gang: gang.clone(),
@@ -325,6 +329,26 @@ impl Chains {
             table: table.clone(),
             bytes,
         }
+    }
+
+    /// Asks the mapper how a collective is mapped.
+    pub fn map(core: &Core, asker: Asker, spec: &dyn ReplaySpec, gang: &GangTable) -> Result<ExchangeOutput, Error> {
+        let (shards, machine) = (gang.shards(), core.machine());
+        let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
+        core.ask(asker, ("map_exchange", &spec.name()), |mapper, called| {
+            validate::exchange(called, &input, mapper.map_exchange(&input))
+        })
+    }
+
+    /// The run has another mapper than the one that was asked: its answer holds from this call on.
+    #[cold]
+    fn map_again(&self, core: &Core, object: &Object) -> Result<(), Error> {
+        if let Object::Replay(replay) = object {
+            let number = core.mapper_number(Asker::Processor);
+            self.mapping.set(Self::map(core, Asker::Processor, &*replay.spec, &self.gang)?);
+            self.mapped_by.set(number);
+        }
+        Ok(())
     }
 
     /// Refuses chains that name what is not there, and says where the cells of the others are.
@@ -511,7 +535,7 @@ impl Chains {
 
     #[inline(never)]
     fn queue(&self, core: &Core, chain: u32) {
-        core.queue.push(self.mapping.priority, queue::Item::Chain { object: self.id, chain });
+        core.queue.push(self.mapping.get().priority, queue::Item::Chain { object: self.id, chain });
     }
 
     #[cold]
@@ -567,6 +591,9 @@ impl Core {
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let Some(chains) = &local.chains else { return Err(refuse(Refused::OtherKind)) };
+        if chains.mapped_by.get() != self.mapper_number(Asker::Processor) {
+            chains.map_again(self, &local.object)?;
+        }
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };

@@ -50,7 +50,7 @@ impl Active<'_> {
             if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
                 return Err(Stop::Waits);
             }
-            if self.core.more_urgent(self.chains.mapping.priority) {
+            if self.core.more_urgent(self.chains.mapping.get().priority) {
                 return Err(Stop::Yields);
             }
             match step.task {
@@ -104,7 +104,7 @@ impl Active<'_> {
             return;
         }
         // Memory that the network does not know: what leaves it goes through a buffer that the network does.
-        let staged = chains.mapping.memory == MemoryKind::Ordinary && step.to != core.id;
+        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != core.id;
         if staged {
             core.counters.staged_bytes.add(bytes.len() as u64);
         }
@@ -134,7 +134,7 @@ impl Active<'_> {
             };
             self.now.state = State::Poisoned;
             self.errors.entry(self.chain).or_insert(error);
-        } else if chains.mapping.access == Access::Copy && step.to != core.id {
+        } else if chains.mapping.get().access == Access::Copy && step.to != core.id {
             core.counters.region_copies.add(1);
             core.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {

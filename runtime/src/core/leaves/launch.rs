@@ -37,6 +37,7 @@ impl Core {
         }
         owner.one_more();
         (body.name, body.shard, body.owner) = (start.name, start.shard, Some(owner.clone()));
+        body.launched = mapped.launched;
         for arrival in start.arrivals {
             body.arrivals.push(arrival.next_arrival().0);
         }
@@ -56,12 +57,14 @@ impl Core {
     /// Asks the mapper, and notes how to reach the regions.
     pub fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<Mapped, Error> {
         let (out, is_usual) = self.ask_mapper(start, uses)?;
+        let mut launched = None;
         if !is_usual {
             for (u, access) in uses.iter_mut().zip(&out.access) {
-                u.access = *access;
+                u.access = (*access == Access::Copy).then_some(out.copies_in);
             }
+            launched = out.profile.then(|| self.wire.now());
         }
-        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority) })
+        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority), launched })
     }
 
     /// The mapper's answer, and whether it is what most mappers say: that is legal, and uses are declared for it.
@@ -70,24 +73,20 @@ impl Core {
         let machine = self.machine();
         let mut requirements: SmallVec<[RequirementInput<'_>; MAX_REQUIREMENTS]> = SmallVec::new();
         for u in uses {
-            requirements.push(u.column.requirement(u, machine, self.id));
+            requirements.push(u.column.requirement(u, machine));
         }
         let input = LeafInput {
             task: start.name,
             shard: start.shard,
-            processor: self.id,
+            processor: start.target,
             requirements: &requirements,
             machine,
         };
-        self.counters.mapper_calls.add(1);
-        let mapper = self.mapper();
-        // A panic must not get past the launch, which gives its reservation back.
-        let out = catch_unwind(AssertUnwindSafe(|| mapper.map_leaf(&input))).map_err(|panic| {
-            let task = format!("mapper `{}`, call map_leaf for {}", mapper.name(), task_place(start.name, start.shard));
-            Error::Panicked { place: Place { task, shard: None }, message: panic_message(panic) }
-        })?;
-        let is_usual = out == LeafOutput::local(&input);
-        Ok((if is_usual { out } else { validate::leaf(mapper.name(), &input, out)? }, is_usual))
+        self.ask(Asker::Processor, ("map_leaf", &start), |mapper, called| {
+            let out = mapper.map_leaf(&input);
+            let is_usual = out == LeafOutput::local(&input);
+            Ok((if is_usual { out } else { validate::leaf(called, &input, out)? }, is_usual))
+        })
     }
 
     /// One thing less to wait for.

@@ -9,7 +9,7 @@ mod run;
 
 use super::cells::Waited;
 use super::queue::{Item, TaskId};
-use super::{Core, Waiting};
+use super::{Asker, Core, Waiting};
 use crate::error::panic_message;
 use crate::future::{Failures, Sink};
 use crate::launch::{Arrivable, Waitable};
@@ -17,7 +17,9 @@ use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
-use maniple_mapper::{Access, LeafInput, LeafOutput, MAX_REQUIREMENTS, Priority, RequirementInput, validate};
+use maniple_mapper::{
+    Access, LeafInput, LeafOutput, MAX_REQUIREMENTS, MemoryKind, Priority, ProfileInput, RequirementInput, validate,
+};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -59,6 +61,8 @@ pub(crate) struct Offloaded {
     task: Box<dyn SendTask>,
     leases: Vec<Lease>,
     outcome: Result<(), Box<Error>>,
+    /// When the run began and ended, if the mapper is to be told.
+    ran: Option<(u64, u64)>,
 }
 
 impl std::fmt::Debug for Offloaded {
@@ -72,7 +76,8 @@ pub(crate) struct UseAt {
     pub column: Rc<Column>,
     pub privilege: Privilege,
     pub coherence: Coherence,
-    pub access: Access,
+    /// The kind of memory it is copied into, if it is.
+    pub access: Option<MemoryKind>,
     pub staged: Option<Box<Staged>>,
 }
 
@@ -146,6 +151,8 @@ pub(crate) struct Start<'a> {
     pub id: TaskId,
     pub name: &'static str,
     pub shard: u32,
+    /// The processor it is meant for.
+    pub target: ProcessorId,
     pub priority: Option<Priority>,
     /// Input futures that are not settled.
     pub unmet: u32,
@@ -153,10 +160,18 @@ pub(crate) struct Start<'a> {
     pub arrivals: &'a [&'a dyn Arrivable],
 }
 
+impl std::fmt::Display for Start<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        task_place(self.name, self.shard).fmt(f)
+    }
+}
+
 /// What the mapper decides about a leaf task, beside how it reaches its regions.
 pub(crate) struct Mapped {
     processor: ProcessorId,
     priority: Priority,
+    /// When it was launched, if the mapper is to be told how it went.
+    launched: Option<u64>,
 }
 
 /// An entry of the slab: where a task is in the order of things.
@@ -182,12 +197,22 @@ pub(crate) struct Body {
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
     arrivals: Vec<ArrivalAt>,
+    /// As in [`Mapped`].
+    launched: Option<u64>,
 }
 
 impl Leaf {
     /// An entry for its first task.
     fn new() -> Self {
-        let body = Body { name: "", shard: u32::MAX, task: None, owner: None, uses: Vec::new(), arrivals: Vec::new() };
+        let body = Body {
+            name: "",
+            shard: u32::MAX,
+            task: None,
+            owner: None,
+            uses: Vec::new(),
+            arrivals: Vec::new(),
+            launched: None,
+        };
         Self {
             turn: 0,
             unmet: 0,

@@ -17,7 +17,12 @@ impl Core {
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
-                self.call(|| task.run(&mut leases), || task_place(body.name, body.shard))
+                let began = body.launched.map(|_| self.wire.now());
+                let outcome = self.call(|| task.run(&mut leases), || task_place(body.name, body.shard));
+                if let Some(began) = began {
+                    self.profile(&body, processor, (began, self.wire.now()));
+                }
+                outcome
             }
             (Ok(()), Some(task)) => match self.detach(&body, &**task) {
                 Ok(detached) => return self.offload_leaf(id, body, std::mem::take(&mut leases), detached, processor),
@@ -57,7 +62,9 @@ impl Core {
         task: Box<dyn SendTask>,
         to: ProcessorId,
     ) {
-        let leaf = Offloaded { home: id, task, leases, outcome: Ok(()) };
+        // Replaced by when it did, on that processor.
+        let ran = body.launched.map(|launched| (launched, launched));
+        let leaf = Offloaded { home: id, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.send(to, Message::Leaf(Box::new(leaf)));
     }
@@ -73,16 +80,31 @@ impl Core {
             .unwrap_or_else(|panic| Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })))
     }
 
+    /// Tells the mapper how a task went that ran on `processor` between two times.
+    #[cold]
+    fn profile(&self, body: &Body, processor: ProcessorId, (began, ended): (u64, u64)) {
+        let launched = body.launched.unwrap_or(began);
+        let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
+        let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
+        let told = self.ask(Asker::Processor, ("profile", &body.place()), |mapper, _| Ok(mapper.profile(&input)));
+        // Nobody awaits that call.
+        if let Err(e) = told {
+            self.note_failure(&e);
+        }
+    }
+
     /// Runs a task of another processor of the node.
     pub(in crate::core) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let unknown = || Place { task: String::new(), shard: None };
+        let began = leaf.ran.map(|_| self.wire.now());
         leaf.outcome = self.call(|| leaf.task.run(&mut leaf.leases), unknown);
+        leaf.ran = began.map(|began| (began, self.wire.now()));
         self.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
-    pub(in crate::core) fn take_back(self: &Rc<Self>, leaf: Offloaded) {
-        let Offloaded { home, task: mut ran, mut leases, outcome } = leaf;
+    pub(in crate::core) fn take_back(self: &Rc<Self>, from: ProcessorId, leaf: Offloaded) {
+        let Offloaded { home, task: mut ran, mut leases, outcome, ran: when } = leaf;
         let outcome = outcome.map_err(|mut error| {
             if let Error::Panicked { place, .. } = &mut *error {
                 *place = self.place_of(home);
@@ -93,6 +115,9 @@ impl Core {
         if let Some(body) = body {
             if let Some(task) = &body.task {
                 task.take_back(&mut *ran);
+            }
+            if let (Some(when), Ok(())) = (when, &outcome) {
+                self.profile(&body, from, when);
             }
             self.end_leaf(home, body, &mut leases, outcome);
         }
@@ -117,8 +142,11 @@ impl Core {
         match &mut *column.store.borrow_mut() {
             Store::Owned(instance) => instance.lease(column.rect(), u.privilege, u.coherence),
             Store::Shared { home, instance: Some(instance), idle } => {
-                if u.access == Access::Copy && *home != self.id && u.privilege == Privilege::Read {
-                    let memory = self.machine().memory(self.id, maniple_mapper::MemoryKind::Ordinary);
+                if let Some(kind) = u.access
+                    && *home != self.id
+                    && u.privilege == Privilege::Read
+                {
+                    let memory = self.machine().memory(self.id, kind);
                     let copy = instance.copy(column.rect(), memory)?;
                     self.counters.region_copies.add(1);
                     self.counters.region_copy_bytes.add((column.rect().volume() * column.field.size) as u64);

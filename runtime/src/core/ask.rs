@@ -1,0 +1,81 @@
+//! Questions to the mapper: each is counted, a panic in it is an error, and its answer is checked before it is used.
+
+use super::Core;
+use crate::error::panic_message;
+use crate::{Error, Place};
+use maniple_mapper::{Mapper, MapperError, Named, Reader};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The mappers of one processor.
+pub(super) struct Mappers {
+    /// Whoever is in the run's slot now.
+    now: RefCell<Reader>,
+    /// Whom the replicated part of the program asks, where several nodes have to ask alike.
+    agreed: RefCell<Arc<Named>>,
+}
+
+impl Mappers {
+    pub fn new(mut reader: Reader) -> Self {
+        let agreed = RefCell::new(reader.load().clone());
+        Self { now: RefCell::new(reader), agreed }
+    }
+}
+
+/// On whose behalf the mapper is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// This processor alone.
+    Processor,
+    /// The replicated part of the program: every node asks the same, and must get the same answer.
+    EveryNode,
+}
+
+impl Core {
+    /// Asks the mapper: `question` puts one call and checks the answer; `call` and `subject` are for the error if it panics.
+    #[inline]
+    pub fn ask<T>(
+        &self,
+        asker: Asker,
+        (call, subject): (&str, &dyn std::fmt::Display),
+        question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
+    ) -> Result<T, Error> {
+        self.counters.mapper_calls.add(1);
+        match asker {
+            Asker::EveryNode if self.machine().nodes() > 1 => {
+                self.question(&self.mappers.agreed.borrow(), (call, subject), question)
+            }
+            _ => self.question(self.mappers.now.borrow_mut().load(), (call, subject), question),
+        }
+    }
+
+    #[inline]
+    fn question<T>(
+        &self,
+        named: &Named,
+        (call, subject): (&str, &dyn std::fmt::Display),
+        question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
+    ) -> Result<T, Error> {
+        let answer = catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
+        match answer {
+            Ok(answer) => Ok(answer?),
+            Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
+        }
+    }
+
+    /// How many mappers there were in the run's slot before the present one.
+    #[inline]
+    pub fn mapper_number(&self, asker: Asker) -> u64 {
+        match asker {
+            Asker::EveryNode if self.machine().nodes() > 1 => self.mappers.agreed.borrow().number,
+            _ => self.mappers.now.borrow_mut().load().number,
+        }
+    }
+}
+
+#[cold]
+fn panicked(named: &Named, call: &str, subject: &dyn std::fmt::Display, message: String) -> Error {
+    let task = format!("mapper `{}`, call {call} for {subject}", named.name);
+    Error::Panicked { place: Place { task, shard: None }, message }
+}
