@@ -28,7 +28,7 @@ fn benches(c: &mut Criterion) {
                 b.iter_custom(|n| {
                     let run = Runtime::threads(2).run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options = Options { algorithm, ..Options::default() };
+                        let options = Options { algorithm: Some(algorithm), ..Options::default() };
                         let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
                         let task = top.task("calls", calls);
                         top.launch(&gang, &task, |_| Start::new((mean, n)))?.all().await

@@ -15,13 +15,13 @@ pub struct Options {
     pub elements: usize,
     /// Calls that can be in flight, at least 1: call K + 1 starts when call 1 is over.
     pub slots: u32,
-    /// The schedule.
-    pub algorithm: Algorithm,
+    /// The schedule; without one, the mapper chooses among those that give the same bits as recursive doubling.
+    pub algorithm: Option<Algorithm>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { elements: 1, slots: 2, algorithm: Algorithm::RecursiveDoubling }
+        Self { elements: 1, slots: 2, algorithm: None }
     }
 }
 
@@ -75,6 +75,7 @@ struct Spec<T> {
     name: String,
     operator: Operator<T>,
     options: Options,
+    algorithm: Algorithm,
     blocks: Blocks,
     /// Most updates, or reads if they are more, of any rank.
     cells: u32,
@@ -94,10 +95,10 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.options.elements * size_of::<T>()
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        subtasks(&self.options.algorithm.schedule(shard, &self.blocks))
+        subtasks(&self.algorithm.schedule(shard, &self.blocks))
     }
     fn block(&self, shard: u32) -> Range<u32> {
-        self.options.algorithm.block(shard, &self.blocks)
+        self.algorithm.block(shard, &self.blocks)
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
         let Options { elements, slots, .. } = self.options;
@@ -130,6 +131,16 @@ impl<T: Element> Allreduce<T> {
             return refuse("a contribution that fits into memory", format!("{elements} elements"));
         }
         let blocks = Blocks::runs(&top.placement(gang)?);
+        let algorithm = match algorithm {
+            Some(algorithm) => algorithm,
+            None => {
+                let all = Algorithm::ALL.iter().copied();
+                let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&blocks);
+                let choices: Vec<Algorithm> = all.filter(alike).collect();
+                let names: Vec<&str> = choices.iter().map(|a| a.name()).collect();
+                choices[top.choose_algorithm(gang, (name, "allreduce"), elements * size_of::<T>(), &names)?]
+            }
+        };
         let cells = |s| {
             let schedule = algorithm.schedule(s, &blocks);
             schedule.updates().max(schedule.reads()) as u32
@@ -139,7 +150,7 @@ impl<T: Element> Allreduce<T> {
         if u64::from(slots) * u64::from(cells.max(1)) * u64::from(gang.shards()) >= 1 << 31 {
             return refuse("fewer than 2^31 cells (slots × rounds × shards)", format!("{slots} slots"));
         }
-        let spec = Spec { name: name.into(), operator, options, blocks, cells };
+        let spec = Spec { name: name.into(), operator, options, algorithm, blocks, cells };
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 

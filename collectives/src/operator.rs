@@ -34,8 +34,8 @@ pub struct Operator<T> {
 }
 
 enum Kind<T> {
-    /// Chosen once, when the operator is made; a call runs over a whole slice.
-    Builtin(Builtin, Folds<T>),
+    /// Chosen once, when the operator is made; a call runs over a whole slice. With whether it is associative bit for bit.
+    Builtin(Builtin, Folds<T>, bool),
     User(Arc<str>, Arc<dyn Fold<T>>),
 }
 
@@ -56,8 +56,8 @@ enum Builtin {
 impl<T> Clone for Operator<T> {
     fn clone(&self) -> Self {
         let kind = match &self.kind {
-            Kind::Builtin(builtin, folds) => {
-                Kind::Builtin(*builtin, Folds { running: folds.running, into: folds.into })
+            Kind::Builtin(builtin, folds, exact) => {
+                Kind::Builtin(*builtin, Folds { running: folds.running, into: folds.into }, *exact)
             }
             Kind::User(name, fold) => Kind::User(name.clone(), fold.clone()),
         };
@@ -75,12 +75,18 @@ impl<T> Operator<T> {
     /// `sum`, `product`, `min`, `max`, or the name given to [`Operator::user`].
     pub fn name(&self) -> &str {
         match &self.kind {
-            Kind::Builtin(Builtin::Sum, _) => "sum",
-            Kind::Builtin(Builtin::Product, _) => "product",
-            Kind::Builtin(Builtin::Min, _) => "min",
-            Kind::Builtin(Builtin::Max, _) => "max",
+            Kind::Builtin(Builtin::Sum, ..) => "sum",
+            Kind::Builtin(Builtin::Product, ..) => "product",
+            Kind::Builtin(Builtin::Min, ..) => "min",
+            Kind::Builtin(Builtin::Max, ..) => "max",
             Kind::User(name, _) => name,
         }
+    }
+
+    /// Whether every grouping of the same contributions in rank order gives the same bits: true of the built-in operators
+    /// but for sum and product of floats. Nothing is known of a program's own.
+    pub fn is_associative(&self) -> bool {
+        matches!(&self.kind, Kind::Builtin(_, _, true))
     }
 }
 
@@ -122,7 +128,8 @@ impl<T: Number> Operator<T> {
     }
 
     fn builtin(builtin: Builtin, running: fn(&mut [T], &[T]), into: fn(&mut [T], &[T], &[T])) -> Self {
-        Operator { kind: Kind::Builtin(builtin, Folds { running, into }) }
+        let exact = T::EXACT || matches!(builtin, Builtin::Min | Builtin::Max);
+        Operator { kind: Kind::Builtin(builtin, Folds { running, into }, exact) }
     }
 }
 
@@ -145,7 +152,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
     pub fn fold_higher(&self, running: &mut [T], incoming: &[T]) {
         check_lengths(running, incoming);
         match &self.kind {
-            Kind::Builtin(_, folds) => (folds.running)(running, incoming),
+            Kind::Builtin(_, folds, _) => (folds.running)(running, incoming),
             Kind::User(_, user) => user.higher(running, incoming),
         }
     }
@@ -160,7 +167,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
         check_lengths(running, incoming);
         match &self.kind {
             // Built-in operators commute bit for bit.
-            Kind::Builtin(_, folds) => (folds.running)(running, incoming),
+            Kind::Builtin(_, folds, _) => (folds.running)(running, incoming),
             Kind::User(_, user) => user.lower(running, incoming),
         }
     }
@@ -176,7 +183,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
         check_lengths(out, lower);
         check_lengths(lower, higher);
         match &self.kind {
-            Kind::Builtin(_, folds) => (folds.into)(out, lower, higher),
+            Kind::Builtin(_, folds, _) => (folds.into)(out, lower, higher),
             Kind::User(_, user) => user.elsewhere(out, lower, higher),
         }
     }
@@ -242,6 +249,8 @@ pub trait Number: Pod + Send + Sync + Arithmetic {}
 
 /// Every method commutes bit for bit.
 pub trait Arithmetic: Copy {
+    /// Addition and multiplication are associative too.
+    const EXACT: bool;
     fn add(self, other: Self) -> Self;
     fn multiply(self, other: Self) -> Self;
     fn lesser(self, other: Self) -> Self;
@@ -252,6 +261,7 @@ macro_rules! integer {
     ($($t:ty)*) => {$(
         impl Number for $t {}
         impl Arithmetic for $t {
+            const EXACT: bool = true;
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
@@ -276,6 +286,7 @@ macro_rules! float {
     ($($t:ident)*) => {$(
         impl Number for $t {}
         impl Arithmetic for $t {
+            const EXACT: bool = false;
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 quiet::$t(self + other)

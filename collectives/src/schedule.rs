@@ -234,6 +234,14 @@ impl Algorithm {
         }
     }
 
+    /// Whether contributions are grouped as by recursive doubling, so that any operator gives the same bits.
+    pub fn groups_by_doubling(self, blocks: &Blocks) -> bool {
+        match self {
+            Algorithm::RecursiveDoubling => true,
+            Algorithm::TwoLevel => blocks.are_alike(),
+        }
+    }
+
     /// The [block](Schedule::block) of `rank` in that schedule.
     pub(crate) fn block(self, rank: u32, blocks: &Blocks) -> Range<u32> {
         match self {

@@ -46,6 +46,12 @@ impl Blocks {
         self.len() == 0
     }
 
+    /// Whether all are of the same power of two of ranks.
+    pub fn are_alike(&self) -> bool {
+        let size = |b: &[u32]| b[1] - b[0];
+        self.bounds.windows(2).all(|b| size(b).is_power_of_two() && size(b) == size(&self.bounds))
+    }
+
     fn block(&self, number: u32) -> Range<u32> {
         self.bounds[number as usize]..self.bounds[number as usize + 1]
     }

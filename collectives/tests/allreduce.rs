@@ -350,7 +350,7 @@ fn two_levels_have_the_bits_of_recursive_doubling() {
                 let results = Algorithm::ALL.iter().map(|&algorithm| {
                     let outcome = runtime.run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options = Options { elements, algorithm, ..Options::default() };
+                        let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
                         let total = Allreduce::with(&top, &gang, "total", brackets().operator, options)?;
                         let task = top.task("calls", move |shard: Shard, _: ()| async move {
                             let own: Vec<_> =
@@ -668,7 +668,7 @@ impl Faulty {
                 }
                 node(a, b)
             });
-            let options = Options { elements: ELEMENTS, slots: self.slots, algorithm: self.algorithm };
+            let options = Options { elements: ELEMENTS, slots: self.slots, algorithm: Some(self.algorithm) };
             let total = Allreduce::with(&top, &gang, "total", operator, options)?;
             let task = top.task("shard", move |shard, (): ()| self.calls(shard, total));
             let done = top.launch(&gang, &task, |_| Start::new(()))?;
@@ -848,7 +848,7 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
-                let options = Options { algorithm, ..Options::default() };
+                let options = Options { algorithm: Some(algorithm), ..Options::default() };
                 let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new(total))?.all().await
@@ -974,7 +974,7 @@ fn several_failures_at_once() {
                     assert!(*a != BOMB && *b != BOMB, "mishap");
                     node(a, b)
                 });
-                let options = Options { slots, algorithm, ..Options::default() };
+                let options = Options { slots, algorithm: Some(algorithm), ..Options::default() };
                 let total = Allreduce::with(&top, &gang, "total", operator, options)?;
                 let task = top.task("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();
@@ -1084,7 +1084,7 @@ fn objects_are_independent() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let first = Allreduce::new(&top, &gang, "first", brackets().operator)?;
-                let options = Options { elements: 4, slots: 3, algorithm: Algorithm::RecursiveDoubling };
+                let options = Options { elements: 4, slots: 3, algorithm: Some(Algorithm::RecursiveDoubling) };
                 let second = Allreduce::with(&top, &gang, "second", Operator::sum(), options)?;
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new((first, second)))?.all().await

@@ -165,7 +165,7 @@ fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", 4)?;
-                    let options = Options { algorithm, ..Options::default() };
+                    let options = Options { algorithm: Some(algorithm), ..Options::default() };
                     let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                     let told = Arc::new(Told::default());
                     let task = top.task("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));

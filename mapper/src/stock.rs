@@ -1,4 +1,6 @@
-use crate::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, Priority};
+use crate::{
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, Priority,
+};
 use std::sync::Arc;
 
 /// The defaults of every call.
@@ -12,7 +14,8 @@ impl Mapper for DefaultMapper {
 }
 
 /// The founding paper's mapper (§II-C): exchange regions in registered memory, remote ones read in place, and
-/// collective subtasks ahead of the application's.
+/// collective subtasks ahead of the application's. Where a program leaves the algorithm open and some processor has several
+/// participants, they combine first, `two-level`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CollectiveMapper;
 
@@ -23,6 +26,12 @@ impl Mapper for CollectiveMapper {
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         LeafOutput::local(input)
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let neighbours = input.placement.windows(2).any(|two| two[0] == two[1]);
+        let two_level = input.choices.iter().position(|&name| name == "two-level");
+        two_level.filter(|_| neighbours).unwrap_or(0)
     }
 
     fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {

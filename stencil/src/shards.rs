@@ -505,7 +505,7 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Res
         async move {
             let gang = top.gang("stencil", input.sizes.len() as u32)?;
             let (layout, line) = layout(&top, &gang, input.start.len())?;
-            let options = Options { algorithm, ..Options::default() };
+            let options = Options { algorithm: Some(algorithm), ..Options::default() };
             let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
             let task = top.task("stencil", iterate);
             let blocks = Partition::blocks(line, &input.sizes)?;

@@ -275,7 +275,7 @@ impl<T: Element> Plan<T> {
             let plan = plan.clone();
             async move {
                 let gang = top.gang("all", plan.shards)?;
-                let options = Options { elements: plan.elements, slots: plan.slots, algorithm: plan.algorithm };
+                let options = Options { elements: plan.elements, slots: plan.slots, algorithm: Some(plan.algorithm) };
                 let total = Allreduce::with(&top, &gang, "total", plan.kind.operator.clone(), options)?;
                 let task = top.task("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
                 top.launch(&gang, &task, |_| Start::new(()))?.all().await

@@ -201,7 +201,7 @@ impl Spec {
         let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let options = Options { elements, algorithm, ..Options::default() };
+            let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
             let total = Allreduce::with(&top, &gang, "total", op.operator(), options)?;
             let task = top.task("calls", calls);
             let start = Calls { total, elements, warm_up, iterations, op: op as u8 };

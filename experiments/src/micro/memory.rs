@@ -92,7 +92,7 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     let outcome = runtime.run(move |top| async move {
         let before = resident();
         let gang = top.gang("all", shards)?;
-        let options = Options { algorithm, slots: WARM_UP, ..Options::default() };
+        let options = Options { algorithm: Some(algorithm), slots: WARM_UP, ..Options::default() };
         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
         let task = top.task("wait", wait);
         Ok((before, top.launch(&gang, &task, |_| Start::new(total))?.all().await?))
