@@ -56,6 +56,11 @@ impl<W> Waiters<W> {
         }
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &W> {
+        self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+    }
+
     /// Calls `f` with each.
     #[inline(always)]
     pub fn for_each(self, mut f: impl FnMut(W)) {

@@ -2,7 +2,7 @@
 
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
-use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask};
+use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask, Watch};
 use maniple_runtime::{Error, Lent, Resolver, TaskFuture, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -453,5 +453,16 @@ impl<T: Element> Replay for Engine<T> {
 
     fn awaits_input(&self, chain: u32) -> bool {
         self.chains[chain as usize].state == State::Input
+    }
+
+    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
+        let c = &self.chains[chain as usize];
+        let queued = c.aside.iter().flat_map(|aside| aside.queued.iter().map(|(_, output)| output));
+        for output in c.output.iter().filter(|_| c.state != State::Idle).chain(queued) {
+            match output {
+                Output::One(out) => watch.look(out),
+                Output::Many(out) => watch.look(out),
+            }
+        }
     }
 }

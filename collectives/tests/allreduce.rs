@@ -855,7 +855,7 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
             })
         });
         let error = outcome.expect_err("shard 1 makes one call only");
-        let Error::Deadlock { report } = error.origin() else { panic!("{at}: {error:?}") };
+        let Error::Deadlock { report, .. } = error.origin() else { panic!("{at}: {error:?}") };
         for waiter in [0, 2, 3] {
             let waits = report.lines().any(|l| l.contains("`total`") && l.contains(&format!("shard {waiter}")));
             assert!(waits, "{at}: shard {waiter} is not in\n{report}");
@@ -1050,7 +1050,7 @@ fn detached_calls_are_not_forgotten() {
             });
             let error = outcome.expect_err(&at);
             match (skips, error.origin()) {
-                (true, Error::Deadlock { report }) => {
+                (true, Error::Deadlock { report, .. }) => {
                     assert!(report.contains("missing in call 0 of `total`: shard 1"), "{at}: {report}");
                 }
                 (false, Error::Panicked { message, .. }) => assert_eq!(message, "bomb", "{at}"),

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// An illegal decision: which mapper call, for what, what it answered and what it may answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error(
-    "mapper `{}`, call {} for `{}`: illegal {} {}; legal: {}",
+    "mapper `{}`, call {} for {}: illegal {} {}; legal: {}",
     .0.mapper, .0.call, .0.subject, .0.what, .0.value, .0.legal
 )]
 pub struct MapperError(pub Box<IllegalDecision>);
@@ -39,14 +39,25 @@ fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, leg
     MapperError(Box::new(IllegalDecision { mapper, call, subject, what, value, legal }))
 }
 
+/// A leaf task, called by the last part of its function's path.
+fn task(name: &str, shard: u32) -> String {
+    let plain = name.split('<').next().unwrap_or(name);
+    format!("task `{}` of shard {shard}", plain.rsplit("::").next().unwrap_or(plain))
+}
+
+fn collective(name: &str) -> String {
+    format!("collective `{name}`")
+}
+
 /// Turns a placement into the processor of each shard.
 ///
 /// # Errors
 /// When a list has the wrong length or names a processor that is not there.
 pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> Result<Vec<u32>, MapperError> {
     let (shards, processors) = (input.shards, input.machine.processors());
-    let fail =
-        |what: &str, value: String, legal: String| Err(error(mapper, "place_shards", input.gang, what, value, legal));
+    let fail = |what: &str, value: String, legal: String| {
+        Err(error(mapper, "place_shards", &format!("gang `{}`", input.gang), what, value, legal))
+    };
     match out {
         Placement::Blocked => {
             Ok((0..shards).map(|s| (u64::from(s) * u64::from(processors) / u64::from(shards)) as u32).collect())
@@ -107,8 +118,9 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, Ma
 /// When the runs are not all points in order, each once, or name a processor of another node.
 pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<(Range<usize>, u32)>, MapperError> {
     let (points, node) = (input.points, input.machine.processors_of(input.machine.node_of(input.processor)));
-    let fail =
-        |what: &str, value: String, legal: String| Err(error(mapper, "slice_index", input.task, what, value, legal));
+    let fail = |what: &str, value: String, legal: String| {
+        Err(error(mapper, "slice_index", &task(input.task, input.shard), what, value, legal))
+    };
     let list = match out {
         Slicing::Here => return Ok(vec![(0..points, input.processor)]),
         Slicing::Blocked => {
@@ -146,15 +158,15 @@ pub fn algorithm(mapper: &str, input: &AlgorithmInput<'_>, out: usize) -> Result
     }
     let choices: Vec<_> = input.choices.iter().enumerate().map(|(i, c)| format!("{i} ({c})")).collect();
     let legal = choices.join(", ");
-    Err(error(mapper, "choose_algorithm", input.collective, "algorithm", out.to_string(), legal))
+    Err(error(mapper, "choose_algorithm", &collective(input.collective), "algorithm", out.to_string(), legal))
 }
 
 #[inline]
-fn priority(mapper: &str, call: &str, subject: &str, p: Priority) -> Result<(), MapperError> {
+fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Priority) -> Result<(), MapperError> {
     if p.0 < Priority::LEVELS {
         return Ok(());
     }
-    Err(error(mapper, call, subject, "priority", p.0.to_string(), format!("0..{}", Priority::LEVELS)))
+    Err(error(mapper, call, &subject(), "priority", p.0.to_string(), format!("0..{}", Priority::LEVELS)))
 }
 
 /// Checks where and how a leaf task runs.
@@ -167,19 +179,26 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<Leaf
     if out.processor != input.processor && !node().contains(&out.processor) {
         let node = node();
         let (value, legal) = (out.processor.to_string(), format!("{node:?}, the node of shard {}", input.shard));
-        return Err(error(mapper, "map_leaf", input.task, "processor", value, legal));
+        return Err(error(mapper, "map_leaf", &task(input.task, input.shard), "processor", value, legal));
     }
-    priority(mapper, "map_leaf", input.task, out.priority)?;
+    priority(mapper, "map_leaf", || task(input.task, input.shard), out.priority)?;
     if input.requirements.len() > MAX_REQUIREMENTS {
         let (value, legal) = (input.requirements.len().to_string(), format!("at most {MAX_REQUIREMENTS}"));
-        return Err(error(mapper, "map_leaf", input.task, "number of region requirements", value, legal));
+        return Err(error(
+            mapper,
+            "map_leaf",
+            &task(input.task, input.shard),
+            "number of region requirements",
+            value,
+            legal,
+        ));
     }
     for (i, (access, r)) in out.access.iter().zip(input.requirements).enumerate() {
         let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
         if *access == Access::Copy && !copyable {
             let what = format!("access of requirement {i} ({:?}, {:?})", r.privilege, r.coherence);
             let legal = "InPlace (only simultaneous reads may be copied)".into();
-            return Err(error(mapper, "map_leaf", input.task, &what, "Copy".into(), legal));
+            return Err(error(mapper, "map_leaf", &task(input.task, input.shard), &what, "Copy".into(), legal));
         }
     }
     Ok(out)
@@ -190,7 +209,7 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<Leaf
 /// # Errors
 /// When the priority is out of range.
 pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) -> Result<ExchangeOutput, MapperError> {
-    priority(mapper, "map_exchange", input.collective, out.priority)?;
+    priority(mapper, "map_exchange", || collective(input.collective), out.priority)?;
     Ok(out)
 }
 
@@ -219,7 +238,7 @@ mod tests {
         let e = placement("mine", &input, Placement::Explicit(vec![0, 9, 1])).unwrap_err();
         assert_eq!(
             e.to_string(),
-            "mapper `mine`, call place_shards for `g`: illegal processor of shard 1 9; legal: 0..4"
+            "mapper `mine`, call place_shards for gang `g`: illegal processor of shard 1 9; legal: 0..4"
         );
         assert!(placement("mine", &input, Placement::Explicit(vec![0])).unwrap_err().to_string().contains("legal: 3"));
         let input = LeafInput { task: "t", shard: 5, processor: 1, requirements: &[], machine: &machine };
@@ -273,7 +292,7 @@ mod tests {
         assert_eq!(algorithm("mine", &input, 1), Ok(1));
         assert_eq!(
             algorithm("mine", &input, 2).unwrap_err().to_string(),
-            "mapper `mine`, call choose_algorithm for `total`: illegal algorithm 2; legal: 0 (recursive-doubling), 1 \
+            "mapper `mine`, call choose_algorithm for collective `total`: illegal algorithm 2; legal: 0 (recursive-doubling), 1 \
              (two-level)"
         );
     }

@@ -35,6 +35,14 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
+    /// A shard or a parent returned an error of the program.
+    #[error("{place} failed: {cause}")]
+    Failed {
+        /// Whose it is.
+        place: Place,
+        /// What it returned.
+        cause: Box<Error>,
+    },
     /// Something this depends on failed.
     #[error("{place} cannot go on: {cause}")]
     Poisoned {
@@ -85,8 +93,10 @@ pub enum Error {
     /// Every processor is idle, no message is in flight, and somebody still waits.
     #[error("deadlock: nothing can run any more, and\n{report}")]
     Deadlock {
-        /// Who waits for what, a line each.
+        /// Causes and cycles, then who waits for what, a line each; whom it waits for is below it, indented.
         report: String,
+        /// The same as a directed graph in the language of Graphviz, for `dot -Tsvg`.
+        graph: String,
     },
     /// The run ended before this could be known.
     #[error("the run ended before {what}")]
@@ -122,7 +132,7 @@ impl Error {
     /// The error this one follows from, if any.
     pub fn cause(&self) -> Option<&Error> {
         match self {
-            Error::Poisoned { cause, .. } => Some(cause),
+            Error::Poisoned { cause, .. } | Error::Failed { cause, .. } => Some(cause),
             _ => None,
         }
     }
@@ -136,9 +146,21 @@ impl Error {
         e
     }
 
-    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to the origin.
+    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
     pub(crate) fn poisons(&self, place: Place) -> Error {
-        Error::Poisoned { place, cause: Box::new(self.origin().clone()) }
+        let mut first = self;
+        while let Error::Poisoned { cause, .. } = first {
+            first = cause;
+        }
+        Error::Poisoned { place, cause: Box::new(first.clone()) }
+    }
+
+    /// This error as what `place` returned: an error of the program does not say itself where it comes from.
+    pub(crate) fn returned_by(self, place: impl FnOnce() -> Place) -> Error {
+        match self {
+            Error::User(_) => Error::Failed { place: place(), cause: Box::new(self) },
+            other => other,
+        }
     }
 
     pub(crate) fn region(place: Place, source: RegionError) -> Self {
@@ -171,7 +193,7 @@ mod tests {
 
     #[test]
     fn debug_is_for_people_too() {
-        let e = Error::Deadlock { report: "  one line\n  another".into() };
+        let e = Error::Deadlock { report: "  one line\n  another".into(), graph: String::new() };
         assert_eq!(format!("{e:?}"), "deadlock: nothing can run any more, and\n  one line\n  another");
         assert_eq!(format!("{:?}", Error::user("no shard today")), "no shard today");
     }

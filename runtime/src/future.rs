@@ -180,6 +180,10 @@ impl<T: 'static> Resolver<T> {
         TaskFuture::of(self.cell.clone())
     }
 
+    pub(crate) fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
+        Sink::each_waiter(&*self.cell, each);
+    }
+
     /// Settles the future.
     #[inline]
     pub(crate) fn settle(&self, core: &Rc<Core>, outcome: Result<T, Error>) {
@@ -251,11 +255,19 @@ impl<T, B> FutureCell<T, B> {
 
 /// A future whose type need not be known.
 pub(crate) trait Sink {
+    /// Those who await it.
+    fn each_waiter(&self, each: &mut dyn FnMut(&Waiting));
+
     /// Whether somebody has seen the error, or has been told of it.
     fn seen(&self) -> bool;
 }
 
 impl<T, B> Sink for FutureCell<T, B> {
+    fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
+        if let PromiseState::Pending(waiters) = self.promise.borrow().state() {
+            waiters.iter().for_each(each);
+        }
+    }
     fn seen(&self) -> bool {
         self.seen.get()
     }

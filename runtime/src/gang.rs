@@ -365,7 +365,7 @@ impl Launcher {
             None => self.check_covered(held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
-                between: format!("shard {} ({}) and shard {} ({})", a.user, a.at, b.user, b.at),
+                between: format!("shard {} ({}) and shard {} ({})", a.user, self.named(&a.at), b.user, self.named(&b.at)),
                 hint: match verdict {
                     Interference::Simultaneous if a.user == b.user => {
                         "name one region in place of both of the shard's own, or two that are disjoint".into()
@@ -380,6 +380,17 @@ impl Launcher {
                 },
             }),
         }
+    }
+
+    /// A use, with the names of its field and tree.
+    fn named(&self, at: &Use) -> String {
+        let region = at.region;
+        let tree = match self.core.local(region.tree.0).as_ref().map(|l| &*l.object) {
+            Some(Object::Tree(tree)) => tree.name.clone(),
+            _ => region.tree.to_string(),
+        };
+        let field = self.core.field(region.tree, at.field).map_or_else(|_| at.field.to_string(), |f| f.name.into());
+        format!("{} {} of field `{field}` of `{tree}` {}", at.coherence, at.privilege, region.rect)
     }
 
     fn to_hold(&self, shard: u32) -> String {
@@ -499,7 +510,7 @@ impl Launcher {
     /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
     /// instance of the parent's requirement beside it.
     pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
-        let table = GangTable::new("map", &[self.core.id], self.core.machine().processors());
+        let table = GangTable::new(ObjectId::MAX, "map", &[self.core.id], self.core.machine().processors());
         let part = |&(field, own): &(FieldId, &Held)| Held { region, fields: vec![field], privilege, ..own.clone() };
         let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
         self.check(&held)?;

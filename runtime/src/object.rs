@@ -56,6 +56,8 @@ pub(crate) struct Task {
 
 /// Where the shards of a gang are: computed once by every node, never sent.
 pub(crate) struct GangTable {
+    /// The object's number.
+    pub id: ObjectId,
     pub name: String,
     /// Processor of each shard, and its position among that processor's shards.
     pub at: Vec<(ProcessorId, u32)>,
@@ -64,7 +66,7 @@ pub(crate) struct GangTable {
 }
 
 impl GangTable {
-    pub fn new(name: &str, placement: &[ProcessorId], processors: u32) -> Self {
+    pub fn new(id: ObjectId, name: &str, placement: &[ProcessorId], processors: u32) -> Self {
         let mut members = vec![Vec::new(); processors as usize];
         let at = (0u32..)
             .zip(placement)
@@ -74,7 +76,7 @@ impl GangTable {
                 (p, local.len() as u32 - 1)
             })
             .collect();
-        Self { name: name.into(), at, members }
+        Self { id, name: name.into(), at, members }
     }
 
     pub fn shards(&self) -> u32 {

@@ -110,6 +110,21 @@ pub trait Replay: Any {
 
     /// Whether there is a call that [`begin`](Self::begin) has yet to take.
     fn awaits_input(&self, chain: u32) -> bool;
+
+    /// Shows the futures of the calls of a chain that are not over, so that the report of a deadlock can say who awaits them.
+    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
+        let _ = (chain, watch);
+    }
+}
+
+/// Looks who awaits a future.
+pub struct Watch<'a>(pub(crate) &'a mut dyn FnMut(&Waiting));
+
+impl Watch<'_> {
+    /// Looks at the future that a resolver settles.
+    pub fn look<T: 'static>(&mut self, resolver: &Resolver<T>) {
+        resolver.each_waiter(self.0);
+    }
 }
 
 /// A [`Replay`] whose type is known to its maker alone. Every `Replay` is one.
@@ -121,6 +136,8 @@ pub trait Chained: Any {
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
     #[doc(hidden)]
     fn awaits_input(&self, chain: u32) -> bool;
+    #[doc(hidden)]
+    fn results(&self, chain: u32, watch: &mut Watch<'_>);
 }
 
 impl<R: Replay> Chained for R {
@@ -132,6 +149,9 @@ impl<R: Replay> Chained for R {
     }
     fn awaits_input(&self, chain: u32) -> bool {
         Replay::awaits_input(self, chain)
+    }
+    fn results(&self, chain: u32, watch: &mut Watch<'_>) {
+        Replay::results(self, chain, watch);
     }
 }
 

@@ -141,6 +141,10 @@ impl Shard {
         &self.inner.origin.task
     }
 
+    pub(crate) fn node(&self) -> crate::deadlock::Node {
+        crate::deadlock::Node::Shard { gang: self.inner.gang.id, shard: self.inner.index }
+    }
+
     pub(crate) fn place(&self) -> Place {
         Place { task: self.inner.origin.task.to_string(), shard: Some(self.inner.index) }
     }

@@ -63,7 +63,7 @@ pub struct Top {
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
         let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)) };
-        top.define(Object::Gang(Arc::new(GangTable::new("single", &[0], core.machine().processors()))));
+        top.define(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
         top
     }
 
@@ -114,7 +114,7 @@ impl Top {
         let placement = self.core().ask(Asker::EveryNode, ("place_shards", &name), |mapper, called| {
             validate::placement(called, &input, mapper.place_shards(&input))
         })?;
-        let table = GangTable::new(name, &placement, machine.processors());
+        let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
         Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
     }
 

@@ -42,7 +42,7 @@ impl Tally {
                 self.refused += 1;
             }
             (Err(e), Err(stuck)) => {
-                let Error::Deadlock { report } = e.origin() else { panic!("{at}: {e}") };
+                let Error::Deadlock { report, .. } = e.origin() else { panic!("{at}: {e}") };
                 stuck.iter().for_each(|s| reported(at, report, s));
                 self.stuck += 1;
             }
@@ -207,7 +207,7 @@ fn a_deadlock_names_the_missing_arrivers() {
             let task = top.task("waits", shard);
             top.launch(&gang, &task, |_| Start::new(gate))?.all().await
         });
-        let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: {outcome:?}") };
+        let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
         for words in [
             ["`patient` of shard 1", "generation 0 of phase barrier `gate`"],
             ["`waits` of shard 1", "generation 1 of phase barrier `gate`"],
@@ -307,7 +307,7 @@ fn a_lost_arrival_is_a_deadlock() {
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
             });
-            let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: {outcome:?}") };
+            let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
             let expected: &[&[&str]] = match how {
                 0 => &[
                     &["of shard 0 waits for generation 2 of phase barrier `gate`; generation 0 is over"],

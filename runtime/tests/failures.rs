@@ -616,7 +616,7 @@ fn a_barrier_that_nobody_arrives_at_is_a_deadlock() {
                 top.launch(&gang, &task, |_| Start::new((links, how)))?.all().await
             },
             |e| {
-                let Error::Deadlock { report } = e.origin() else { panic!("{e:?}") };
+                let Error::Deadlock { report, .. } = e.origin() else { panic!("{e:?}") };
                 let has = |words: &[&str]| report.lines().any(|line| words.iter().all(|w| line.contains(w)));
                 let waiter = if how % 2 == 0 { "`waits for ever`" } else { "`patient`" };
                 let (barrier, generation) =

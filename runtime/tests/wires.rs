@@ -19,7 +19,7 @@ fn drivers() -> Vec<(String, Runtime)> {
 
 fn report_of<R: std::fmt::Debug>(at: &str, outcome: Result<R, Error>) -> String {
     match outcome {
-        Err(Error::Deadlock { report }) => report,
+        Err(Error::Deadlock { report, .. }) => report,
         other => panic!("{at}: expected a deadlock, came {other:?}"),
     }
 }

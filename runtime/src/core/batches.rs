@@ -41,6 +41,7 @@ struct Operation {
 struct Running {
     number: u64,
     task: ObjectId,
+    gang: ObjectId,
     by: Arc<str>,
     shards: Vec<u32>,
     hold: bool,
@@ -54,6 +55,7 @@ struct Running {
 pub(crate) struct Asked<'a> {
     pub launch: LaunchKey,
     pub task: ObjectId,
+    pub gang: ObjectId,
     pub by: &'a str,
 }
 
@@ -66,6 +68,8 @@ pub(crate) struct Batches {
     running: HashMap<LaunchKey, Running>,
     /// Launches under way that have started here and that others ask about: those with regions at home here.
     started: HashSet<LaunchKey>,
+    /// Gangs whose shards here have all been over once, for reports.
+    ended: HashSet<ObjectId>,
     /// Operations whose own shards are over, but not those of other processors that use what is here.
     held: HashMap<LaunchKey, u64>,
 }
@@ -158,13 +162,19 @@ impl Batches {
         operation.work.take().map(|work| (operation.number, work))
     }
 
-    /// Batches that are not over, with their shards that are not.
-    pub fn unfinished(&self) -> impl Iterator<Item = (Asked<'_>, Vec<u32>)> {
+    /// Batches that are not over, with their shards that are not, and those that are.
+    pub fn unfinished(&self) -> impl Iterator<Item = (Asked<'_>, Vec<u32>, HashSet<u32>)> {
         self.running.iter().map(|(launch, r)| {
             let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
             let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
-            (Asked { launch: *launch, task: r.task, by: &r.by }, left)
+            (Asked { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
         })
+    }
+
+    /// Gangs whose shards here are over and none of which runs.
+    pub fn ended(&self) -> impl Iterator<Item = ObjectId> {
+        let runs = |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang);
+        self.ended.iter().copied().filter(move |gang| !runs(gang))
     }
 
     /// Batches that wait for data or for earlier ones, with how many messages of data they need and how many have come.
@@ -172,7 +182,7 @@ impl Batches {
         self.operations.iter().filter_map(|o| match &o.work {
             Some(Work::Batch(b)) => {
                 let came = self.columns.get(&b.launch).map_or(0, Vec::len);
-                Some((Asked { launch: b.launch, task: b.task, by: &b.by }, b.columns, came))
+                Some((Asked { launch: b.launch, task: b.task, gang: b.gang, by: &b.by }, b.columns, came))
             }
             _ => None,
         })
@@ -259,6 +269,7 @@ impl Core {
             let running = Running {
                 number,
                 task: batch.task,
+                gang: batch.gang,
                 by: batch.by,
                 shards: batch.shards.iter().map(|s| s.shard).collect(),
                 hold: batch.hold,
@@ -324,7 +335,7 @@ impl Core {
         if result.is_ok() && shard.is_over_well() {
             self.shard_over(shard, result);
         } else {
-            self.end_later(shard.clone(), result);
+            self.end_later(shard.clone(), result.map_err(|e| e.returned_by(|| shard.place())));
         }
     }
 
@@ -358,6 +369,7 @@ impl Core {
         let Some(running) = ({
             let mut batches = self.batches.borrow_mut();
             let running = batches.running.remove(&launch);
+            batches.ended.extend(running.iter().map(|r| r.gang));
             match &running {
                 Some(r) if r.hold => drop(batches.held.insert(launch, r.number)),
                 Some(r) => batches.end(r.number),

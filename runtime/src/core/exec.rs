@@ -2,6 +2,7 @@
 
 use super::{Core, queue};
 use crate::current;
+use crate::deadlock::{Node, Part};
 use crate::error::panic_message;
 use crate::object::ShardFuture;
 use crate::shard::Shard;
@@ -247,11 +248,25 @@ impl Core {
         }
     }
 
-    /// Whose future is in a slot.
-    pub(super) fn slot_place(&self, slot: u32) -> String {
+    /// Whose future is in a slot, for reports.
+    pub(super) fn slot_node(&self, slot: u32) -> Node {
         let exec = self.exec.borrow();
-        let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
-        whose.map_or_else(|| "a shard".into(), |w| w.place().to_string())
+        match exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref()) {
+            Some(Whose::Shard(shard)) => shard.node(),
+            _ => Node::Other { processor: self.id, slot },
+        }
+    }
+
+    /// The names of all who have a future here.
+    pub(super) fn name_slots(&self, part: &mut Part) {
+        let exec = self.exec.borrow();
+        for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
+            let node = match whose {
+                Whose::Shard(shard) => shard.node(),
+                Whose::Other(_) => Node::Other { processor: self.id, slot },
+            };
+            part.names.push((node, whose.place().to_string()));
+        }
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.

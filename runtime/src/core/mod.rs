@@ -20,7 +20,6 @@ pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
-pub(crate) use report::{Report, join};
 
 use crate::config::Config;
 use crate::counters::Counters;

@@ -6,8 +6,9 @@ mod seeded;
 mod threads;
 
 use crate::config::Config;
-use crate::core::{Core, Report};
+use crate::core::Core;
 use crate::counters::Stats;
+use crate::deadlock::{Graph, Part};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::top::Top;
 use crate::{Error, Place};
@@ -258,6 +259,7 @@ fn crashed(id: ProcessorId, panic: Box<dyn std::any::Any + Send>) -> Error {
 }
 
 /// The error of a run in which nothing can go on.
-fn deadlock(reports: impl IntoIterator<Item = Report>) -> Error {
-    Error::Deadlock { report: crate::core::join(reports) }
+fn deadlock(parts: impl IntoIterator<Item = Part>) -> Error {
+    let graph = Graph::join(parts);
+    Error::Deadlock { report: graph.text(), graph: graph.dot() }
 }

@@ -5,8 +5,9 @@ use super::ring::{Receiver, Sender, ring, slot_bytes};
 use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
-use crate::core::{Core, Report};
+use crate::core::Core;
 use crate::counters::Stats;
+use crate::deadlock::Part;
 use crate::message::{Message, ProcessorId};
 use crate::top::Top;
 use std::cell::{Cell, RefCell};
@@ -58,7 +59,7 @@ struct Shared {
     slots: usize,
     /// Everybody was idle with nothing in flight: the run cannot go on.
     stuck: AtomicBool,
-    report: Mutex<Vec<Report>>,
+    report: Mutex<Vec<Part>>,
 }
 
 struct ThreadsWire {

@@ -4,12 +4,13 @@ mod run;
 mod subtasks;
 
 use super::objects::Local;
-use super::report::so_far;
-use super::{Asker, Core, Owner, queue};
+use super::report::waits_for;
+use super::{Asker, Core, Owner, Waiting, queue};
+use crate::deadlock::{Node, Part, so_far};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
 use crate::payload::Payload;
-use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
+use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask, Watch};
 use crate::{Error, Place};
 use maniple_barriers::BarrierError;
 use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
@@ -453,41 +454,73 @@ impl Chains {
         let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
         let links = self.links.try_borrow();
         let doing = match links.as_ref().ok().and_then(|l| l.chains.get(chain as usize)) {
-            Some(Chain { generation, .. }) if input => format!("call {generation}, waiting for its input"),
-            Some(c) if matches!(c.state, State::Running | State::Poisoned) => {
-                let (slot, step, steps) = (chain % self.slots, c.done, c.len);
-                format!("call {} of slot {slot}, before step {step} of {steps}", c.generation)
+            Some(c) => {
+                let call = c.generation * u64::from(self.slots) + u64::from(chain % self.slots);
+                match c.state {
+                    _ if input => format!("call {call}, waiting for its input"),
+                    State::Running | State::Poisoned => format!("call {call}, before step {} of {}", c.done, c.len),
+                    State::Joined => format!("call {call}"),
+                    State::Failed => "failed".into(),
+                    State::Idle => "idle".into(),
+                }
             }
-            Some(c) if c.state == State::Joined => format!("call {} of slot {}", c.generation, chain % self.slots),
-            Some(c) if c.state == State::Failed => "failed".into(),
-            _ => "idle".into(),
+            None => "idle".into(),
         };
         format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.name)
     }
 
-    /// What chains wait for, in words.
-    pub fn waiting(&self) -> Vec<String> {
+    /// A chain in the graph of a deadlock.
+    pub fn node(&self, chain: u32) -> Node {
+        Node::Call { object: self.id, shard: self.shard_of(chain), slot: chain % self.slots }
+    }
+
+    /// Who waits for whom, and who for the results.
+    pub fn report(&self, core: &Core, part: &mut Part) {
         let links = self.links.borrow();
-        let of_cell = |(i, c): (u32, &Cell)| {
+        let name = |chain: u32| (self.node(chain), self.describe(chain));
+        for (i, c) in (0u32..).zip(&links.cells).filter(|(_, c)| c.waiter != NOBODY) {
             let (chain, half) = (c.waiter & !EMPTY, Half::of(c.waiter));
-            let generation =
-                (c.waiter != NOBODY).then(|| c.completed(half, links.chains[chain as usize].generation))?;
-            let (who, cell) = (self.describe(chain), self.cell_name(i | half.bit()));
-            let complete = so_far(generation, "complete");
-            Some(format!("{who} waits for generation {generation} of {cell}; {complete}"))
-        };
-        let of_block = |b: &Block| {
+            let now = &links.chains[chain as usize];
+            let generation = c.completed(half, now.generation);
+            let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
+            let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
+            let on = Node::Call { object: self.id, shard: self.shard_at(step.to, step.cell), slot };
+            part.names.push(name(chain));
+            part.waits.push((
+                self.node(chain),
+                waits_for(format!("generation {generation} of {cell}; {complete}"), vec![on]),
+            ));
+        }
+        for b in &links.blocks {
             let joined = |c: &u32| links.chains[*c as usize].state == State::Joined;
             let followers = (1..b.size).map(|i| b.leader + i * self.slots);
             let (leader, awaited) = match b.stage {
                 Stage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
                 Stage::Away | Stage::Gathered => (None, b.leader),
             };
-            let waits = leader.into_iter().chain(followers.filter(joined));
-            let line = |c| format!("{} waits for shard {}", self.describe(c), self.shard_of(awaited));
-            waits.map(line).collect::<Vec<_>>()
-        };
-        (0u32..).zip(&links.cells).filter_map(of_cell).chain(links.blocks.iter().flat_map(of_block)).collect()
+            for chain in leader.into_iter().chain(followers.filter(joined)) {
+                part.names.push(name(chain));
+                let what = format!("shard {}", self.shard_of(awaited));
+                part.waits.push((self.node(chain), waits_for(what, vec![self.node(awaited)])));
+            }
+        }
+        let Ok(state) = self.state.try_borrow() else { return };
+        for chain in 0..links.chains.len() as u32 {
+            let caller = links.callers[self.position(chain) as usize].owner.as_ref();
+            let mut awaited = false;
+            let mut each = |waiting: &Waiting| {
+                awaited = true;
+                let what = format!("the result of `{}`", self.name);
+                part.waits.push((core.node_of(waiting), waits_for(what, vec![self.node(chain)])));
+            };
+            state.results(chain, &mut Watch(&mut each));
+            if links.chains[chain as usize].state != State::Idle || state.awaits_input(chain) {
+                caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
+            }
+            if awaited {
+                part.names.push(name(chain));
+            }
+        }
     }
 
     /// How many calls each shard of this processor has made.

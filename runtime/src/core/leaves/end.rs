@@ -179,9 +179,4 @@ impl Core {
     pub(super) fn poisons(&self, id: TaskId, cause: &Error) -> Error {
         cause.poisons(self.place_of(id))
     }
-
-    pub(in crate::core) fn waiting_leaves(&self) -> Vec<(TaskId, String, u32, u32)> {
-        let leaves = self.leaves.borrow();
-        leaves.waiting().map(|(id, name, shard, unmet)| (id, crate::launch::short_name(name), shard, unmet)).collect()
-    }
 }

@@ -1,11 +1,12 @@
 //! Leaf tasks: from launch through dependences, waits and staging to completion.
 //!
 //! `launch`: what a launch decides and what its task waits for. `run`: leases, the call, other processors. `end`: what
-//! others are told.
+//! others are told. `stuck`: what a report says of them.
 
 mod end;
 mod launch;
 mod run;
+mod stuck;
 
 use super::cells::Waited;
 use super::queue::{Item, TaskId};
@@ -125,6 +126,11 @@ impl Owner {
             self.waiting.borrow_mut().get_or_insert_default().push(waiting);
         }
         over
+    }
+
+    /// Those who wait until all are over.
+    pub fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
+        self.waiting.borrow().iter().flat_map(|waiting| waiting.iter()).for_each(each);
     }
 
     #[inline]
@@ -377,11 +383,16 @@ impl Leaves {
         }
     }
 
-    /// Tasks that wait, with what a report needs.
-    pub fn waiting(&self) -> impl Iterator<Item = (TaskId, &'static str, u32, u32)> {
+    /// Tasks that are launched and not over.
+    fn busy(&self) -> impl Iterator<Item = (TaskId, &Leaf, &Body)> {
         (0u32..).zip(&self.slab).filter(|(_, l)| l.stage != Stage::Free).filter_map(|(index, l)| {
             let body = l.body.as_ref()?;
-            Some((TaskId { index, turn: l.turn }, body.name, body.shard, l.unmet))
+            Some((TaskId { index, turn: l.turn }, l, &**body))
         })
+    }
+
+    /// Whether a task is not over.
+    fn is_there(&self, id: TaskId) -> bool {
+        self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 }

@@ -1,0 +1,276 @@
+//! What a deadlock looks like: who waits for what, as a graph. Each processor gives its [`Part`]; joined, they are shown as a
+//! text ([`Graph::text`]) and in the language of Graphviz ([`Graph::dot`]).
+
+mod show;
+
+use crate::message::{LaunchKey, ObjectId, ProcessorId};
+use maniple_barriers::Arrivals;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Somebody who waits, or something that others wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Node {
+    /// The top-level task, or another future that is no shard.
+    Other {
+        processor: ProcessorId,
+        slot: u32,
+    },
+    Launch(LaunchKey),
+    Shard {
+        gang: ObjectId,
+        shard: u32,
+    },
+    /// A call of a collective: a slot of one shard.
+    Call {
+        object: ObjectId,
+        shard: u32,
+        slot: u32,
+    },
+    Task {
+        processor: ProcessorId,
+        index: u32,
+    },
+    /// A generation of a phase barrier.
+    Phase {
+        object: ObjectId,
+        generation: u64,
+    },
+}
+
+/// One thing that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    /// What follows the name of who waits: ` waits for …`.
+    pub what: String,
+    pub on: On,
+}
+
+#[derive(Debug)]
+pub(crate) enum On {
+    /// All of them.
+    Nodes(Vec<Node>),
+    /// An arrival, which this shard owes unless a task of its is about to make it.
+    Arrival { arrival: Arrival, by: Node },
+}
+
+/// A generation of one half of a pair: processor, object and cell, generation.
+pub(crate) type Arrival = (ProcessorId, ObjectId, u32, u64);
+
+/// What one processor knows.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    /// What is called how.
+    pub names: Vec<(Node, String)>,
+    pub waits: Vec<(Node, Wait)>,
+    /// Arrivals that tasks which wait are to make.
+    pub owed: Vec<(Arrival, Node)>,
+    /// Shards that are over, of launches that are not.
+    pub over: Vec<Node>,
+    pub phases: Vec<(ObjectId, Phase)>,
+    pub replays: Vec<(ObjectId, Calls)>,
+}
+
+/// One processor's part of a phase barrier; who is missing shows when all are joined.
+#[derive(Debug, Default)]
+pub(crate) struct Phase {
+    pub name: String,
+    pub gang: ObjectId,
+    pub awaited: BTreeSet<u64>,
+    /// Shards, and what has come of each.
+    pub arrived: Vec<(u32, Arrivals)>,
+}
+
+/// One processor's part of a collective; who has made fewer calls than others shows when all are joined.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    pub name: String,
+    pub gang: ObjectId,
+    pub waits: bool,
+    pub slots: u64,
+    /// Shards, and how many calls each has made.
+    pub made: Vec<(u32, u64)>,
+}
+
+/// Everybody who waits, on all processors.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    names: HashMap<Node, String>,
+    waits: BTreeMap<Node, Vec<(String, Vec<Node>)>>,
+    /// Shards that are over.
+    over: HashSet<Node>,
+    /// Who is to blame, as far as that can be seen.
+    causes: BTreeSet<String>,
+}
+
+impl Graph {
+    pub fn join(parts: impl IntoIterator<Item = Part>) -> Self {
+        let mut all = Part::default();
+        let (mut phases, mut replays) = (BTreeMap::<_, Phase>::new(), BTreeMap::<_, Calls>::new());
+        for part in parts {
+            all.names.extend(part.names);
+            all.waits.extend(part.waits);
+            all.owed.extend(part.owed);
+            all.over.extend(part.over);
+            for (id, part) in part.phases {
+                let whole = phases.entry(id).or_default();
+                (whole.name, whole.gang) = (part.name, part.gang);
+                whole.awaited.extend(part.awaited);
+                whole.arrived.extend(part.arrived);
+            }
+            for (id, part) in part.replays {
+                let whole = replays.entry(id).or_default();
+                (whole.name, whole.gang, whole.slots) = (part.name, part.gang, part.slots);
+                whole.waits |= part.waits;
+                whole.made.extend(part.made);
+            }
+        }
+        let owed: HashMap<Arrival, Node> = all.owed.into_iter().collect();
+        let over: HashSet<Node> = all.over.into_iter().collect();
+        let mut graph = Self { names: all.names.into_iter().collect(), ..Self::default() };
+        for (id, phase) in phases {
+            graph.add_phase(id, phase, &over);
+        }
+        for (id, calls) in replays {
+            graph.add_calls(id, calls);
+        }
+        for (node, Wait { what, on }) in all.waits {
+            let on = match on {
+                On::Nodes(on) => on,
+                On::Arrival { arrival, by } => {
+                    let maker = owed.get(&arrival).copied();
+                    if maker.is_none() && over.contains(&by) {
+                        let text = format!("{} is over, and {}{what}", graph.name(by), graph.name(node));
+                        graph.causes.insert(text);
+                    }
+                    vec![maker.unwrap_or(by)]
+                }
+            };
+            graph.waits.entry(node).or_default().push((what, on));
+        }
+        graph.over = over;
+        graph
+    }
+
+    fn add_phase(&mut self, object: ObjectId, phase: Phase, over: &HashSet<Node>) {
+        let Phase { name, gang, awaited, mut arrived } = phase;
+        arrived.sort_unstable_by_key(|(shard, _)| *shard);
+        for generation in awaited {
+            let lacking = || arrived.iter().filter(|(_, a)| a.next() <= generation);
+            let missing: Vec<u32> = lacking().map(|(shard, _)| *shard).collect();
+            let of = format!("generation {generation} of phase barrier `{name}`");
+            if !missing.is_empty() {
+                self.causes.insert(format!("missing for {of}: shard {}", list(missing.iter())));
+            }
+            let shards: Vec<Node> = missing.iter().map(|&shard| Node::Shard { gang, shard }).collect();
+            for node in shards.iter().filter(|node| over.contains(node)) {
+                self.causes.insert(format!("{} is over without its arrival for {of}", self.name(*node)));
+            }
+            // Otherwise it would not be seen why a shard that has arrived is missing.
+            for (shard, a) in lacking() {
+                let early = list(a.early());
+                if !early.is_empty() {
+                    let text = format!("shard {shard} arrived early at phase barrier `{name}`: {early}, but not for");
+                    self.causes.insert(format!("{text} {}", a.next()));
+                }
+            }
+            let node = Node::Phase { object, generation };
+            self.names.insert(node, of);
+            self.waits.insert(node, vec![(" lacks arrivals of these shards:".into(), shards)]);
+        }
+    }
+
+    fn add_calls(&mut self, object: ObjectId, calls: Calls) {
+        let Calls { name, gang, waits, slots, made } = calls;
+        let (least, most) = made.iter().fold((u64::MAX, 0), |(a, b), (_, n)| (a.min(*n), b.max(*n)));
+        if !waits || least >= most {
+            return;
+        }
+        let mut missing: Vec<u32> = made.iter().filter(|(_, n)| *n == least).map(|(shard, _)| *shard).collect();
+        missing.sort_unstable();
+        let more = missing.len().saturating_sub(16);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let shards = list(missing.iter().take(16));
+        self.causes.insert(format!("missing in call {least} of `{name}`: shard {shards}{more}"));
+        for shard in missing {
+            let node = Node::Call { object, shard, slot: (least % slots.max(1)) as u32 };
+            self.names.insert(node, format!("call {least} of `{name}` in shard {shard}"));
+            self.waits.insert(node, vec![(" has not been made".into(), vec![Node::Shard { gang, shard }])]);
+        }
+    }
+
+    fn name(&self, node: Node) -> String {
+        self.names.get(&node).cloned().unwrap_or_else(|| default_name(node))
+    }
+
+    /// Whom a node waits for.
+    fn next(&self, node: Node) -> impl Iterator<Item = Node> + '_ {
+        self.waits.get(&node).into_iter().flatten().flat_map(|(_, on)| on.iter().copied())
+    }
+
+    /// One cycle of each group of nodes that wait for each other.
+    fn cycles(&self) -> Vec<Vec<Node>> {
+        let mut found: Vec<Vec<Node>> = Vec::new();
+        let (mut done, mut cyclic) = (HashSet::new(), HashSet::new());
+        for &start in self.waits.keys() {
+            // Nodes on the way from `start`, each with those after it that have yet to be tried.
+            let mut way: Vec<(Node, Vec<Node>)> = Vec::new();
+            let mut next = done.insert(start).then_some(start);
+            loop {
+                if let Some(node) = next.take() {
+                    way.push((node, self.next(node).collect()));
+                }
+                let Some((_, rest)) = way.last_mut() else { break };
+                match rest.pop() {
+                    None => drop(way.pop()),
+                    Some(to) if done.insert(to) => next = Some(to),
+                    Some(to) => {
+                        let Some(at) = way.iter().position(|(node, _)| *node == to) else { continue };
+                        let cycle: Vec<Node> = way[at..].iter().map(|(node, _)| *node).collect();
+                        if !cycle.iter().any(|node| cyclic.contains(node)) {
+                            cyclic.extend(cycle.iter().copied());
+                            found.push(cycle);
+                        }
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+fn default_name(node: Node) -> String {
+    match node {
+        Node::Other { .. } => "a task".into(),
+        Node::Launch(key) => format!("launch {}", key & u64::from(u32::MAX)),
+        Node::Shard { shard, .. } => format!("shard {shard}"),
+        Node::Call { shard, .. } => format!("a call in shard {shard}"),
+        Node::Task { .. } => "a leaf task".into(),
+        Node::Phase { generation, .. } => format!("generation {generation}"),
+    }
+}
+
+pub(crate) fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
+    items.map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Which generations are `what`, of which there are `n`.
+pub(crate) fn so_far(n: u64, what: &str) -> String {
+    match n {
+        0 => format!("none is {what}"),
+        1 => format!("generation 0 is {what}"),
+        n => format!("generations 0 to {} are {what}", n - 1),
+    }
+}
+
+/// Names shards, if they are few.
+pub(crate) fn some_shards(mut shards: Vec<u32>) -> String {
+    shards.sort_unstable();
+    match shards.len() {
+        1 => format!("shard {} is", shards[0]),
+        n @ 2..=16 => {
+            let list: Vec<_> = shards.iter().map(u32::to_string).collect();
+            format!("shards {} and {} are", list[..n - 1].join(", "), list[n - 1])
+        }
+        n => format!("{n} shards are"),
+    }
+}
