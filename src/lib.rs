@@ -69,6 +69,8 @@
 //! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
 //! `maniple_barriers`, `maniple_mapper` and `maniple_collectives`.
 //!
+//! What a program that can't go on says, and what to do then, is in [`when_it_hangs`].
+//!
 //! The words are explained [below](#vocabulary), next to those of Legion and MPI.
 //!
 //! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
@@ -98,11 +100,14 @@ pub use maniple_mapper as mapper;
 pub use maniple_regions as regions;
 pub use maniple_runtime as runtime;
 
+#[doc = include_str!("when_it_hangs.md")]
+pub mod when_it_hangs {}
+
 /// What most programs use.
 pub mod prelude {
     pub use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
     pub use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-    pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, Priority};
+    pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, MapperSlot, Priority};
     pub use maniple_regions::{
         Coherence, Field, FieldId, Max, Min, Partition, Privilege, Product, Read, ReadShared, ReadWrite,
         ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
