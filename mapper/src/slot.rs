@@ -3,7 +3,7 @@
 use crate::Mapper;
 use arc_swap::{ArcSwap, Cache};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A mapper with the name it had when it was put into its slot.
 #[derive(Clone)]
@@ -45,6 +45,8 @@ impl std::fmt::Debug for Named {
 #[derive(Clone, Debug)]
 pub struct MapperSlot {
     current: Arc<ArcSwap<Named>>,
+    /// By number. Nodes that have to ask alike may still ask one that has been replaced.
+    all: Arc<Mutex<Vec<Arc<Named>>>>,
 }
 
 /// One reader's view of a slot: looks for a new mapper with one load.
@@ -53,14 +55,23 @@ pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
 impl MapperSlot {
     /// A slot with a mapper in it.
     pub fn new(mapper: Arc<dyn Mapper>) -> Self {
-        Self { current: Arc::new(ArcSwap::from_pointee(Named::new(mapper, 0))) }
+        let first = Arc::new(Named::new(mapper, 0));
+        Self { current: Arc::new(ArcSwap::new(first.clone())), all: Arc::new(Mutex::new(vec![first])) }
     }
 
-    /// Puts another mapper in. Each processor asks it from its next decision on: decisions made stay as they are. Never
-    /// waits; the mapper before it is dropped when no call of it is under way.
+    /// Puts another mapper in. Each processor asks it from its next decision on; the replicated part of a program that runs
+    /// on several nodes does from the next `Top::adopt_mapper` on. Decisions made stay as they are, but that collectives are
+    /// mapped again at their next calls. Never waits. The mapper before it goes with the slot.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) {
-        let named = Named::new(mapper, 0);
-        self.current.rcu(|before| Named { number: before.number + 1, ..named.clone() });
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = Arc::new(Named::new(mapper, all.len() as u64));
+        all.push(named.clone());
+        self.current.store(named);
+    }
+
+    /// The mapper that was put in after `number` others.
+    pub fn get(&self, number: u64) -> Option<Arc<Named>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(number as usize).cloned()
     }
 
     /// The mapper that is in it now.

@@ -12,7 +12,7 @@ use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Interference, Privilege, Rect, Region, Use};
 use serde::{Deserialize, Serialize};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -166,6 +166,8 @@ pub(crate) struct Launcher {
     pub replicated: bool,
     /// What this parent itself holds; the top-level task holds everything.
     pub held: Option<Vec<Held>>,
+    /// The task that says which mapper is the newest, once it was needed.
+    pub newest_mapper: OnceCell<ShardTask<(), u64>>,
     /// Shards that failed.
     pub failures: Rc<Failures>,
     /// Launches under way.
@@ -210,6 +212,7 @@ impl Launcher {
             versions: Rc::default(),
             replicated,
             held: None,
+            newest_mapper: OnceCell::new(),
             failures: Rc::default(),
             pending: RefCell::default(),
         }

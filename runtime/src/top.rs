@@ -294,6 +294,22 @@ impl Top {
         result
     }
 
+    /// From here on the mapper that is in the run's [slot](maniple_mapper::MapperSlot) now decides where gangs, shared regions
+    /// and collectives go. Every node must ask the same one, so a replaced mapper gets to decide these only here; on a single
+    /// node it does so at once, and this does nothing. Collective; waits for an answer of processor 0.
+    ///
+    /// # Errors
+    /// None of its own: those of a run that is over.
+    pub async fn adopt_mapper(&self) -> Result<(), Error> {
+        if self.core().machine().nodes() > 1 {
+            let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
+            let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
+            let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), |_| {})?;
+            self.core().agree_on_mapper(numbers.get(0)?.clone().await?);
+        }
+        Ok(())
+    }
+
     pub(crate) fn launcher(&self) -> &Launcher {
         &self.launcher
     }

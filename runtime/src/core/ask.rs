@@ -64,6 +64,13 @@ impl Core {
         }
     }
 
+    /// The replicated part of the program asks this one of the run's mappers from now on.
+    pub fn agree_on_mapper(&self, number: u64) {
+        if let Some(mapper) = self.config.mapper.get(number) {
+            *self.mappers.agreed.borrow_mut() = mapper;
+        }
+    }
+
     /// How many mappers there were in the run's slot before the present one.
     #[inline]
     pub fn mapper_number(&self, asker: Asker) -> u64 {
