@@ -113,6 +113,10 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
         if let Some(e) = net.borrow_mut().error.take() {
             return Some(e);
         }
+        // Shards that are left, after a panic of the top-level task, do not go on.
+        if cores.iter().all(|c| c.stopped()) {
+            return None;
+        }
         choices.clear();
         let mut later: Option<u64> = None;
         {
@@ -125,11 +129,10 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
                 }
             }
         }
-        choices.extend((0..n).filter(|&i| cores[i].has_work()));
+        choices.extend((0..n).filter(|&i| cores[i].has_work() && !cores[i].stopped()));
         if choices.is_empty() {
             match later {
                 Some(due) => net.borrow_mut().step = due,
-                None if cores.iter().all(|c| c.stopped()) => return None,
                 None => {
                     let awaits_outside = cores.iter().any(|c| c.has_foreign_waker());
                     let still_idle = || !cores.iter().any(|c| c.has_work());
