@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 /// A value to come and, in the same allocation, the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Box<Error>>>,
-    /// Somebody has seen the error, or will be told of it.
+    /// Somebody has seen the error, or a task or a call has been told of it.
     seen: Cell<bool>,
     task: B,
 }
@@ -26,7 +26,8 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 #[must_use = "await it, pass it on, or `detach()` it; a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
-    /// Which of the promise's waiters is whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by byte.)
+    /// The place among the promise's waiters of whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by
+    /// byte.)
     registered: Cell<u32>,
 }
 
@@ -43,9 +44,27 @@ impl<T> Clone for TaskFuture<T> {
     }
 }
 
+/// Whoever awaited this clone awaits it no more: nothing is left of an await that was given up.
+impl<T> Drop for TaskFuture<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.registered.get() != NOBODY && !self.cell.promise.borrow().is_settled() {
+            self.withdraw();
+        }
+    }
+}
+
 impl<T> TaskFuture<T> {
     pub(crate) fn of(cell: Rc<FutureCell<T>>) -> Self {
         Self { cell, registered: Cell::new(NOBODY) }
+    }
+
+    #[cold]
+    fn withdraw(&self) {
+        let place = self.registered.replace(NOBODY) as usize;
+        let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
+        // Its waker's destructor is not ours: nothing is borrowed any more.
+        drop(waiting);
     }
 }
 
@@ -124,15 +143,14 @@ impl<T: 'static> TaskFuture<T> {
     /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
     #[inline(always)]
     fn register(&self, waker: &Waker) {
-        // An unsettled promise only gains waiters: each keeps its place.
+        // As long as the promise is unsettled each waiter keeps its place.
         if self.registered.get() != NOBODY {
             return self.register_again(self.registered.get() as usize, waker);
         }
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = current::waiting(waker);
         if let Some(waiters) = self.cell.promise.borrow_mut().waiters_mut() {
-            self.registered.set(waiters.len() as u32);
-            waiters.push(waiting);
+            self.registered.set(waiters.push(waiting) as u32);
         }
     }
 
@@ -246,7 +264,10 @@ impl<T, B> FutureCell<T, B> {
 
     #[cold]
     fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
-        self.seen.set(true);
+        // Who polls has not seen it before it does so once more, and may have given up.
+        if Poller::of(&waiting).is_none() {
+            self.seen.set(true);
+        }
         if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
             core.notify_poison(waiting, || (**e).clone());
         }
