@@ -46,7 +46,7 @@ impl<T> Clone for TaskFuture<T> {
 
 /// Whoever awaited this clone awaits it no more: nothing is left of an await that was given up.
 impl<T> Drop for TaskFuture<T> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         if self.registered.get() != NOBODY && !self.cell.promise.borrow().is_settled() {
             self.withdraw();
@@ -60,6 +60,7 @@ impl<T> TaskFuture<T> {
     }
 
     #[cold]
+    #[inline(never)]
     fn withdraw(&self) {
         let place = self.registered.replace(NOBODY) as usize;
         let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
@@ -427,5 +428,30 @@ mod tests {
         // The one moves to the other's waker: both are then woken by that.
         assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         assert_eq!(own.map(|o| Arc::strong_count(&o)), [2, 4]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_an_await_that_was_given_up() {
+        let (resolver, mut kept) = TaskFuture::<u32>::pending();
+        let own = Arc::new(Silent);
+        let waker = Waker::from(own.clone());
+        let mut poll = |future: &mut TaskFuture<u32>| {
+            assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        poll(&mut kept);
+        // Each is registered before the one before it goes.
+        let mut others: std::collections::VecDeque<_> = (0..4).map(|_| kept.clone()).collect();
+        others.iter_mut().for_each(&mut poll);
+        for _ in 0..1000 {
+            others.push_back(kept.clone());
+            poll(&mut others[4]);
+            others.pop_front();
+            assert_eq!(kept.cell.promise.borrow_mut().waiters_mut().unwrap().len(), 5);
+        }
+        others.clear();
+        assert_eq!(kept.cell.promise.borrow_mut().waiters_mut().unwrap().len(), 1);
+        drop(kept);
+        assert!(resolver.cell.promise.borrow_mut().waiters_mut().unwrap().is_empty());
+        assert_eq!(Arc::strong_count(&own), 2);
     }
 }

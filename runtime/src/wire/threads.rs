@@ -447,15 +447,18 @@ mod tests {
         }
     }
 
-    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
-    fn waiting() -> (Rc<Core>, Waker) {
-        let config = Config {
+    fn alone_config() -> Config {
+        Config {
             machine: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
             #[cfg(feature = "plant")]
             plant: None,
-        };
-        let core = Core::new(0, Arc::new(config), Box::new(Nowhere), Arc::new(|| {}));
+        }
+    }
+
+    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
+    fn waiting() -> (Rc<Core>, Waker) {
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(Nowhere), Arc::new(|| {}));
         let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
         let hand = handed.clone();
         let body = poll_fn(move |cx| {
@@ -488,6 +491,49 @@ mod tests {
         drop(waker);
         assert_eq!(me.announce(&core, 3, 4), Some(false));
         assert!(!me.awaits_outside.load(Ordering::SeqCst));
+    }
+
+    /// The only processor of a run, and its wire.
+    fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
+        let shared = Arc::new(Shared {
+            processors: vec![Public::new()],
+            start: Instant::now(),
+            slots: 4,
+            stuck: AtomicBool::new(false),
+            report: Mutex::default(),
+        });
+        let wire = Rc::new(ThreadsWire {
+            id: 0,
+            to: vec![RefCell::default()],
+            shared: shared.clone(),
+            sent: Cell::new(0),
+            unfenced: Cell::new(0),
+            backlog: Cell::new(false),
+        });
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
+        (shared, wire, core)
+    }
+
+    #[test]
+    fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
+        let (shared, wire, core) = alone();
+        let me = &shared.processors[0];
+        let limits = [80, 30].map(Duration::from_millis);
+        let timers = limits.map(|limit| core.timer(limit, Waker::noop()).expect("the clock goes on"));
+        let first = core.next_deadline().expect("two are set");
+        assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
+        // One sleep to its end: nothing is looked at meanwhile.
+        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(wire.now() >= first && !shared.stuck.load(Ordering::SeqCst));
+        core.time_is(wire.now());
+        let [last, over] = timers;
+        assert!(core.next_deadline() > Some(first));
+        drop(over);
+        // What is cancelled is not slept for.
+        drop(last);
+        assert_eq!(core.next_deadline(), None);
+        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(shared.stuck.load(Ordering::SeqCst));
     }
 
     #[test]
