@@ -11,7 +11,8 @@ use std::time::Duration;
 impl Shard {
     /// Waits for `wait`, but no longer than `limit`, counted from when this is first polled: a future, all of a
     /// [`FutureMap`](crate::FutureMap), a call of a collective, a barrier, or whatever else a shard can await. Local, not
-    /// collective. With [`Duration::ZERO`] it does not wait at all: it tests.
+    /// collective. With [`Duration::ZERO`] it does not wait at all: it tests. (Between tests in a loop call [`yield_now`](Self::yield_now):
+    /// nothing else of this processor runs otherwise.)
     ///
     /// Nothing comes to harm when the time is over. Await the same thing again to go on with it:
     ///

@@ -3,7 +3,11 @@
 mod common;
 
 use common::{mix, run, watched};
-use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, Start, TaskFuture, Top, Val};
+use maniple_regions::{Field, Partition, Privilege, Read, Rect, Region, Write};
+use maniple_runtime::{
+    Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardTask, Start, TaskFuture, Top,
+    Val,
+};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +42,7 @@ struct Links {
     sums: PhaseBarrier,
 }
 
-fn links(top: &Top, shards: u32) -> Result<(maniple_runtime::Gang, Links), Error> {
+fn links(top: &Top, shards: u32) -> Result<(Gang, Links), Error> {
     let gang = top.gang("all", shards)?;
     let links = Links {
         go: top.pairs("go", &gang, move |s| (s + 1) % shards)?,
@@ -732,6 +736,92 @@ fn a_busy_processor_looks_at_the_clock() {
             top.launch(&gang, &task, |_| Start::new(links))?.all().await
         });
         assert_eq!(came, Ok(vec![true, true]), "{at}");
+    }
+}
+
+const A: Field<i64> = Field::new(0, "a");
+
+/// A parent gives up mapping what its gang writes and waiting for its own leaf tasks, until they are over.
+#[test]
+fn a_parent_gives_up_and_goes_on_too() {
+    async fn child(shard: Shard, block: Region) -> Result<i64, Error> {
+        let a = shard.region(block)?;
+        let fill = |mut a: Write<i64>, v: Val<i64>| a.fill(*v);
+        shard.launch(fill, (a.write(A), block.rect.lo(0).into())).go()?.detach();
+        Ok(i64::from(shard.index()))
+    }
+    type Given = (Gang, ShardTask<Region, i64>, Region, Vec<Region>, u64);
+    async fn parent(
+        parent: Parent,
+        (gang, task, line, blocks, seed): Given,
+    ) -> Result<(Vec<i64>, Vec<i64>, u64), Error> {
+        let (mut dice, mut late) = (seed, 0);
+        let mut limit = || Duration::from_nanos(draw(&mut dice, 1 << 15) & !7);
+        let start = |s: u32| Start::new(blocks[s as usize]).writes(blocks[s as usize], [A]);
+        let done = parent.launch_gang(&gang, &task, start).await?;
+        let local = loop {
+            match parent.within(limit(), parent.map(line, [A], Privilege::Read)).await {
+                Err(e) if is_time_out(&e) => late += 1,
+                other => break other?,
+            }
+        };
+        let values = parent.launch(|a: Read<i64>| a.as_slice().to_vec(), (local.read(A),)).go()?;
+        let values = loop {
+            match parent.within(limit(), values.clone()).await {
+                Err(e) if is_time_out(&e) => late += 1,
+                other => break other?,
+            }
+        };
+        Ok((values, parent.within(LONG, done.all()).await?, late))
+    }
+    let mut all_late = 0;
+    for (seed, (at, runtime)) in (0..).zip(drivers(100)) {
+        let came = run(&at, &runtime, move |top| async move {
+            let line = top.tree("line", Rect::line(0, 6), &[A.info()])?;
+            let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
+            let (gang, task) = (top.gang("children", 3)?, top.task("child", child));
+            let parent = top.parent("parent", parent);
+            let given = || (gang, task, line, blocks.clone(), mix(seed));
+            top.single(&parent, || Start::new(given()).writes(line, [A])).await
+        });
+        let (values, indices, late) = came.unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert_eq!((values, indices), (vec![0, 0, 2, 2, 4, 4], vec![0, 1, 2]), "{at}");
+        all_late += late;
+    }
+    assert!(all_late > 100, "{all_late}");
+}
+
+/// What comes from another thread comes in that thread's time, on both drivers.
+#[test]
+fn what_comes_from_outside_is_waited_for_as_long_as_it_takes_outside() {
+    async fn shard(shard: Shard, _: ()) -> Result<Duration, Error> {
+        let said = Arc::new(Mutex::new((false, None::<Waker>)));
+        let outside = said.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(250));
+            let (said, waker) = &mut *outside.lock().unwrap();
+            *said = true;
+            waker.take().into_iter().for_each(Waker::wake);
+        });
+        let mut heard = pin!(poll_fn(|cx| {
+            let (said, waker) = &mut *said.lock().unwrap();
+            *waker = Some(cx.waker().clone());
+            if *said { Poll::Ready(Ok(())) } else { Poll::Pending }
+        }));
+        let began = Instant::now();
+        let limit = Duration::from_millis(70);
+        timed_out(shard.within(limit, &mut heard).await, "listens", limit);
+        let late = began.elapsed();
+        shard.within(LONG, heard).await?;
+        assert!(late >= limit && began.elapsed() >= Duration::from_millis(200));
+        Ok(late)
+    }
+    for (at, runtime) in drivers(2) {
+        let late = run(&at, &runtime, |top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("listens", shard));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        });
+        late.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
 }
 
