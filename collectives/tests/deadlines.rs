@@ -80,7 +80,7 @@ fn a_call_that_was_given_up_is_taken_up_again() {
                 let outcome = watched(&at, || {
                     runtime.run(move |top| async move {
                         let gang = top.gang("all", shards as u32)?;
-                        let options = Options { algorithm, ..Options::default() };
+                        let options = Options { algorithm: Some(algorithm), ..Options::default() };
                         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                         let given_up = top.phase_barrier("given up", &gang, PhaseOptions::all(&gang))?;
                         let task = top.task("late", late);
