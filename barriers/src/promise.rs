@@ -74,7 +74,7 @@ impl<W> Waiters<W> {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &W> {
-        self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+        self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter().map(|(_, w)| w)))
     }
 
     /// Calls `f` with each.

@@ -136,7 +136,9 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
                 top.launch(&gang, &task, |_| Start::new(()))?.all().await
             })
         });
-        let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: expected a deadlock, came {outcome:?}") };
+        let Err(Error::Deadlock { report, .. }) = outcome else {
+            panic!("{at}: expected a deadlock, came {outcome:?}")
+        };
         assert!(report.contains("missing in call 0 of `total`: shard 0"), "{at}: {report}");
     }
 }

@@ -424,7 +424,9 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
                 top.launch(&gang, &task, |_| Start::new(links))?.all().await
             }
         });
-        let Err(Error::Deadlock { report }) = outcome else { panic!("{at}: expected a deadlock, came {outcome:?}") };
+        let Err(Error::Deadlock { report, .. }) = outcome else {
+            panic!("{at}: expected a deadlock, came {outcome:?}")
+        };
         for s in 0..3 {
             let line = format!("task `stuck` of shard {s} waits for generation 0 of ");
             assert!(report.contains(&line), "{at}: no `{line}` in\n{report}");
