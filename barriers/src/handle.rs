@@ -108,6 +108,18 @@ handle!(
     "wait"
 );
 
+impl<R: Role, A: Copy> Waiter<R, A> {
+    /// Gives back a generation that [`take`](Self::take) gave and nobody waits for any more: the next wait is for it again.
+    /// Of several that are taken, only the last can be given back; false if another has been taken since.
+    pub fn give_back(&self, generation: u64) -> bool {
+        let is_last = self.next.get() == generation + 1;
+        if is_last {
+            self.next.set(generation);
+        }
+        is_last
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +131,15 @@ mod tests {
         ready.seek(9);
         assert_eq!(ready.take(), 9);
         assert_eq!(ready.address(), 7);
+    }
+
+    #[test]
+    fn the_last_generation_taken_can_be_given_back() {
+        let ready = Waiter::<Ready, u32>::new(7, 3);
+        let (earlier, last) = (ready.take(), ready.take());
+        assert!(!ready.give_back(earlier));
+        assert!(ready.give_back(last) && !ready.give_back(last));
+        assert!(ready.give_back(earlier));
+        assert_eq!(ready.take(), 3);
     }
 }

@@ -1,4 +1,5 @@
 use crate::BarrierError;
+use slab::Slab;
 
 /// A single-assignment value with waiters `W` and errors `E`.
 #[derive(Debug)]
@@ -6,14 +7,14 @@ pub struct Promise<T, W, E> {
     state: PromiseState<T, W, E>,
 }
 
-/// Who waits for a [`Promise`], in the order they came. Two waiters, the usual number, need no allocation.
+/// Who waits for a [`Promise`], in the order they came, but that one may come in the place of one removed. Two waiters, the
+/// usual number, need no allocation.
 #[derive(Debug)]
 pub struct Waiters<W> {
     first: Option<W>,
     second: Option<W>,
     /// Nearly always empty, and then only a pointer to look at and move.
-    #[allow(clippy::box_collection)]
-    rest: Option<Box<Vec<W>>>,
+    rest: Option<Box<Slab<W>>>,
 }
 
 impl<W> Default for Waiters<W> {
@@ -24,15 +25,30 @@ impl<W> Default for Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    /// Adds one.
+    /// Adds one and returns its place, which it keeps.
     // Always inline: a waiter that is handed over in memory is read in other pieces than it was just written in, and the
     // processor then waits for all its earlier stores, messages to other processors among them.
     #[inline(always)]
-    pub fn push(&mut self, waiter: W) {
+    pub fn push(&mut self, waiter: W) -> usize {
         match (&self.first, &self.second) {
-            (None, _) => self.first = Some(waiter),
-            (_, None) => self.second = Some(waiter),
-            _ => self.rest.get_or_insert_default().push(waiter),
+            (None, _) => {
+                self.first = Some(waiter);
+                0
+            }
+            (_, None) => {
+                self.second = Some(waiter);
+                1
+            }
+            _ => 2 + self.rest.get_or_insert_default().insert(waiter),
+        }
+    }
+
+    /// Takes out the one at a place, if there is one. The place may go to another.
+    pub fn remove(&mut self, place: usize) -> Option<W> {
+        match place {
+            0 => self.first.take(),
+            1 => self.second.take(),
+            place => self.rest.as_mut()?.try_remove(place - 2),
         }
     }
 
@@ -44,21 +60,21 @@ impl<W> Waiters<W> {
 
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first.is_none() && self.second.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 
-    /// Number `at` of them.
-    pub fn get_mut(&mut self, at: usize) -> Option<&mut W> {
-        match at {
+    /// The one at a place.
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut W> {
+        match place {
             0 => self.first.as_mut(),
             1 => self.second.as_mut(),
-            at => self.rest.as_mut()?.get_mut(at - 2),
+            place => self.rest.as_mut()?.get_mut(place - 2),
         }
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &W> {
-        self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+        self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter().map(|(_, w)| w)))
     }
 
     /// Calls `f` with each.
@@ -78,8 +94,8 @@ impl<W> Waiters<W> {
 }
 
 #[cold]
-fn each_of<W>(waiters: Vec<W>, f: impl FnMut(W)) {
-    waiters.into_iter().for_each(f);
+fn each_of<W>(waiters: Slab<W>, mut f: impl FnMut(W)) {
+    waiters.into_iter().for_each(|(_, waiter)| f(waiter));
 }
 
 /// Where a [`Promise`] stands.
@@ -177,5 +193,29 @@ mod tests {
         assert_eq!(p.settle(Err("late".into())).unwrap_err(), BarrierError::AssignedTwice);
         assert!(matches!(p.state(), PromiseState::Ready(4)));
         assert!(!p.wait('d') && p.waiters_mut().is_none());
+    }
+
+    /// Against a map from places to who is there, for a long mixed series of comings and goings.
+    #[test]
+    fn who_is_removed_leaves_room_and_the_others_keep_their_places() {
+        let mut waiters = Waiters::default();
+        let mut there = std::collections::BTreeMap::new();
+        let mut most = 0;
+        for i in 0u32..10_000 {
+            // Up to six at a time, removed in an order that is not that in which they came.
+            if there.len() == 6 || i % 3 == 2 {
+                let at = *there.keys().nth(i as usize * 7 % there.len()).unwrap();
+                assert_eq!(waiters.remove(at), there.remove(&at));
+                assert_eq!((waiters.remove(at), waiters.get_mut(at)), (None, None));
+            }
+            let place = waiters.push(i);
+            assert_eq!(there.insert(place, i), None);
+            most = most.max(place);
+            assert_eq!((waiters.len(), waiters.is_empty()), (there.len(), false));
+        }
+        assert!(most < 6, "a place beyond the most there ever were: {most}");
+        let mut told = Vec::new();
+        waiters.for_each(|w| told.push(w));
+        assert_eq!(told, there.into_values().collect::<Vec<_>>());
     }
 }

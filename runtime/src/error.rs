@@ -3,6 +3,7 @@ use maniple_mapper::MapperError;
 use maniple_regions::RegionError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 
 /// Where something happened: a task, and the shard of a gang it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +90,14 @@ pub enum Error {
         expected: String,
         /// What was given.
         came: String,
+    },
+    /// What was awaited did not come in time. Nothing is lost: it is still under way and can be awaited again.
+    #[error("{place} waited for {limit:?} in vain; what it waits for is still under way and can be awaited again")]
+    TimedOut {
+        /// Who waited.
+        place: Place,
+        /// For how long.
+        limit: Duration,
     },
     /// Every processor is idle, no message is in flight, and somebody still waits.
     #[error("deadlock: nothing can run any more, and\n{report}")]

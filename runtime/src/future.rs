@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 /// A value to come and, in the same allocation, the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Box<Error>>>,
-    /// Somebody has seen the error, or will be told of it.
+    /// Somebody has seen the error, or a task or a call has been told of it.
     seen: Cell<bool>,
     task: B,
 }
@@ -26,7 +26,8 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 #[must_use = "await it, pass it on, or `detach()` it; a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
-    /// Which of the promise's waiters is whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by byte.)
+    /// The place among the promise's waiters of whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by
+    /// byte.)
     registered: Cell<u32>,
 }
 
@@ -43,9 +44,28 @@ impl<T> Clone for TaskFuture<T> {
     }
 }
 
+/// Whoever awaited this clone awaits it no more: nothing is left of an await that was given up.
+impl<T> Drop for TaskFuture<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.registered.get() != NOBODY && !self.cell.promise.borrow().is_settled() {
+            self.withdraw();
+        }
+    }
+}
+
 impl<T> TaskFuture<T> {
     pub(crate) fn of(cell: Rc<FutureCell<T>>) -> Self {
         Self { cell, registered: Cell::new(NOBODY) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn withdraw(&self) {
+        let place = self.registered.replace(NOBODY) as usize;
+        let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
+        // Its waker's destructor is not ours: nothing is borrowed any more.
+        drop(waiting);
     }
 }
 
@@ -124,15 +144,14 @@ impl<T: 'static> TaskFuture<T> {
     /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
     #[inline(always)]
     fn register(&self, waker: &Waker) {
-        // An unsettled promise only gains waiters: each keeps its place.
+        // As long as the promise is unsettled each waiter keeps its place.
         if self.registered.get() != NOBODY {
             return self.register_again(self.registered.get() as usize, waker);
         }
         // Wakers are cloned while nothing is borrowed: their code is not ours.
         let waiting = current::waiting(waker);
         if let Some(waiters) = self.cell.promise.borrow_mut().waiters_mut() {
-            self.registered.set(waiters.len() as u32);
-            waiters.push(waiting);
+            self.registered.set(waiters.push(waiting) as u32);
         }
     }
 
@@ -246,7 +265,10 @@ impl<T, B> FutureCell<T, B> {
 
     #[cold]
     fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
-        self.seen.set(true);
+        // Who polls has not seen it before it does so once more, and may have given up.
+        if Poller::of(&waiting).is_none() {
+            self.seen.set(true);
+        }
         if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
             core.notify_poison(waiting, || (**e).clone());
         }
@@ -406,5 +428,30 @@ mod tests {
         // The one moves to the other's waker: both are then woken by that.
         assert!(Pin::new(&mut one).poll(&mut Context::from_waker(&wakers[1])).is_pending());
         assert_eq!(own.map(|o| Arc::strong_count(&o)), [2, 4]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_an_await_that_was_given_up() {
+        let (resolver, mut kept) = TaskFuture::<u32>::pending();
+        let own = Arc::new(Silent);
+        let waker = Waker::from(own.clone());
+        let mut poll = |future: &mut TaskFuture<u32>| {
+            assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        poll(&mut kept);
+        // Each is registered before the one before it goes.
+        let mut others: std::collections::VecDeque<_> = (0..4).map(|_| kept.clone()).collect();
+        others.iter_mut().for_each(&mut poll);
+        for _ in 0..1000 {
+            others.push_back(kept.clone());
+            poll(&mut others[4]);
+            others.pop_front();
+            assert_eq!(kept.cell.promise.borrow_mut().waiters_mut().unwrap().len(), 5);
+        }
+        others.clear();
+        assert_eq!(kept.cell.promise.borrow_mut().waiters_mut().unwrap().len(), 1);
+        drop(kept);
+        assert!(resolver.cell.promise.borrow_mut().waiters_mut().unwrap().is_empty());
+        assert_eq!(Arc::strong_count(&own), 2);
     }
 }

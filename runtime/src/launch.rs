@@ -394,6 +394,9 @@ pub trait Waitable {
     /// Takes the next generation.
     #[doc(hidden)]
     fn next_wait(&self) -> WaitPoint;
+    /// Gives the generation taken last back, when nobody waits for it any more.
+    #[doc(hidden)]
+    fn give_back(&self, point: &WaitPoint);
 }
 /// Something a launch can arrive at when its task is done.
 pub trait Arrivable {
@@ -413,6 +416,9 @@ impl<R: Role> Waitable for Waiter<R, CellAddress> {
         let CellAddress { object, cell, .. } = self.address();
         WaitPoint(WaitAt::Cell { object, cell, generation: self.take() })
     }
+    fn give_back(&self, point: &WaitPoint) {
+        Waiter::give_back(self, point.0.generation());
+    }
 }
 impl<R: Role> Arrivable for Arriver<R, CellAddress> {
     fn next_arrival(&self) -> ArrivalPoint {
@@ -422,6 +428,9 @@ impl<R: Role> Arrivable for Arriver<R, CellAddress> {
 impl Waitable for Waiter<Phase, PhaseAddress> {
     fn next_wait(&self) -> WaitPoint {
         WaitPoint(WaitAt::Phase { object: self.address().object, generation: self.take() })
+    }
+    fn give_back(&self, point: &WaitPoint) {
+        Waiter::give_back(self, point.0.generation());
     }
 }
 impl Arrivable for Arriver<Phase, PhaseAddress> {

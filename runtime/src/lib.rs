@@ -14,6 +14,7 @@ mod config;
 mod core;
 mod counters;
 mod current;
+mod deadline;
 mod deadlock;
 mod error;
 mod future;

@@ -1,6 +1,7 @@
 use crate::core::{ArrivalAt, WaitAt};
 use crate::core::{Asker, Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};
+use crate::deadline::UnderWay;
 use crate::future::{FutureMap, TaskFuture};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, ObjectId, Valid};
@@ -407,31 +408,37 @@ impl Shard {
         Launch::new(self, copy::<T>, (from, into)).named("copy")
     }
 
-    /// Waits for the next generation of a barrier.
+    /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::within`] sets a limit.
+    ///
+    /// A wait that is dropped before it is over, after a time-out or as the loser of a `select!`, gives its generation
+    /// back: the next wait is for the same one. Of several waits under way on one end of a barrier only the last can do so;
+    /// what another was for is passed over, so drop them last to first, or keep them and await them again.
     ///
     /// # Errors
     /// Why the generation will never complete.
     pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
-        let point = barrier.next_wait().0;
         let core = self.core();
-        let mut registered: Option<Poller> = None;
+        let mut wait = UnderWay::next(core, barrier);
+        let point = wait.point();
         poll_fn(|cx| {
-            let outcome = match registered {
+            let outcome = match wait.registered {
                 Some(poller) if poller.polls_with(cx.waker()) => core.check_wait(point, None),
                 earlier => {
                     let waiting = current::waiting(cx.waker());
-                    registered = Poller::of(&waiting);
+                    wait.registered = Poller::of(&waiting);
                     match earlier {
                         None => core.check_wait(point, Some(waiting)),
                         Some(earlier) => core.wait_instead(point, earlier, waiting),
                     }
                 }
             };
-            match outcome {
-                Waited::Complete => Poll::Ready(Ok(())),
-                Waited::Registered => Poll::Pending,
-                Waited::Poisoned(e) => Poll::Ready(Err(e.poisons(self.place()))),
-            }
+            let over = match outcome {
+                Waited::Registered => return Poll::Pending,
+                Waited::Complete => Ok(()),
+                Waited::Poisoned(e) => Err(e.poisons(self.place())),
+            };
+            wait.registered = None;
+            Poll::Ready(over)
         })
         .await
     }
@@ -452,7 +459,8 @@ impl Shard {
         self.core().arrive_phase(object, arriver, barrier.take(), value);
     }
 
-    /// Waits for the next generation of a reduction barrier and gives its value.
+    /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
+    /// was not waited for to the end is given back.
     ///
     /// # Errors
     /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
@@ -613,6 +621,17 @@ impl Core {
             // Dropped only now: its waker's destructor is not ours, and nothing is borrowed any more.
             Ok(_earlier) => Waited::Registered,
             Err(waiting) => self.check_wait(point, Some(waiting)),
+        }
+    }
+
+    /// Takes away a waiter for a barrier generation, if there is one.
+    pub(crate) fn withdraw(&self, point: WaitAt, waiter: Poller) -> Option<Waiting> {
+        match point {
+            WaitAt::Phase { object, generation } => self.withdraw_from_phase(object, generation, waiter),
+            WaitAt::Cell { object, cell, generation } => {
+                let local = self.local(object)?;
+                local.bank.borrow_mut().withdraw(cell, generation, waiter)
+            }
         }
     }
 }

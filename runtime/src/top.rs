@@ -55,6 +55,9 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
 ///
 /// Every process runs the top-level task, with the same calls in the same order, so that all hold the same handles
 /// without a message: it must be deterministic. "Collective" below means: made by every process alike.
+///
+/// It sets no deadlines: the time would be over in one process and not in another, and they would go different ways. Set
+/// them in shards and parents ([`Shard::within`]).
 #[derive(Clone)]
 pub struct Top {
     launcher: Rc<Launcher>,

@@ -1,9 +1,10 @@
-//! What must not grow: memory over ten million generations of a barrier, memory and threads over a thousand runs.
+//! What must not grow: memory over ten million generations of a barrier and a million waits given up, memory and threads
+//! over a thousand runs.
 
 mod common;
 
 use common::watched_for;
-use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start};
+use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -176,6 +177,61 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
         }
         assert!(left.is_empty(), "threads left behind: {left:?}");
     });
+}
+
+/// Gives up waiting for a future, all of a map and barriers, `n` times; returns by how many kB memory grew after the first
+/// tenth, and the number of waits that were over nevertheless.
+async fn gives_up(shard: Shard, (own, sums, n): (Pairs, PhaseBarrier, u64)) -> Result<(u64, u64), Error> {
+    let (producer, consumer) = (own.producer(&shard)?, own.consumer(&shard, 0)?);
+    let sum = sums.waiter(&shard)?;
+    let late = shard.launch(|| 7u64, ()).wait(&consumer.ready).go()?;
+    let map = shard.index_launch(3, |x: Val<u64>| *x, |_| ((&late).into(),))?;
+    // It is registered before the others and stays so.
+    let mut older = late.clone();
+    let (mut before, mut over) = (0, 0);
+    for i in 0..n {
+        let limit = Duration::from_nanos(u64::from(i % 100 == 0));
+        // The one before goes when the next is registered.
+        let mut newer = late.clone();
+        over += u64::from(shard.within(limit, &mut newer).await.is_ok());
+        older = std::mem::replace(&mut newer, older);
+        over += u64::from(shard.within(limit, newer).await.is_ok());
+        over += u64::from(shard.within(limit, map.all()).await.is_ok());
+        over += u64::from(shard.within(limit, shard.wait(&consumer.ready)).await.is_ok());
+        over += u64::from(shard.within(limit, shard.wait(&sum)).await.is_ok());
+        over += u64::from(shard.within(limit, shard.wait_value(&sum)).await.is_ok());
+        if i == n / 10 {
+            before = resident();
+        }
+    }
+    let grown = resident().saturating_sub(before);
+    shard.arrive(&producer.ready);
+    assert_eq!((older.await?, map.all().await?), (7, vec![7; 3]));
+    shard.arrive_with(&sums.arriver(&shard)?, 5);
+    assert_eq!(shard.wait_value(&sum).await?, 5);
+    Ok((grown, over))
+}
+
+#[test]
+fn a_million_waits_given_up_leave_nothing_behind() {
+    let _turn = turn();
+    for runtime in [Runtime::threads(1), Runtime::seeded(1, 1)] {
+        let outcome = watched_for("waits given up", Duration::from_secs(120), || {
+            runtime.run(|top| async move {
+                let gang = top.gang("one", 1)?;
+                let own = top.pairs("own", &gang, |_| 0)?;
+                let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+                let task = top.task("gives up", gives_up);
+                top.launch(&gang, &task, |_| Start::new((own, sums, 1_000_000)))?.all().await
+            })
+        });
+        let (came, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
+        let (grown, over) = came[0];
+        println!("six million waits given up: grew by {grown} kB");
+        assert_eq!(over, 0);
+        // A million that each left a byte would leave a megabyte.
+        assert!(grown < 500, "grew by {grown} kB");
+    }
 }
 
 /// Threads of processors are known by their name, as the test above takes for granted.

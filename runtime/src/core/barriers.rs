@@ -241,6 +241,14 @@ impl Core {
         }
     }
 
+    /// Takes away a waiter for `generation`, if there is one.
+    pub fn withdraw_from_phase(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
+        let mut objects = self.objects.borrow_mut();
+        let waiters = &mut objects.phase(object)?.waiters;
+        let at = waiters.iter().position(|(g, w)| *g == generation && Poller::of(w) == Some(waiter))?;
+        Some(waiters.remove(at).1)
+    }
+
     /// Where a generation stands, without waiting for it.
     pub fn phase_state(&self, object: ObjectId, generation: u64) -> Waited {
         let mut objects = self.objects.borrow_mut();

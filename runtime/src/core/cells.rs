@@ -143,6 +143,19 @@ impl Bank {
         }
     }
 
+    /// Takes away a waiter for `generation`, if there is one.
+    pub fn withdraw(&mut self, cell: u32, generation: u64, waiter: Poller) -> Option<Waiting> {
+        let is_waiter = |g: u64, w: &Waiting| g == generation && Poller::of(w) == Some(waiter);
+        let Place { cell, beside } = self.place_mut(cell)?;
+        if cell.waiting().is_some_and(|(g, w)| is_waiter(g, w)) {
+            // Those beside it are looked at with each arrival, whether or not the cell has a waiter.
+            return cell.cancel();
+        }
+        let later = &mut beside.as_mut()?.later;
+        let at = later.iter().position(|(g, w)| is_waiter(*g, w))?;
+        Some(later.remove(at).1)
+    }
+
     /// Poisons a cell from `generation` on, but for what is complete; returns the waiters that this concerns.
     fn poison(&mut self, cell: u32, generation: u64, error: &Error) -> Vec<Waiting> {
         let Some(Place { cell, beside }) = self.place_mut(cell) else { return Vec::new() };

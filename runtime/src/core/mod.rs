@@ -1,5 +1,6 @@
 //! The state of one processor and the steps it is made of. Nothing here reads a clock or does I/O: messages come in
-//! through [`Core::deliver`], leave through the wire, and [`Core::turn`] runs what is ready.
+//! through [`Core::deliver`], leave through the wire, and [`Core::turn`] runs what is ready. Time comes in through
+//! [`Core::time_is`]; the wire says what it is when a timer is set.
 
 mod ask;
 mod barriers;
@@ -12,6 +13,7 @@ mod leaves;
 mod objects;
 mod queue;
 mod report;
+mod timers;
 
 pub(crate) use ask::Asker;
 pub(crate) use cells::{Bank, Waited};
@@ -20,6 +22,7 @@ pub(crate) use exec::Signal;
 pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
+pub(crate) use timers::Timer;
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -75,6 +78,7 @@ pub(crate) struct Core {
     wakers: RefCell<Vec<Waker>>,
     /// Chains are borrowed.
     in_chains: Cell<bool>,
+    timers: timers::Timers,
     batches: RefCell<batches::Batches>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
@@ -100,6 +104,7 @@ impl Core {
             wakers: RefCell::default(),
             in_chains: Cell::new(false),
             exec: RefCell::new(exec::Executor::new(signal)),
+            timers: timers::Timers::default(),
             batches: RefCell::default(),
             data: RefCell::default(),
             launches: RefCell::default(),

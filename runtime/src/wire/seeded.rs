@@ -15,7 +15,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds that a step counts for on the run's clock: about what a turn or a message takes on threads.
 const STEP: u64 = 1000;
@@ -27,6 +27,12 @@ struct Net {
     processors: usize,
     step: u64,
     error: Option<Error>,
+}
+
+impl Net {
+    fn now(&self) -> u64 {
+        self.step * STEP
+    }
 }
 
 struct SeededWire {
@@ -53,7 +59,7 @@ impl Wire for SeededWire {
     }
 
     fn now(&self) -> u64 {
-        self.net.borrow().step * STEP
+        self.net.borrow().now()
     }
 
     fn pick(&self, n: usize) -> usize {
@@ -129,18 +135,33 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
                 }
             }
         }
-        choices.extend((0..n).filter(|&i| cores[i].has_work() && !cores[i].stopped()));
+        // One that has stopped does no more, as its thread would not.
+        let goes_on = |i: &usize| !cores[*i].stopped();
+        let busy = || (0..n).filter(goes_on).filter(|&i| cores[i].has_work());
+        choices.extend(busy());
+        let now = net.borrow().now();
+        let alarms = || (0..n).filter(goes_on).filter_map(|i| Some((i, cores[i].next_deadline()?)));
+        choices.extend(alarms().filter(|&(_, at)| at <= now).map(|(i, _)| n + n * n + i));
         if choices.is_empty() {
+            let alarm = alarms().map(|(_, at)| at).min();
+            let alarm_step = alarm.map_or(u64::MAX, |at| at.div_ceil(STEP));
             match later {
-                Some(due) => net.borrow_mut().step = due,
+                Some(due) => net.borrow_mut().step = due.min(alarm_step),
                 None => {
                     let awaits_outside = cores.iter().any(|c| c.has_foreign_waker());
-                    let still_idle = || !cores.iter().any(|c| c.has_work());
+                    let still_idle = || busy().next().is_none();
                     if awaits_outside {
+                        let limit = alarm.map_or(OUTSIDE, |at| OUTSIDE.min(Duration::from_nanos(at - now)));
                         // Nobody tells when a waker is dropped.
-                        let _: Wake = parker.park(still_idle, Some(Instant::now() + OUTSIDE));
+                        let slept = Instant::now();
+                        let _: Wake = parker.park(still_idle, Some(slept + limit));
+                        // What comes from outside comes in outside's time.
+                        net.borrow_mut().step += slept.elapsed().as_nanos() as u64 / STEP;
                     } else if still_idle() {
-                        return Some(deadlock(cores.iter().map(|c| c.report())));
+                        if alarm.is_none() {
+                            return Some(deadlock(cores.iter().map(|c| c.report())));
+                        }
+                        net.borrow_mut().step = alarm_step;
                     }
                 }
             }
@@ -153,6 +174,11 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
         };
         if choice < n {
             cores[choice].turn(1);
+            continue;
+        }
+        if choice >= n + n * n {
+            let now = net.borrow().now();
+            cores[choice - n - n * n].time_is(now);
             continue;
         }
         let pair = choice - n;

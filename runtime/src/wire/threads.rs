@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most slots of a ring: fewer cost speed at hundreds of shards.
 const RING: usize = 256;
@@ -31,6 +31,8 @@ const BRISK: u32 = 50;
 const YIELDS: u32 = 3;
 /// Subtasks between two looks at the rings.
 const BUDGET: u32 = 64;
+/// Turns between two looks at the clock while a timer is set, if none of them runs a leaf task.
+const UNTIMED: u32 = 16;
 /// Turns that a message may wait for the fence that makes sure of its reader.
 const UNFENCED: u32 = 16;
 
@@ -42,7 +44,7 @@ struct Public {
     idle: AtomicBool,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Something outside holds a waker of one of its shards.
+    /// Something outside holds a waker of one of its shards, or a timer of its own is set.
     awaits_outside: AtomicBool,
     /// It has left its loop and reads no more.
     gone: AtomicBool,
@@ -284,6 +286,7 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
     let patience = if crowded { YIELDS } else { SPINS };
     let mut received = 0u64;
     let mut idle = 0u32;
+    let mut clock = Clock::default();
     while !core.stopped() && !shared.stuck.load(Ordering::Relaxed) {
         let before = received;
         if me.opened.load(Ordering::Relaxed) != from.len() {
@@ -295,6 +298,9 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
                 received += 1;
                 core.deliver(*source, message);
             }
+        }
+        if core.next_deadline().is_some() {
+            clock.look(core);
         }
         let ran = core.turn(BUDGET);
         if ran || received != before {
@@ -315,6 +321,7 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
             wire.flush();
             sleep(core, wire, shared, me, from, received);
             idle = 0;
+            clock.untimed = UNTIMED;
         }
     }
     me.gone.store(true, Ordering::Relaxed);
@@ -323,6 +330,28 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
     while wire.backlog.get() && !shared.stuck.load(Ordering::Relaxed) {
         std::thread::yield_now();
         wire.flush();
+    }
+}
+
+/// When a processor that has a timer last looked at the clock.
+#[derive(Default)]
+struct Clock {
+    /// Turns since then.
+    untimed: u32,
+    /// Leaf tasks run by then.
+    leaves: u64,
+}
+
+impl Clock {
+    /// Before each turn while a timer is set. A leaf task may take long, other turns do not.
+    #[cold]
+    fn look(&mut self, core: &Rc<Core>) {
+        let leaves = core.counters.leaf_tasks.get();
+        self.untimed += 1;
+        if self.untimed >= UNTIMED || self.leaves != leaves {
+            *self = Self { untimed: 0, leaves };
+            core.time_is(core.wire.now());
+        }
     }
 }
 
@@ -346,8 +375,9 @@ fn sleep(
         shared.processors.iter().for_each(|p| p.parker.wake());
     } else {
         // Nobody tells when a waker is dropped.
-        let deadline = awaits_outside.then(|| Instant::now() + OUTSIDE);
-        let _: Wake = me.parker.park(still_idle, deadline);
+        let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
+        let alarm = core.next_deadline().and_then(|at| shared.start.checked_add(Duration::from_nanos(at)));
+        let _: Wake = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
     }
     me.idle.store(false, Ordering::SeqCst);
 }
@@ -381,7 +411,7 @@ impl Public {
         self.sent.store(sent, Ordering::Relaxed);
         self.received.store(received, Ordering::Relaxed);
         // Release: whoever sees nobody outside sees the counts that go with it.
-        self.awaits_outside.store(awaits_outside, Ordering::Release);
+        self.awaits_outside.store(awaits_outside || core.next_deadline().is_some(), Ordering::Release);
         self.idle.store(true, Ordering::SeqCst);
         Some(awaits_outside)
     }
@@ -417,15 +447,18 @@ mod tests {
         }
     }
 
-    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
-    fn waiting() -> (Rc<Core>, Waker) {
-        let config = Config {
+    fn alone_config() -> Config {
+        Config {
             machine: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
             #[cfg(feature = "plant")]
             plant: None,
-        };
-        let core = Core::new(0, Arc::new(config), Box::new(Nowhere), Arc::new(|| {}));
+        }
+    }
+
+    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
+    fn waiting() -> (Rc<Core>, Waker) {
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(Nowhere), Arc::new(|| {}));
         let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
         let hand = handed.clone();
         let body = poll_fn(move |cx| {
@@ -458,6 +491,49 @@ mod tests {
         drop(waker);
         assert_eq!(me.announce(&core, 3, 4), Some(false));
         assert!(!me.awaits_outside.load(Ordering::SeqCst));
+    }
+
+    /// The only processor of a run, and its wire.
+    fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
+        let shared = Arc::new(Shared {
+            processors: vec![Public::new()],
+            start: Instant::now(),
+            slots: 4,
+            stuck: AtomicBool::new(false),
+            report: Mutex::default(),
+        });
+        let wire = Rc::new(ThreadsWire {
+            id: 0,
+            to: vec![RefCell::default()],
+            shared: shared.clone(),
+            sent: Cell::new(0),
+            unfenced: Cell::new(0),
+            backlog: Cell::new(false),
+        });
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
+        (shared, wire, core)
+    }
+
+    #[test]
+    fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
+        let (shared, wire, core) = alone();
+        let me = &shared.processors[0];
+        let limits = [80, 30].map(Duration::from_millis);
+        let timers = limits.map(|limit| core.timer(limit, Waker::noop()).expect("the clock goes on"));
+        let first = core.next_deadline().expect("two are set");
+        assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
+        // One sleep to its end: nothing is looked at meanwhile.
+        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(wire.now() >= first && !shared.stuck.load(Ordering::SeqCst));
+        core.time_is(wire.now());
+        let [last, over] = timers;
+        assert!(core.next_deadline() > Some(first));
+        drop(over);
+        // What is cancelled is not slept for.
+        drop(last);
+        assert_eq!(core.next_deadline(), None);
+        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(shared.stuck.load(Ordering::SeqCst));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod stuck;
 use super::cells::Waited;
 use super::queue::{Item, TaskId};
 use super::{Asker, Core, Waiting};
+use crate::current::Poller;
 use crate::error::panic_message;
 use crate::future::{Failures, Sink};
 use crate::launch::{Arrivable, Waitable};
@@ -103,6 +104,13 @@ pub(crate) enum WaitAt {
     Phase { object: ObjectId, generation: u64 },
 }
 
+impl WaitAt {
+    pub fn generation(self) -> u64 {
+        let (Self::Cell { generation, .. } | Self::Phase { generation, .. }) = self;
+        generation
+    }
+}
+
 /// What a shard shares with its leaf tasks and its calls of collectives: the shard is over when they are.
 #[derive(Default)]
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
@@ -123,7 +131,13 @@ impl Owner {
     pub fn poll(&self, waiting: Waiting) -> bool {
         let over = self.running.get() == 0;
         if !over {
-            self.waiting.borrow_mut().get_or_insert_default().push(waiting);
+            let mut list = self.waiting.borrow_mut();
+            let list = list.get_or_insert_default();
+            // Whoever gives up and comes again is told once.
+            let waiter = Poller::of(&waiting);
+            if list.iter().all(|w| Poller::of(w) != waiter) {
+                list.push(waiting);
+            }
         }
         over
     }
