@@ -449,3 +449,67 @@ fn a_report_names_tasks_shards_and_parents() {
         }
     }
 }
+
+/// Eight times as many workers as cores, which sleep and wake all the time: whoever has no turn looks idle.
+#[test]
+fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
+    async fn shard(shard: Shard, (ring, step): (Pairs, PhaseBarrier)) -> Result<u32, Error> {
+        let (me, n) = (shard.index(), shard.shards());
+        let (to, from) = (ring.producer(&shard)?, ring.consumer(&shard, (me + n - 1) % n)?);
+        let (arrive, wait) = (step.arriver(&shard)?, step.waiter(&shard)?);
+        for round in 0..40u32 {
+            // Only one shard has something to do now and then, while all others wait for it.
+            let naps = round % 8 == 0 && me == round * 7 % n;
+            let nap = move || std::thread::sleep(Duration::from_micros(if naps { 300 } else { 0 }));
+            shard.launch(nap, ()).wait(&to.empty).arrive(&to.ready).arrive(&arrive).go()?.detach();
+            shard.launch(|| (), ()).wait(&from.ready).arrive(&from.empty).go()?.detach();
+            shard.wait(&wait).await?;
+        }
+        Ok(me)
+    }
+    let workers = 8 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
+    for run in 0..20 {
+        let at = format!("{workers} workers, run {run}");
+        let done = watched(&at, || {
+            Runtime::threads(workers).run(move |top| async move {
+                let gang = top.gang("all", 2 * workers)?;
+                let ring = top.pairs("ring", &gang, move |s| (s + 1) % (2 * workers))?;
+                let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
+                let task = top.task("crowd", shard);
+                top.launch(&gang, &task, |_| Start::new((ring, step)))?.all().await
+            })
+        });
+        assert_eq!(done.map(|r| r.0), Ok((0..2 * workers).collect()), "{at}");
+    }
+}
+
+/// The drawing of a deadlock: a node for each who waits or is waited for, an edge for each wait, a cycle in red.
+#[test]
+fn a_deadlock_is_drawn() {
+    async fn shard(shard: Shard, ring: Pairs) -> Result<(), Error> {
+        let (me, n) = (shard.index(), shard.shards());
+        let (to, from) = (ring.producer(&shard)?, ring.consumer(&shard, (me + n - 1) % n)?);
+        shard.wait(&from.ready).await?;
+        shard.arrive(&to.ready);
+        Ok(())
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", 3)?;
+                let ring = top.pairs("a \"ring\"", &gang, |s| (s + 1) % 3)?;
+                let task = top.task("waits", shard);
+                top.launch(&gang, &task, |_| Start::new(ring))?.all().await
+            })
+        });
+        let Err(Error::Deadlock { report, graph }) = outcome else { panic!("{at}: {outcome:?}") };
+        assert!(graph.starts_with("digraph deadlock {\n") && graph.ends_with("}\n"), "{graph}");
+        assert_eq!(graph.matches("color = red").count(), 3, "{at}: {graph}");
+        for s in 0..3 {
+            assert!(graph.contains(&format!("[label = \"task `waits` of shard {s}\"]")), "{at}: {graph}");
+            let wait = format!("`a \\\"ring\\\"` ready of pair shard {} -> shard {s}", (s + 2) % 3);
+            assert!(graph.contains(&wait), "{at}: {wait} is not in {graph}");
+        }
+        assert_eq!(report.lines().filter(|l| l.contains("a cycle: ")).count(), 1, "{at}: {report}");
+    }
+}
