@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod bind;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
@@ -18,6 +19,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use bind::Binding;
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);
@@ -60,7 +63,7 @@ pub enum Driver {
     },
 }
 
-/// A run to be: driver and mapper.
+/// A run to be: driver, mapper and binding.
 ///
 /// ```
 /// use maniple_runtime::{Error, Runtime, Shard, Start};
@@ -81,6 +84,7 @@ pub enum Driver {
 pub struct Runtime {
     driver: Driver,
     mapper: MapperSlot,
+    binding: Binding,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -91,6 +95,7 @@ impl Runtime {
         Self {
             driver,
             mapper: Arc::new(CollectiveMapper).into(),
+            binding: Binding::None,
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -109,6 +114,13 @@ impl Runtime {
     /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
     pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
         self.mapper = mapper.into();
+        self
+    }
+
+    /// Binds the workers, instead of leaving them to the operating system. Where that is refused, a warning says so, one for
+    /// the run and through the [`log`] crate, and the run goes on.
+    pub fn binding(mut self, binding: Binding) -> Self {
+        self.binding = binding;
         self
     }
 
@@ -193,7 +205,7 @@ impl Runtime {
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
         match self.driver {
-            Driver::Threads { .. } => threads::run(config, &top),
+            Driver::Threads { workers } => threads::run(config, bind::Places::of(&self.binding, workers)?, &top),
             Driver::Seeded { seed, .. } => seeded::run(config, seed, &top),
         }
     }
