@@ -2,6 +2,7 @@
 
 use crate::blocks::MIN_CELLS;
 use crate::io::FileError;
+use maniple::runtime::Binding;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
@@ -72,6 +73,25 @@ named! {
     }
 }
 
+named! {
+    /// Whether workers are bound to processors.
+    Bind("binding") {
+        /// The operating system moves them.
+        None = "none",
+        /// Each worker to a processor of its own, if there are enough.
+        Cores = "cores",
+    }
+}
+
+impl From<Bind> for Binding {
+    fn from(bind: Bind) -> Self {
+        match bind {
+            Bind::None => Binding::None,
+            Bind::Cores => Binding::Cores,
+        }
+    }
+}
+
 /// A name that stands for nothing; the message lists those that do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{name}`; expected one of {legal}")]
@@ -99,6 +119,8 @@ pub struct Config {
     pub workers: usize,
     /// Which mapper.
     pub mapper: MapperKind,
+    /// Whether workers are bound.
+    pub bind: Bind,
     /// A file with the first vector; without it the operator's dominant mode.
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
@@ -121,6 +143,7 @@ impl Default for Config {
             collective: Collective::RecursiveDoubling,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             mapper: MapperKind::Collective,
+            bind: Bind::None,
             input: None,
             output: None,
         }

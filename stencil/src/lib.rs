@@ -29,8 +29,8 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times, UnknownName,
-    alternating, available_memory, bytes,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times,
+    UnknownName, alternating, available_memory, bytes,
 };
 
 use maniple::prelude::Runtime;
@@ -212,7 +212,7 @@ fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcom
         iterations: config.iterations,
         history: config.input.is_some(),
     };
-    let runtime = Runtime::threads(workers).mapper(mapper);
+    let runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into());
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;
