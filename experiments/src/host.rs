@@ -44,7 +44,10 @@ impl Shown {
                 let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
                 format!("--workers {workers} --bind cores: workers on processors {}, in this order", names.join(", "))
             }
-            None => format!("--workers {workers} --bind cores: not bound, as there are {} processors", host.cpus.len()),
+            None => format!(
+                "--workers {workers} --bind cores: not bound: more workers than processors ({})",
+                host.cpus.len()
+            ),
         };
         format!("{host}{last}\n")
     }

@@ -128,7 +128,7 @@ fn more_workers_than_processors_are_not_bound() {
     let (masks, warnings) = run(&all, workers, Binding::Cores);
     assert_eq!(masks.unwrap(), vec![all.clone(); workers as usize]);
     let expected =
-        format!("workers are not bound, or not all: there are {workers} of them, and {} processors", all.len());
+        format!("workers are not bound, or not all: more workers ({workers}) than processors ({})", all.len());
     assert_eq!(warnings, [expected]);
 }
 

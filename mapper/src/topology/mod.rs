@@ -29,7 +29,7 @@ pub struct Topology {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// hwloc; the memory of NUMA nodes and their distances are from `/sys`, and caches for instructions are left out.
+    /// hwloc; the memory of NUMA nodes, their distances and the caches for instructions are from `/sys`.
     Hwloc,
     /// Linux's `/sys`.
     Sys,
@@ -86,7 +86,8 @@ pub struct NumaNode {
     pub cpus: Vec<u32>,
     /// Its memory, where that is known.
     pub bytes: Option<u64>,
-    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far.
+    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far. Empty where that is not
+    /// known.
     pub distances: Vec<u32>,
 }
 
@@ -182,7 +183,7 @@ impl fmt::Display for Topology {
                 }
             }
         }
-        if self.numa.len() > 1 {
+        if self.numa.len() > 1 && self.numa.iter().all(|node| !node.distances.is_empty()) {
             writeln!(f, "distances between NUMA nodes")?;
             for node in &self.numa {
                 let row: Vec<String> = node.distances.iter().map(u32::to_string).collect();

@@ -49,7 +49,7 @@ fn cache(dir: &Path, allowed: &BTreeSet<u32>) -> Option<Option<Cache>> {
 }
 
 /// Nodes with allowed processors, and how far they are from each other.
-pub fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
+fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
     let online = text(&root.join("node/online")).and_then(|t| cpu_list(&t)).unwrap_or_default();
     let mut nodes: Vec<(usize, NumaNode)> = Vec::new();
     for (at, &os) in online.iter().enumerate() {

@@ -44,7 +44,7 @@ impl Places {
             Binding::None => (Vec::new(), None),
             Binding::Cores => match host.binding(workers as usize) {
                 Some(cpus) => (cpus.into_iter().map(Some).collect(), None),
-                None => (Vec::new(), Some(format!("there are {workers} of them, and {n} processors"))),
+                None => (Vec::new(), Some(format!("more workers ({workers}) than processors ({n})"))),
             },
             Binding::Explicit(wanted) if wanted.len() != workers as usize => {
                 let (expected, came) = (format!("{workers}, one for each worker"), wanted.len());
