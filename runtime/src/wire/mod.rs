@@ -85,6 +85,7 @@ pub struct Runtime {
     driver: Driver,
     mapper: MapperSlot,
     binding: Binding,
+    utility: u32,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -96,6 +97,7 @@ impl Runtime {
             driver,
             mapper: Arc::new(CollectiveMapper).into(),
             binding: Binding::None,
+            utility: 0,
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -121,6 +123,17 @@ impl Runtime {
     /// the run and through the [`log`] crate, and the run goes on.
     pub fn binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
+        self
+    }
+
+    /// Makes the last `processors` workers **utility** processors: they run no leaf tasks, and no shards but those that a
+    /// mapper puts there by number. Such a shard goes on whenever there is something for it, while a leaf task, however long,
+    /// keeps the other shards of its processor waiting. What its own leaf tasks are meant for is another processor. With
+    /// [`Binding::Cores`] they get the processors of the host that are dealt out last.
+    ///
+    /// The seeded driver, where each processor is a node of its own, has none.
+    pub fn utility(mut self, processors: u32) -> Self {
+        self.utility = processors;
         self
     }
 
@@ -198,8 +211,12 @@ impl Runtime {
         if processors == 0 {
             return Err(Error::misuse("a run", "at least one processor", 0));
         }
+        if self.utility >= processors {
+            let expected = format!("fewer than the {processors} processors of the run");
+            return Err(Error::misuse("number of utility processors", expected, self.utility));
+        }
         let config = Arc::new(Config {
-            machine: Machine::new(processors, per_node),
+            machine: Machine::new(processors, per_node).with_utility(self.utility),
             mapper: self.mapper.clone(),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
