@@ -82,6 +82,7 @@ impl Args {
             workers: self.workers.count(),
             mapper: self.mapper,
             bind: self.workers.bind,
+            utility: self.workers.utility,
             input: self.input.clone(),
             output: self.output.clone(),
         }

@@ -13,6 +13,10 @@ pub struct Workers {
     /// enough
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
     pub bind: Bind,
+
+    /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
+    #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
+    pub utility: usize,
 }
 
 impl Workers {
@@ -22,7 +26,8 @@ impl Workers {
     }
 
     /// These as arguments of this program.
-    pub fn arguments(&self) -> [String; 4] {
-        ["--workers".into(), self.count().to_string(), "--bind".into(), self.bind.to_string()]
+    pub fn arguments(&self) -> Vec<String> {
+        let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
+        ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned).to_vec()
     }
 }

@@ -333,6 +333,7 @@ fn help_and_version() {
         "--collective <NAME>",
         "--workers <W>",
         "--bind <WHERE>",
+        "--utility <U>",
         "--mapper <NAME>",
         "--input <FILE>",
         "--output <FILE>",
@@ -463,6 +464,22 @@ fn workers_that_cannot_be_bound_are_one_warning_for_all_runs() {
         assert!(
             refused(&with(&["--bind", "sockets"])).contains("unknown binding `sockets`; expected one of none, cores")
         );
+    }
+}
+
+#[test]
+fn utility_processors_are_fewer_than_the_workers() {
+    for args in [
+        &["stencil", "--iterations", "5", "--repeat", "2"][..],
+        &["tasks", "--iterations", "100", "--repeat", "2"],
+        &["gang", "--shards", "5", "--repeat", "2"],
+        &["memory", "--shards", "5", "--repeat", "1"],
+        &["weak-scaling", "--shards", "2", "--iterations", "5", "--repeat", "2"],
+    ] {
+        let with = |more: &[&str]| maniple(&[args, more].concat());
+        succeeds(&with(&["--workers", "3", "--utility", "2"]));
+        let message = "expected fewer utility processors than the 2 workers, found 2";
+        assert_eq!(refused(&with(&["--workers", "2", "--utility", "2"])), message, "{args:?}");
     }
 }
 

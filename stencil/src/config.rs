@@ -121,6 +121,8 @@ pub struct Config {
     pub mapper: MapperKind,
     /// Whether workers are bound.
     pub bind: Bind,
+    /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
+    pub utility: usize,
     /// A file with the first vector; without it the operator's dominant mode.
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
@@ -144,6 +146,7 @@ impl Default for Config {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             mapper: MapperKind::Collective,
             bind: Bind::None,
+            utility: 0,
             input: None,
             output: None,
         }
@@ -155,7 +158,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A count of 0, too many workers, or fewer than 4 cells in a shard.
+    /// A count of 0, too many workers or utility processors, or fewer than 4 cells in a shard.
     pub fn check(&self) -> Result<(), StencilError> {
         let counts = [
             ("shards", self.shards),
@@ -168,6 +171,9 @@ impl Config {
         }
         if self.workers > MAX_WORKERS {
             return Err(StencilError::TooManyWorkers { workers: self.workers });
+        }
+        if self.utility >= self.workers {
+            return Err(StencilError::TooManyUtility { utility: self.utility, workers: self.workers });
         }
         if u32::try_from(self.shards).is_err() {
             return Err(StencilError::TooManyShards { shards: self.shards });
@@ -349,6 +355,14 @@ pub enum StencilError {
     /// More workers than a process may have.
     #[error("expected at most {MAX_WORKERS} workers, found {workers}")]
     TooManyWorkers {
+        /// Workers asked for.
+        workers: usize,
+    },
+    /// No worker is left for leaf tasks.
+    #[error("expected fewer utility processors than the {workers} workers, found {utility}")]
+    TooManyUtility {
+        /// Utility processors asked for.
+        utility: usize,
         /// Workers asked for.
         workers: usize,
     },

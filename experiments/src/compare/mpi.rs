@@ -290,6 +290,7 @@ impl Case<'_> {
             workers: self.workers,
             mapper: args.on.mapper,
             bind: args.on.workers.bind,
+            utility: args.on.workers.utility,
             ..Config::default()
         })
     }

@@ -54,7 +54,12 @@ impl OnWorkers {
             let most = maniple_stencil::MAX_WORKERS;
             return Err(Failure::Usage(format!("expected at most {most} workers, found {workers}")));
         }
-        let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into());
+        let utility = self.workers.utility;
+        if utility >= workers {
+            let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
+            return Err(Failure::Usage(found));
+        }
+        let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
         Ok((workers, stock(self.mapper.name()).map_or(runtime.clone(), |mapper| runtime.mapper(mapper))))
     }
 }

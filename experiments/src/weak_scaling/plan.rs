@@ -35,6 +35,7 @@ impl Plan {
             workers: args.workers.count(),
             mapper: args.mapper,
             bind: args.workers.bind,
+            utility: args.workers.utility,
             ..defaults
         };
         // Before the first run, and so for all of them.
@@ -69,6 +70,7 @@ impl Plan {
             workers: self.config.workers,
             mapper: self.config.mapper,
             bind: self.config.bind,
+            utility: self.config.utility,
             outliers: OUTLIER_RULE,
         }
     }
@@ -86,6 +88,7 @@ impl Plan {
             ("workers", p.workers.to_string()),
             ("mapper", p.mapper.to_string()),
             ("workers bound to", p.bind.to_string()),
+            ("utility processors", p.utility.to_string()),
             ("outliers", p.outliers.into()),
         ]
     }
@@ -167,5 +170,6 @@ pub struct Parameters<'a> {
     workers: usize,
     mapper: MapperKind,
     bind: Bind,
+    utility: usize,
     outliers: &'static str,
 }
