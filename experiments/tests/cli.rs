@@ -471,7 +471,7 @@ fn workers_that_cannot_be_bound_are_one_warning_for_all_runs() {
 fn utility_processors_are_fewer_than_the_workers() {
     for args in [
         &["stencil", "--iterations", "5", "--repeat", "2"][..],
-        &["tasks", "--iterations", "100", "--repeat", "2"],
+        &["tasks", "--count", "100", "--repeat", "2"],
         &["gang", "--shards", "5", "--repeat", "2"],
         &["memory", "--shards", "5", "--repeat", "1"],
         &["weak-scaling", "--shards", "2", "--iterations", "5", "--repeat", "2"],
