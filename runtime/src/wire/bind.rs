@@ -24,6 +24,7 @@ pub enum Binding {
 }
 
 /// Where the workers of one run go.
+#[derive(Default)]
 pub(crate) struct Places {
     /// Each worker's processor; empty where nothing is bound.
     cpus: Vec<Option<u32>>,
@@ -36,7 +37,7 @@ impl Places {
     /// them leave.
     pub fn of(binding: &Binding, workers: u32) -> Result<Self, Error> {
         if *binding == Binding::None {
-            return Ok(Self { cpus: Vec::new(), refused: AtomicBool::new(false) });
+            return Ok(Self::default());
         }
         let host = Topology::here();
         let n = host.cpus.len();

@@ -509,6 +509,8 @@ mod tests {
             processors: vec![Public::new()],
             start: Instant::now(),
             slots: 4,
+            places: Places::default(),
+            crowded: false,
             stuck: AtomicBool::new(false),
             report: Mutex::default(),
         });
