@@ -113,7 +113,7 @@ pub mod prelude {
         ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
     };
     pub use maniple_runtime::{
-        Consumer, Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Producer, Runtime,
-        Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
+        Binding, Consumer, Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Producer,
+        Runtime, Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
     };
 }

@@ -13,11 +13,14 @@ mod report;
 mod stats;
 mod stencil;
 mod weak_scaling;
+mod workers;
 
 use clap::{Parser, Subcommand};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 /// Shard tasks, logical regions, phase barriers and collectives that scale.
 #[derive(Debug, Parser)]
@@ -61,6 +64,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return refuse(&e),
     };
+    static WARNINGS: Warnings = Warnings(Mutex::new(BTreeSet::new()));
+    // Nobody has set another one.
+    if log::set_logger(&WARNINGS).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
     let done = match &cli.command {
         Command::Stencil(args) => stencil::execute(args),
         Command::Allreduce(args) => micro::allreduce::execute(args),
@@ -118,6 +126,24 @@ fn complain(message: impl Display) {
 /// What the user should know though it is no failure.
 fn warn(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: warning: {message}");
+}
+
+/// What the framework warns of, once each, however many runs a command does.
+struct Warnings(Mutex<BTreeSet<String>>);
+
+impl log::Log for Warnings {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.target().starts_with("maniple")
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let text = record.args().to_string();
+        if self.enabled(record.metadata()) && self.0.lock().is_ok_and(|mut known| known.insert(text.clone())) {
+            warn(text);
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// A whole number, also as `1e6`.

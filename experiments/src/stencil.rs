@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::output::Format;
 use crate::report::Printer;
+use crate::workers::Workers;
 use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError};
 use std::path::{Path, PathBuf};
 
@@ -50,9 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
     collective: Collective,
 
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
+    #[command(flatten)]
+    workers: Workers,
 
     /// Who places tasks and data: default or collective
     #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]
@@ -79,8 +79,10 @@ impl Args {
             iterations: self.iterations,
             repeat: self.repeat,
             collective: self.collective,
-            workers: self.workers.unwrap_or_else(|| Config::default().workers),
+            workers: self.workers.count(),
             mapper: self.mapper,
+            bind: self.workers.bind,
+            utility: self.workers.utility,
             input: self.input.clone(),
             output: self.output.clone(),
         }

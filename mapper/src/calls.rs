@@ -33,11 +33,11 @@ pub enum Access {
 /// Which processor runs each shard of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// Shard s of P on processor ⌊s·W/P⌋: neighbours stay together.
+    /// Shard s of P on the processor ⌊s·W/P⌋ of the W that run leaf tasks: neighbours stay together.
     Blocked,
-    /// Shard s on processor s mod W.
+    /// Shard s on the processor s mod W of the W that run leaf tasks.
     Cyclic,
-    /// Shard s on processor `.0[s]`.
+    /// Shard s on processor `.0[s]`, which may be a utility processor.
     Explicit(Vec<u32>),
 }
 
@@ -129,9 +129,10 @@ pub struct SliceInput<'a> {
 pub enum Slicing {
     /// All for the launching shard's.
     Here,
-    /// Runs of points of nearly equal length, one for each processor of the node.
+    /// Runs of points of nearly equal length, one for each processor of the node that runs leaf tasks.
     Blocked,
-    /// These runs, which together are all points, each once, in order, with a processor of the node each.
+    /// These runs, which together are all points, each once, in order, each with a processor of the node that runs leaf
+    /// tasks.
     Explicit(Vec<(Range<usize>, u32)>),
 }
 
@@ -183,10 +184,11 @@ pub struct LeafOutput {
 }
 
 impl LeafOutput {
-    /// On the processor it is meant for, at normal priority, everything in place.
+    /// On the processor it is meant for, at normal priority, everything in place. In place of a utility processor, on one
+    /// that depends on the shard.
     pub fn local(input: &LeafInput<'_>) -> Self {
         Self {
-            processor: input.processor,
+            processor: input.machine.near(input.processor, input.shard),
             priority: Priority::NORMAL,
             access: [Access::InPlace; MAX_REQUIREMENTS],
             copies_in: MemoryKind::Ordinary,

@@ -16,16 +16,25 @@ pub enum MemoryKind {
 /// The processors of a run, their nodes and their memories.
 ///
 /// Every processor has two memories of its own, one of each [`MemoryKind`]; processors `n·k .. n·(k+1)` form node k.
+///
+/// The last processors of each node may be **utility** processors: they run no leaf tasks, and have no shards but those that
+/// a mapper puts there by number. A shard or parent there is never kept waiting by a long leaf task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     processors: u32,
     per_node: u32,
+    utility: u32,
 }
 
 impl Machine {
     /// A machine of `processors` ≥ 1 processors in nodes of `per_node` ≥ 1.
     pub fn new(processors: u32, per_node: u32) -> Self {
-        Self { processors: processors.max(1), per_node: per_node.max(1) }
+        Self { processors: processors.max(1), per_node: per_node.max(1), utility: 0 }
+    }
+
+    /// The same with `utility` utility processors on each node, or as many as leave it one for leaf tasks.
+    pub fn with_utility(self, utility: u32) -> Self {
+        Self { utility, ..self }
     }
 
     /// Number of processors on all nodes.
@@ -54,6 +63,42 @@ impl Machine {
         first..(first + self.per_node).min(self.processors)
     }
 
+    /// Those of a node that run leaf tasks: all but its utility processors, never none.
+    pub fn leaf_processors_of(&self, node: u32) -> std::ops::Range<u32> {
+        let all = self.processors_of(node);
+        let utility = self.utility.min((all.end - all.start).saturating_sub(1));
+        all.start..all.end - utility
+    }
+
+    /// Number of processors that run leaf tasks, on all nodes.
+    pub fn leaf_processors(&self) -> u32 {
+        let last = self.nodes() - 1;
+        last * self.leaf_processors_of(0).end + self.leaf_processors_of(last).len() as u32
+    }
+
+    /// The nth of them, modulo their number.
+    pub fn leaf_processor(&self, nth: u32) -> u32 {
+        let (nth, each) = (nth % self.leaf_processors(), self.leaf_processors_of(0).end);
+        self.first_of(nth / each) + nth % each
+    }
+
+    /// Whether a processor runs no leaf tasks.
+    #[inline]
+    pub fn is_utility(&self, processor: u32) -> bool {
+        self.utility > 0 && processor >= self.leaf_processors_of(self.node_of(processor)).end
+    }
+
+    /// Where a leaf task meant for `processor` may run: there or, if that is a utility processor, on the nth of the node's
+    /// others, modulo their number.
+    #[inline]
+    pub fn near(&self, processor: u32, nth: u32) -> u32 {
+        if !self.is_utility(processor) {
+            return processor;
+        }
+        let others = self.leaf_processors_of(self.node_of(processor));
+        others.start + nth % (others.end - others.start)
+    }
+
     /// Whether two processors share an address space.
     pub fn same_node(&self, a: u32, b: u32) -> bool {
         self.node_of(a) == self.node_of(b)
@@ -74,6 +119,28 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn utility_processors_are_the_last_of_each_node() {
+        for (processors, per_node, utility) in
+            [(7, 3, 1), (7, 3, 2), (8, 4, 3), (5, 5, 0), (5, 5, 9), (4, 1, 1), (1, 1, 1)]
+        {
+            let m = Machine::new(processors, per_node).with_utility(utility);
+            // One after the other, as the definition has it.
+            let runs_leaves = |p: &u32| {
+                let node = m.processors_of(m.node_of(*p));
+                *p == node.start || *p + utility < node.end
+            };
+            let expected: Vec<u32> = (0..processors).filter(runs_leaves).collect();
+            assert_eq!((0..m.leaf_processors()).map(|i| m.leaf_processor(i)).collect::<Vec<_>>(), expected, "{m:?}");
+            assert_eq!(m.leaf_processor(m.leaf_processors() + 1), expected[1 % expected.len()]);
+            for p in 0..processors {
+                assert_eq!(m.is_utility(p), !expected.contains(&p), "{p} of {m:?}");
+                let near = m.near(p, 5);
+                assert!(expected.contains(&near) && m.same_node(p, near) && (m.is_utility(p) || near == p));
+            }
+        }
+    }
 
     #[test]
     fn nodes_and_memories() {

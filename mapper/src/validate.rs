@@ -2,7 +2,8 @@
 
 use crate::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+    MAX_REQUIREMENTS, Machine, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing,
+    SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
@@ -60,9 +61,11 @@ pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> 
     };
     match out {
         Placement::Blocked => {
-            Ok((0..shards).map(|s| (u64::from(s) * u64::from(processors) / u64::from(shards)) as u32).collect())
+            let n = u64::from(input.machine.leaf_processors());
+            let nth = |s| (u64::from(s) * n / u64::from(shards)) as u32;
+            Ok((0..shards).map(|s| input.machine.leaf_processor(nth(s))).collect())
         }
-        Placement::Cyclic => Ok((0..shards).map(|s| s % processors).collect()),
+        Placement::Cyclic => Ok((0..shards).map(|s| input.machine.leaf_processor(s)).collect()),
         Placement::Explicit(list) if list.len() != shards as usize => {
             fail("number of shards placed", list.len().to_string(), shards.to_string())
         }
@@ -115,9 +118,10 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, Ma
 /// Turns a slicing into runs of points, in order, with a processor each.
 ///
 /// # Errors
-/// When the runs are not all points in order, each once, or name a processor of another node.
+/// When the runs are not all points in order, each once, or name a processor of another node or a utility
+/// processor.
 pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<(Range<usize>, u32)>, MapperError> {
-    let (points, node) = (input.points, input.machine.processors_of(input.machine.node_of(input.processor)));
+    let (points, node) = (input.points, input.machine.leaf_processors_of(input.machine.node_of(input.processor)));
     let fail = |what: &str, value: String, legal: String| {
         Err(error(mapper, "slice_index", &task(input.task, input.shard), what, value, legal))
     };
@@ -137,7 +141,7 @@ pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<
             return fail(&format!("points of slice {i}"), format!("{run:?}"), format!("{next}..n, n up to {points}"));
         }
         if !node.contains(processor) {
-            let legal = format!("{node:?}, the node of shard {}", input.shard);
+            let legal = near(node, input.shard, input.machine);
             return fail(&format!("processor of slice {i}"), processor.to_string(), legal);
         }
         next = run.end;
@@ -161,6 +165,14 @@ pub fn algorithm(mapper: &str, input: &AlgorithmInput<'_>, out: usize) -> Result
     Err(error(mapper, "choose_algorithm", &collective(input.collective), "algorithm", out.to_string(), legal))
 }
 
+/// The processors that may run a shard's leaf tasks, in words.
+#[cold]
+fn near(of_node: Range<u32>, shard: u32, machine: &Machine) -> String {
+    let all = machine.processors_of(machine.node_of(of_node.start));
+    let but = if of_node != all { " without its utility processors" } else { "" };
+    format!("{of_node:?}, the node of shard {shard}{but}")
+}
+
 #[inline]
 fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Priority) -> Result<(), MapperError> {
     if p.0 < Priority::LEVELS {
@@ -172,13 +184,14 @@ fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Prior
 /// Checks where and how a leaf task runs.
 ///
 /// # Errors
-/// When the processor is on another node, the priority out of range, or a region copied that may not be.
+/// When the processor is on another node or a utility processor, the priority out of range, or a region copied that may
+/// not be.
 #[inline]
 pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<LeafOutput, MapperError> {
-    let node = || input.machine.processors_of(input.machine.node_of(input.processor));
-    if out.processor != input.processor && !node().contains(&out.processor) {
-        let node = node();
-        let (value, legal) = (out.processor.to_string(), format!("{node:?}, the node of shard {}", input.shard));
+    let machine = input.machine;
+    let node = || machine.leaf_processors_of(machine.node_of(input.processor));
+    if (out.processor != input.processor || machine.is_utility(out.processor)) && !node().contains(&out.processor) {
+        let (value, legal) = (out.processor.to_string(), near(node(), input.shard, machine));
         return Err(error(mapper, "map_leaf", &task(input.task, input.shard), "processor", value, legal));
     }
     priority(mapper, "map_leaf", || task(input.task, input.shard), out.priority)?;
@@ -216,7 +229,7 @@ pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, MemoryKind};
+    use crate::MemoryKind;
     use maniple_regions::{FieldId, Rect, Region, TreeId};
 
     #[test]
@@ -247,6 +260,32 @@ mod tests {
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
         assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority 8; legal: 0..8"));
         assert!(leaf("mine", &input, LeafOutput::local(&input)).is_ok());
+    }
+
+    #[test]
+    fn utility_processors_get_shards_by_number_only_and_no_leaf_tasks() {
+        let machine = Machine::new(6, 3).with_utility(1);
+        let input = PlaceShardsInput { gang: "g", shards: 8, machine: &machine };
+        assert_eq!(placement("mine", &input, Placement::Blocked).unwrap(), [0, 0, 1, 1, 3, 3, 4, 4]);
+        assert_eq!(placement("mine", &input, Placement::Cyclic).unwrap(), [0, 1, 3, 4, 0, 1, 3, 4]);
+        let by_number = vec![2, 5, 5, 2, 0, 1, 3, 4];
+        assert_eq!(placement("mine", &input, Placement::Explicit(by_number.clone())), Ok(by_number));
+
+        let legal = "legal: 3..5, the node of shard 7 without its utility processors";
+        for processor in [3, 4, 5] {
+            let input = LeafInput { task: "t", shard: 7, processor, requirements: &[], machine: &machine };
+            let local = LeafOutput::local(&input);
+            assert_eq!(local.processor, if processor == 5 { 4 } else { processor });
+            assert!(leaf("mine", &input, local).is_ok());
+            for there in [2, 5] {
+                let e = leaf("mine", &input, LeafOutput { processor: there, ..local }).unwrap_err().to_string();
+                assert!(e.ends_with(&format!("illegal processor {there}; {legal}")), "{e}");
+            }
+            let input = SliceInput { task: "t", shard: 7, processor, points: 4, machine: &machine };
+            assert_eq!(slices("mine", &input, Slicing::Blocked), Ok(vec![(0..2, 3), (2..4, 4)]));
+            let e = slices("mine", &input, Slicing::Explicit(vec![(0..4, 5)])).unwrap_err().to_string();
+            assert!(e.ends_with(&format!("illegal processor of slice 0 5; {legal}")), "{e}");
+        }
     }
 
     #[test]

@@ -48,4 +48,4 @@ pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Produ
 pub use region::Local;
 pub use shard::Shard;
 pub use top::{Parent, Top};
-pub use wire::{Driver, Runtime};
+pub use wire::{Binding, Driver, Runtime};

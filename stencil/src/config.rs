@@ -2,6 +2,7 @@
 
 use crate::blocks::MIN_CELLS;
 use crate::io::FileError;
+use maniple::runtime::Binding;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
@@ -72,6 +73,25 @@ named! {
     }
 }
 
+named! {
+    /// Whether workers are bound to processors.
+    Bind("binding") {
+        /// The operating system moves them.
+        None = "none",
+        /// Each worker to a processor of its own, if there are enough.
+        Cores = "cores",
+    }
+}
+
+impl From<Bind> for Binding {
+    fn from(bind: Bind) -> Self {
+        match bind {
+            Bind::None => Binding::None,
+            Bind::Cores => Binding::Cores,
+        }
+    }
+}
+
 /// A name that stands for nothing; the message lists those that do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{name}`; expected one of {legal}")]
@@ -99,6 +119,10 @@ pub struct Config {
     pub workers: usize,
     /// Which mapper.
     pub mapper: MapperKind,
+    /// Whether workers are bound.
+    pub bind: Bind,
+    /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
+    pub utility: usize,
     /// A file with the first vector; without it the operator's dominant mode.
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
@@ -121,6 +145,8 @@ impl Default for Config {
             collective: Collective::RecursiveDoubling,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             mapper: MapperKind::Collective,
+            bind: Bind::None,
+            utility: 0,
             input: None,
             output: None,
         }
@@ -132,7 +158,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A count of 0, too many workers, or fewer than 4 cells in a shard.
+    /// A count of 0, too many workers or utility processors, or fewer than 4 cells in a shard.
     pub fn check(&self) -> Result<(), StencilError> {
         let counts = [
             ("shards", self.shards),
@@ -145,6 +171,9 @@ impl Config {
         }
         if self.workers > MAX_WORKERS {
             return Err(StencilError::TooManyWorkers { workers: self.workers });
+        }
+        if self.utility >= self.workers {
+            return Err(StencilError::TooManyUtility { utility: self.utility, workers: self.workers });
         }
         if u32::try_from(self.shards).is_err() {
             return Err(StencilError::TooManyShards { shards: self.shards });
@@ -326,6 +355,14 @@ pub enum StencilError {
     /// More workers than a process may have.
     #[error("expected at most {MAX_WORKERS} workers, found {workers}")]
     TooManyWorkers {
+        /// Workers asked for.
+        workers: usize,
+    },
+    /// No worker is left for leaf tasks.
+    #[error("expected fewer utility processors than the {workers} workers, found {utility}")]
+    TooManyUtility {
+        /// Utility processors asked for.
+        utility: usize,
         /// Workers asked for.
         workers: usize,
     },

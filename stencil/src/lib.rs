@@ -29,8 +29,8 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times, UnknownName,
-    alternating, available_memory, bytes,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times,
+    UnknownName, alternating, available_memory, bytes,
 };
 
 use maniple::prelude::Runtime;
@@ -212,7 +212,9 @@ fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcom
         iterations: config.iterations,
         history: config.input.is_some(),
     };
-    let runtime = Runtime::threads(workers).mapper(mapper);
+    // Checked with the rest: fewer than the workers.
+    let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
+    let runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into()).utility(utility);
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use crate::micro::allreduce::{Op, Spec};
 use crate::micro::exchange::yardstick_ns;
 use crate::micro::{gang, kernel, memory, tasks};
 use maniple::prelude::{Algorithm, Runtime};
-use maniple_stencil::{Config, MapperKind, Session, StencilError};
+use maniple_stencil::{Config, Session, StencilError};
 
 /// Workers of all rows: the targets are those of two processors.
 pub const WORKERS: u32 = 2;
@@ -195,7 +195,7 @@ fn gang_launch() -> Measure {
 
 fn waiting(algorithm: Algorithm, kib: f64) -> Measure {
     Box::new(move || {
-        let bytes = memory::measure(MANY, WORKERS as usize, MapperKind::Collective.name(), algorithm)?;
+        let bytes = memory::measure(MANY, &["--workers".into(), WORKERS.to_string()], algorithm)?;
         Ok(Sample::against(bytes / 1024.0, kib))
     })
 }

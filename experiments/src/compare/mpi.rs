@@ -289,6 +289,8 @@ impl Case<'_> {
             collective: args.collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?,
             workers: self.workers,
             mapper: args.on.mapper,
+            bind: args.on.workers.bind,
+            utility: args.on.workers.utility,
             ..Config::default()
         })
     }

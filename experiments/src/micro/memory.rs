@@ -105,12 +105,12 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     Ok(waiting.map_err(Failure::Run)?.saturating_sub(before.map_err(Failure::Run)?))
 }
 
-/// One run, in a process of its own; bytes a shard.
-pub fn measure(shards: u32, workers: usize, mapper: &str, algorithm: Algorithm) -> Result<f64, Failure> {
+/// One run, in a process of its own that is told `on` what; bytes a shard.
+pub fn measure(shards: u32, on: &[String], algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
-    command.args(["memory", "--here", "--shards", &shards.to_string(), "--workers", &workers.to_string()]);
-    command.args(["--mapper", mapper, "--collective", algorithm.name()]).stderr(Stdio::inherit());
+    command.args(["memory", "--here", "--shards", &shards.to_string(), "--collective", algorithm.name()]);
+    command.args(on).stderr(Stdio::inherit());
     let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.trim().parse::<u64>() {
@@ -137,7 +137,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("workers", workers),
             field("collective", algorithm.name()),
             field("mapper", args.on.mapper.name()),
-            field("per_shard_bytes", measure(shards, workers, args.on.mapper.name(), algorithm)?),
+            field("per_shard_bytes", measure(shards, &args.on.arguments(), algorithm)?),
         ];
         Ok((record, true))
     })

@@ -10,9 +10,10 @@ pub mod tasks;
 
 use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
+use crate::workers::Workers;
 use maniple::mapper::stock;
 use maniple::runtime::Runtime;
-use maniple_stencil::{Config, MapperKind, available_memory, bytes};
+use maniple_stencil::{MapperKind, available_memory, bytes};
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -31,9 +32,8 @@ pub struct Common {
 /// What those that run on workers are asked.
 #[derive(Debug, clap::Args)]
 pub struct OnWorkers {
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
+    #[command(flatten)]
+    pub workers: Workers,
 
     /// Who places tasks and data: default or collective
     #[arg(long, value_name = "NAME", default_value_t = MapperKind::Collective)]
@@ -41,14 +41,25 @@ pub struct OnWorkers {
 }
 
 impl OnWorkers {
+    /// These as arguments of this program.
+    pub fn arguments(&self) -> Vec<String> {
+        let mapper = ["--mapper".into(), self.mapper.to_string()];
+        self.workers.arguments().into_iter().chain(mapper).collect()
+    }
+
     /// How many workers, and a runtime on them.
     pub fn runtime(&self) -> Result<(usize, Runtime), Failure> {
-        let workers = at_least_one("workers", self.workers.unwrap_or_else(|| Config::default().workers))?;
+        let workers = at_least_one("workers", self.workers.count())?;
         if workers > maniple_stencil::MAX_WORKERS {
             let most = maniple_stencil::MAX_WORKERS;
             return Err(Failure::Usage(format!("expected at most {most} workers, found {workers}")));
         }
-        let runtime = Runtime::threads(workers as u32);
+        let utility = self.workers.utility;
+        if utility >= workers {
+            let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
+            return Err(Failure::Usage(found));
+        }
+        let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
         Ok((workers, stock(self.mapper.name()).map_or(runtime.clone(), |mapper| runtime.mapper(mapper))))
     }
 }

@@ -12,6 +12,7 @@ mod table;
 
 use crate::Failure;
 use crate::output::{Format, Output};
+use crate::workers::Workers;
 use counts::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
 use maniple_stencil::{Collective, Config, DEFAULT_CELLS, MapperKind};
@@ -80,9 +81,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
     collective: Collective,
 
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
+    #[command(flatten)]
+    workers: Workers,
 
     /// Who places tasks and data: default or collective
     #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]

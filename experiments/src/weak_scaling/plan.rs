@@ -6,7 +6,7 @@ use super::measure::Point;
 use crate::Failure;
 use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
-use maniple_stencil::{Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
+use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
 use serde::Serialize;
 
 /// The factor by which points may be off a model that fits.
@@ -32,8 +32,10 @@ impl Plan {
             iterations: args.iterations,
             repeat: args.repeat,
             collective: args.collective,
-            workers: args.workers.unwrap_or(defaults.workers),
+            workers: args.workers.count(),
             mapper: args.mapper,
+            bind: args.workers.bind,
+            utility: args.workers.utility,
             ..defaults
         };
         // Before the first run, and so for all of them.
@@ -67,6 +69,8 @@ impl Plan {
             baseline: Collective::Aggregation,
             workers: self.config.workers,
             mapper: self.config.mapper,
+            bind: self.config.bind,
+            utility: self.config.utility,
             outliers: OUTLIER_RULE,
         }
     }
@@ -83,6 +87,8 @@ impl Plan {
             ("baseline", p.baseline.to_string()),
             ("workers", p.workers.to_string()),
             ("mapper", p.mapper.to_string()),
+            ("workers bound to", p.bind.to_string()),
+            ("utility processors", p.utility.to_string()),
             ("outliers", p.outliers.into()),
         ]
     }
@@ -163,5 +169,7 @@ pub struct Parameters<'a> {
     baseline: Collective,
     workers: usize,
     mapper: MapperKind,
+    bind: Bind,
+    utility: usize,
     outliers: &'static str,
 }

@@ -1,5 +1,8 @@
 //! The host that a process runs on: processors it may use, cores, packages, caches and NUMA nodes.
 
+// `hwloc2` is sound there only: see the module.
+#[cfg(all(feature = "hwloc", target_pointer_width = "64"))]
+mod hwloc;
 mod sys;
 
 pub use sys::cpu_list;
@@ -26,6 +29,8 @@ pub struct Topology {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
+    /// hwloc; the memory of NUMA nodes, their distances and the caches for instructions are from `/sys`.
+    Hwloc,
     /// Linux's `/sys`.
     Sys,
     /// The affinity mask alone: each processor counts as a core, and all as one package and one NUMA node.
@@ -81,7 +86,8 @@ pub struct NumaNode {
     pub cpus: Vec<u32>,
     /// Its memory, where that is known.
     pub bytes: Option<u64>,
-    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far.
+    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far. Empty where that is not
+    /// known.
     pub distances: Vec<u32>,
 }
 
@@ -93,11 +99,16 @@ impl NumaNode {
 }
 
 impl Topology {
-    /// The host as this process sees it: within its affinity mask, which its cpuset bounds. Asks the system; never fails,
-    /// but may know little.
+    /// The host as the calling thread sees it: within its affinity mask, which its cpuset bounds. Asks hwloc, where that is
+    /// built in (feature `hwloc`), else the system; never fails, but may know little.
     pub fn here() -> Self {
         let allowed = allowed();
-        sys::read(Path::new("/sys/devices/system"), &allowed).unwrap_or_else(|| Self::of_mask(&allowed))
+        let root = Path::new("/sys/devices/system");
+        #[cfg(all(feature = "hwloc", target_pointer_width = "64"))]
+        if let Some(host) = hwloc::read(root, &allowed) {
+            return host;
+        }
+        sys::read(root, &allowed).unwrap_or_else(|| Self::of_mask(&allowed))
     }
 
     /// What the affinity mask alone says.
@@ -124,9 +135,9 @@ impl Topology {
     }
 }
 
-/// Processors this process may use.
+/// Processors the calling thread may use.
 fn allowed() -> BTreeSet<u32> {
-    let of_mask = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| {
+    let of_mask = std::fs::read_to_string("/proc/thread-self/status").ok().and_then(|text| {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
         cpu_list(list.trim())
     });
@@ -140,6 +151,7 @@ impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packages: BTreeSet<u32> = self.cpus.iter().map(|cpu| cpu.package).collect();
         let from = match self.source {
+            Source::Hwloc => "from hwloc",
             Source::Sys => "from /sys",
             Source::Mask => "from the affinity mask alone",
         };
@@ -171,7 +183,7 @@ impl fmt::Display for Topology {
                 }
             }
         }
-        if self.numa.len() > 1 {
+        if self.numa.len() > 1 && self.numa.iter().all(|node| !node.distances.is_empty()) {
             writeln!(f, "distances between NUMA nodes")?;
             for node in &self.numa {
                 let row: Vec<String> = node.distances.iter().map(u32::to_string).collect();

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod bind;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
@@ -18,6 +19,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use bind::Binding;
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);
@@ -60,7 +63,7 @@ pub enum Driver {
     },
 }
 
-/// A run to be: driver and mapper.
+/// A run to be: driver, mapper and binding.
 ///
 /// ```
 /// use maniple_runtime::{Error, Runtime, Shard, Start};
@@ -81,6 +84,8 @@ pub enum Driver {
 pub struct Runtime {
     driver: Driver,
     mapper: MapperSlot,
+    binding: Binding,
+    utility: u32,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -91,6 +96,8 @@ impl Runtime {
         Self {
             driver,
             mapper: Arc::new(CollectiveMapper).into(),
+            binding: Binding::None,
+            utility: 0,
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -109,6 +116,24 @@ impl Runtime {
     /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
     pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
         self.mapper = mapper.into();
+        self
+    }
+
+    /// Binds the workers, instead of leaving them to the operating system. Where that is refused, a warning says so, one for
+    /// the run and through the [`log`] crate, and the run goes on.
+    pub fn binding(mut self, binding: Binding) -> Self {
+        self.binding = binding;
+        self
+    }
+
+    /// Makes the last `processors` workers **utility** processors: they run no leaf tasks, and no shards but those that a
+    /// mapper puts there by number. Such a shard goes on whenever there is something for it, while a leaf task, however long,
+    /// keeps the other shards of its processor waiting. What its own leaf tasks are meant for is another processor. With
+    /// [`Binding::Cores`] they get the processors of the host that are dealt out last.
+    ///
+    /// The seeded driver, where each processor is a node of its own, has none.
+    pub fn utility(mut self, processors: u32) -> Self {
+        self.utility = processors;
         self
     }
 
@@ -186,14 +211,18 @@ impl Runtime {
         if processors == 0 {
             return Err(Error::misuse("a run", "at least one processor", 0));
         }
+        if self.utility >= processors {
+            let expected = format!("fewer than the {processors} processors of the run");
+            return Err(Error::misuse("number of utility processors", expected, self.utility));
+        }
         let config = Arc::new(Config {
-            machine: Machine::new(processors, per_node),
+            machine: Machine::new(processors, per_node).with_utility(self.utility),
             mapper: self.mapper.clone(),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
         match self.driver {
-            Driver::Threads { .. } => threads::run(config, &top),
+            Driver::Threads { workers } => threads::run(config, bind::Places::of(&self.binding, workers)?, &top),
             Driver::Seeded { seed, .. } => seeded::run(config, seed, &top),
         }
     }

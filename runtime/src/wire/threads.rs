@@ -1,5 +1,6 @@
 //! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
 
+use super::bind::Places;
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring, slot_bytes};
 use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
@@ -59,6 +60,10 @@ struct Shared {
     start: Instant,
     /// Slots of each ring.
     slots: usize,
+    /// Where workers are bound.
+    places: Places,
+    /// There are more processors than cores for them.
+    crowded: bool,
     /// Everybody was idle with nothing in flight: the run cannot go on.
     stuck: AtomicBool,
     report: Mutex<Vec<Part>>,
@@ -172,17 +177,21 @@ fn slots_between(n: usize) -> usize {
     1 << room.clamp(4, RING).ilog2()
 }
 
-pub(super) fn run<F, Fut, R>(config: Arc<Config>, top: &F) -> Result<(R, Stats), Error>
+pub(super) fn run<F, Fut, R>(config: Arc<Config>, places: Places, top: &F) -> Result<(R, Stats), Error>
 where
     F: Fn(Top) -> Fut + Sync,
     Fut: Future<Output = Result<R, Error>> + 'static,
     R: Send + 'static,
 {
     let n = config.machine.processors() as usize;
+    // Asked here, since one who is bound is told of one core.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let shared = Arc::new(Shared {
         processors: (0..n).map(|_| Public::new()).collect(),
         start: Instant::now(),
         slots: slots_between(n),
+        places,
+        crowded: n > cores,
         stuck: AtomicBool::new(false),
         report: Mutex::default(),
     });
@@ -242,6 +251,8 @@ fn processor<F, Fut, R>(
     Fut: Future<Output = Result<R, Error>> + 'static,
     R: Send + 'static,
 {
+    // First, so that what a worker allocates is near it.
+    shared.places.bind(id);
     let wire = Rc::new(ThreadsWire {
         id,
         to: (0..shared.processors.len()).map(|_| RefCell::default()).collect(),
@@ -281,8 +292,7 @@ fn processor<F, Fut, R>(
 
 fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Vec<(ProcessorId, Receiver<Message>)>) {
     let me = &shared.processors[core.id as usize];
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let crowded = shared.processors.len() > cores;
+    let crowded = shared.crowded;
     let patience = if crowded { YIELDS } else { SPINS };
     let mut received = 0u64;
     let mut idle = 0u32;
@@ -499,6 +509,8 @@ mod tests {
             processors: vec![Public::new()],
             start: Instant::now(),
             slots: 4,
+            places: Places::default(),
+            crowded: false,
             stuck: AtomicBool::new(false),
             report: Mutex::default(),
         });

@@ -1,0 +1,124 @@
+//! Binding of workers to processors of the host.
+
+use crate::Error;
+use maniple_mapper::Topology;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where the workers of a run on threads stay. The seeded driver binds nothing.
+///
+/// Workers that are bound don't move, and find in their caches what they left there: that pays for a process that has its
+/// processors to itself, with at most as many workers as there are. Two runs at once that bind, say in two tests, share
+/// the first processors and leave the others idle. Threads that a bound worker's tasks start are bound as it is, and
+/// [`std::thread::available_parallelism`] says 1 to them. So nothing is bound unless asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Binding {
+    /// Wherever the operating system moves them.
+    #[default]
+    None,
+    /// Each on a processor of its own, as [`Topology::binding`] deals them out; anywhere, with a warning, if there are fewer
+    /// processors than workers.
+    Cores,
+    /// Worker w on processor `.0[w]`, by the operating system's number: one for each worker, not all different if need be.
+    Explicit(Vec<u32>),
+}
+
+/// Where the workers of one run go.
+#[derive(Default)]
+pub(crate) struct Places {
+    /// Each worker's processor; empty where nothing is bound.
+    cpus: Vec<Option<u32>>,
+    /// The run has been warned.
+    refused: AtomicBool,
+}
+
+impl Places {
+    /// For workers that the calling thread will start: they are bound within what it may use, which the system would let
+    /// them leave.
+    pub fn of(binding: &Binding, workers: u32) -> Result<Self, Error> {
+        if *binding == Binding::None {
+            return Ok(Self::default());
+        }
+        let host = Topology::here();
+        let n = host.cpus.len();
+        let (cpus, refusal) = match binding {
+            Binding::None => (Vec::new(), None),
+            Binding::Cores => match host.binding(workers as usize) {
+                Some(cpus) => (cpus.into_iter().map(Some).collect(), None),
+                None => (Vec::new(), Some(format!("more workers ({workers}) than processors ({n})"))),
+            },
+            Binding::Explicit(wanted) if wanted.len() != workers as usize => {
+                let (expected, came) = (format!("{workers}, one for each worker"), wanted.len());
+                return Err(Error::misuse("number of processors to bind to", expected, came));
+            }
+            Binding::Explicit(wanted) => {
+                let allowed = |cpu: &u32| host.cpus.iter().any(|known| known.os == *cpu);
+                let refusal = wanted.iter().position(|cpu| !allowed(cpu)).map(|worker| {
+                    let cpu = wanted[worker];
+                    format!("processor {cpu}, for worker {worker}, is none of the {n} that this process may use")
+                });
+                (wanted.iter().map(|&cpu| Some(cpu).filter(allowed)).collect(), refusal)
+            }
+        };
+        if let Some(reason) = &refusal {
+            warn(reason);
+        }
+        Ok(Self { cpus, refused: AtomicBool::new(refusal.is_some()) })
+    }
+
+    /// Binds the calling thread, a worker.
+    pub fn bind(&self, worker: u32) {
+        if let Some(&Some(cpu)) = self.cpus.get(worker as usize)
+            && let Err(e) = bind_thread(cpu)
+            && self.is_first_refusal()
+        {
+            // The same for all workers, so that who hears of many runs can tell that it is the same.
+            warn(&format!("the system refuses: {e}"));
+        }
+    }
+
+    fn is_first_refusal(&self) -> bool {
+        !self.refused.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cold]
+fn warn(reason: &str) {
+    log::warn!("workers are not bound, or not all: {reason}");
+}
+
+#[cfg(target_os = "linux")]
+fn bind_thread(cpu: u32) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(io::Error::other(format!("no number above {} can be bound to", CpuSet::MAX_CPU - 1)));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_thread(_: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_is_an_error() {
+        // No kernel has processors of these numbers.
+        assert!(bind_thread(u32::MAX).is_err());
+        #[cfg(target_os = "linux")]
+        assert!(bind_thread(rustix::thread::CpuSet::MAX_CPU as u32).is_err());
+    }
+
+    #[test]
+    fn only_the_first_worker_that_is_refused_warns() {
+        let places = Places { cpus: vec![Some(u32::MAX); 3], refused: AtomicBool::new(false) };
+        assert!(places.is_first_refusal());
+        assert!(!places.is_first_refusal() && !places.is_first_refusal());
+    }
+}
