@@ -86,7 +86,10 @@ impl Core {
         let launched = body.launched.unwrap_or(began);
         let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
         let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
-        let told = self.ask(Asker::Processor, ("profile", &body.place()), |mapper, _| Ok(mapper.profile(&input)));
+        let told = self.ask(Asker::Processor, ("profile", &body.place()), |mapper, _| {
+            mapper.profile(&input);
+            Ok(())
+        });
         // Nobody awaits that call.
         if let Err(e) = told {
             self.note_failure(&e);
