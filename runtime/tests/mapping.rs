@@ -1,0 +1,321 @@
+//! What becomes of a mapper's decisions: each is seen to be followed, and an illegal one or a panic is an error with its name.
+
+mod common;
+
+use common::watched;
+use maniple_mapper::{
+    InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, Placement,
+    ProfileInput, SliceInput, Slicing, SourceInput,
+};
+use maniple_regions::{Coherence, Field, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
+use maniple_runtime::{Error, Runtime, Shard, Start, Top, Val};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const U: Field<u64> = Field::new(0, "u");
+
+/// Both drivers, with two or three processors.
+fn drivers() -> Vec<(String, Runtime)> {
+    let seeded = (0..12).map(|seed| (format!("seed {seed}"), Runtime::seeded(2 + (seed % 2) as u32, seed)));
+    seeded.chain((2..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
+}
+
+/// The processor that runs the calling leaf task, on threads.
+fn here() -> Option<u32> {
+    std::thread::current().name()?.strip_prefix("maniple ")?.parse().ok()
+}
+
+/// Answers with closures; without one, as the default.
+#[derive(Default)]
+#[allow(clippy::type_complexity)]
+struct Answers {
+    slices: Option<Box<dyn Fn(&SliceInput<'_>) -> Slicing + Send + Sync>>,
+    instance: Option<Box<dyn Fn(&InstanceInput<'_>) -> InstanceChoice + Send + Sync>>,
+    source: Option<Box<dyn Fn(&SourceInput<'_>) -> u32 + Send + Sync>>,
+    leaf: Option<Box<dyn Fn(&LeafInput<'_>) -> LeafOutput + Send + Sync>>,
+    profile: Option<Box<dyn Fn(&ProfileInput<'_>) + Send + Sync>>,
+}
+
+impl Mapper for Answers {
+    fn name(&self) -> &str {
+        "answers"
+    }
+    fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Cyclic
+    }
+    fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
+        self.slices.as_ref().map_or(Slicing::Here, |f| f(input))
+    }
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        let usual = || input.found.map_or(InstanceChoice::Create(MemoryKind::Ordinary), |_| InstanceChoice::Find);
+        self.instance.as_ref().map_or_else(usual, |f| f(input))
+    }
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        self.source.as_ref().map_or(input.holders[0], |f| f(input))
+    }
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        self.leaf.as_ref().map_or_else(|| LeafOutput::local(input), |f| f(input))
+    }
+    fn profile(&self, input: &ProfileInput<'_>) {
+        if let Some(f) = &self.profile {
+            f(input);
+        }
+    }
+}
+
+async fn points(shard: Shard, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
+    let point = |i: Val<usize>| (*i, here());
+    shard.index_launch(n, point, |i| (i.into(),))?.all().await
+}
+
+fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
+    let program = move |top: Top| async move {
+        let (gang, task) = (top.gang("one", 1)?, top.task("points", points));
+        Ok(top.launch(&gang, &task, |_| Start::new(n))?.all().await?.concat())
+    };
+    watched("an index launch", || runtime.run(program)).map(|r| r.0)
+}
+
+#[test]
+fn points_of_an_index_launch_run_where_their_slices_say() {
+    type Slices = fn(&SliceInput<'_>) -> Slicing;
+    let reversed: Slices = |input| {
+        let node = input.machine.processors_of(0);
+        Slicing::Explicit(node.rev().enumerate().map(|(i, p)| (i * 4..i * 4 + 4, p)).collect())
+    };
+    let cases: [(Slices, fn(usize) -> u32); 3] =
+        [(|_| Slicing::Here, |_| 0), (|_| Slicing::Blocked, |i| i as u32 / 4), (reversed, |i| 2 - i as u32 / 4)];
+    for (slices, expected) in cases {
+        let mapper = Arc::new(Answers { slices: Some(Box::new(slices)), ..Answers::default() });
+        let came = index_launch(&Runtime::threads(3).mapper(mapper), 12).unwrap();
+        assert_eq!(came, (0..12).map(|i| (i, Some(expected(i)))).collect::<Vec<_>>());
+    }
+    let refused = |slices: Slices, words: &[&str]| {
+        for (at, runtime) in drivers() {
+            let mapper = Arc::new(Answers { slices: Some(Box::new(slices)), ..Answers::default() });
+            let e = index_launch(&runtime.mapper(mapper), 12).unwrap_err().to_string();
+            assert!(words.iter().all(|w| e.contains(w)), "{at}: {e}");
+        }
+    };
+    refused(|_| Slicing::Explicit(vec![(0..12, 77)]), &["`answers`", "slice_index", "illegal processor of slice 0 77"]);
+    refused(|_| Slicing::Explicit(vec![(0..11, 0)]), &["slice_index", "number of points in slices 11; legal: 12"]);
+    refused(|_| panic!("no slices today"), &["`answers`", "slice_index", "panicked: no slices today"]);
+    for (at, runtime) in drivers() {
+        let mapper = Arc::new(Answers { slices: Some(Box::new(|_| panic!("never asked"))), ..Answers::default() });
+        assert_eq!(index_launch(&runtime.mapper(mapper), 0), Ok(vec![]), "{at}: nothing to slice");
+    }
+}
+
+/// Three launches that read and write the same blocks, and a region that is shared; the sum of all.
+async fn thrice(top: Top) -> Result<u64, Error> {
+    fn add(mut u: ReadWrite<u64>, by: Val<u64>) {
+        u.as_mut_slice().iter_mut().zip(0u64..).for_each(|(u, i)| *u = *u * 3 + *by + i);
+    }
+    fn sum(u: Read<u64>) -> u64 {
+        u.as_slice().iter().sum()
+    }
+    async fn shard(shard: Shard, (block, shared, by): (Region, Region, u64)) -> Result<u64, Error> {
+        let (block, shared) = (shard.region(block)?, shard.region(shared)?);
+        let _ = shard.launch(|_: ReadShared<u64>| (), (shared.read_shared(U),)).go()?;
+        shard.launch(add, (block.read_write(U), by.into())).go()?.detach();
+        shard.launch(sum, (block.read(U),)).go()?.await
+    }
+    const BLOCKS: u32 = 4;
+    let tree = top.tree("line", Rect::line(0, 50), &[U.info()])?;
+    let at = |lo, hi| Region::new(tree.tree, Rect::line(lo, hi));
+    let gang = top.gang("all", BLOCKS)?;
+    let task = top.task("adds", shard);
+    let mut total = 0;
+    for by in 0..3 {
+        let done = top.launch(&gang, &task, |s| {
+            // In the second launch blocks are with other shards, elsewhere.
+            let s = i64::from((s + (by as u32 % 2)) % BLOCKS);
+            let (block, shared) = (at(10 * s, 10 * s + 10), at(40, 50));
+            let start = Start::new((block, shared, by)).writes(block, [U]);
+            start.holds(shared, [U], maniple_regions::Privilege::Read, Coherence::Simultaneous)
+        })?;
+        total += done.all().await?.iter().sum::<u64>();
+    }
+    Ok(total)
+}
+
+/// By the same arithmetic on a vector.
+fn thrice_in_sequence() -> u64 {
+    let mut u = [0u64; 40];
+    let mut total = 0;
+    for by in 0..3 {
+        u.chunks_mut(10).for_each(|block| block.iter_mut().zip(0..).for_each(|(u, i)| *u = *u * 3 + by + i));
+        total += u.iter().sum::<u64>();
+    }
+    total
+}
+
+#[test]
+fn instances_are_where_the_mapper_says_with_the_values_of_those_before() {
+    for (at, runtime) in drivers() {
+        let asked = Arc::new(Mutex::new((0, 0)));
+        let seen: Arc<Mutex<HashMap<(bool, MemoryKind), u32>>> = Arc::default();
+        let (counts, memories) = (asked.clone(), seen.clone());
+        let mapper = Answers {
+            // Every time a new one, of the other kind.
+            instance: Some(Box::new(move |input| {
+                let mut counts = counts.lock().unwrap();
+                counts.0 += 1;
+                counts.1 += u32::from(input.found.is_some());
+                assert!(input.found.is_none() || input.coherence == Coherence::Exclusive);
+                InstanceChoice::Create(match input.found {
+                    Some(MemoryKind::Registered) => MemoryKind::Ordinary,
+                    _ => MemoryKind::Registered,
+                })
+            })),
+            leaf: Some(Box::new(move |input| {
+                for r in input.requirements {
+                    let kind = input.machine.owner(r.memory).1;
+                    let shared = r.coherence == Coherence::Simultaneous;
+                    *memories.lock().unwrap().entry((shared, kind)).or_default() += 1;
+                }
+                LeafOutput::local(input)
+            })),
+            ..Answers::default()
+        };
+        let total = watched(&at, || runtime.mapper(Arc::new(mapper)).run(thrice)).map(|r| r.0);
+        assert_eq!(total, Ok(thrice_in_sequence()), "{at}");
+        let (asked, found) = *asked.lock().unwrap();
+        assert!(asked > found && found > 0, "{at}: {asked} times, {found} of them with one there");
+        let seen = seen.lock().unwrap();
+        assert!(seen[&(false, MemoryKind::Registered)] > 0, "{at}: {seen:?}");
+        assert!(seen[&(false, MemoryKind::Ordinary)] > 0, "{at}: {seen:?}");
+    }
+    for (at, runtime) in drivers() {
+        let mapper = Answers { instance: Some(Box::new(|_| InstanceChoice::Find)), ..Answers::default() };
+        let e = watched(&at, || runtime.mapper(Arc::new(mapper)).run(thrice)).unwrap_err().to_string();
+        assert!(e.contains("map_instance") && e.contains("illegal instance Find; legal: Create"), "{at}: {e}");
+    }
+}
+
+/// One shard writes, all then read it, and a shard on yet another processor reads what several have by then.
+async fn spread(top: Top) -> Result<Vec<u64>, Error> {
+    fn put(mut u: Write<u64>) {
+        u.write_with(|i| 7 * i as u64 + 1);
+    }
+    async fn writer(shard: Shard, region: Region) -> Result<u64, Error> {
+        let u = shard.region(region)?;
+        shard.launch(put, (u.write(U),)).go()?.await?;
+        Ok(0)
+    }
+    async fn reader(shard: Shard, region: Region) -> Result<u64, Error> {
+        let u = shard.region(region)?;
+        shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
+    }
+    let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+    let p = top.processors();
+    let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
+    let (writes, reads) = (top.task("writes", writer), top.task("reads", reader));
+    top.launch(&one, &writes, |_| Start::new(line).writes(line, [U]))?.detach();
+    top.launch(&most, &reads, |_| Start::new(line).reads(line, [U]))?.detach();
+    top.launch(&all, &reads, |_| Start::new(line).reads(line, [U]))?.all().await
+}
+
+#[test]
+fn copies_come_from_the_holder_the_mapper_selects() {
+    let expected: u64 = (0..100).map(|i| 7 * i + 1).sum();
+    for (at, runtime) in (0..10).map(|seed| (format!("seed {seed}"), Runtime::seeded(4, seed))) {
+        for which in 0..3usize {
+            let asked = Arc::new(Mutex::new(Vec::new()));
+            let list = asked.clone();
+            let select = move |input: &SourceInput<'_>| {
+                list.lock().unwrap().push((input.to, input.holders.to_vec()));
+                input.holders[which % input.holders.len()]
+            };
+            let mapper = Arc::new(Answers { source: Some(Box::new(select)), ..Answers::default() });
+            let sums = watched(&at, || runtime.clone().mapper(mapper).run(spread)).map(|r| r.0);
+            assert_eq!(sums, Ok(vec![expected; 4]), "{at}, holder {which}");
+            // Every node plans the last launch alike: processor 3 needs what the other three have.
+            assert_eq!(*asked.lock().unwrap(), vec![(3, vec![0, 1, 2]); 4], "{at}");
+        }
+        let mapper = Arc::new(Answers { source: Some(Box::new(|_| 3)), ..Answers::default() });
+        let e = watched(&at, || runtime.mapper(mapper).run(spread)).unwrap_err().to_string();
+        assert!(e.contains("select_source") && e.contains("illegal source 3; legal: one of [0, 1, 2]"), "{at}: {e}");
+    }
+}
+
+#[test]
+fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
+    const NAP: Duration = Duration::from_millis(3);
+    async fn shard(shard: Shard, _: ()) -> Result<Option<u32>, Error> {
+        shard.launch(|| (), ()).named("quick").go()?.await?;
+        let nap = || {
+            std::thread::sleep(NAP);
+            here()
+        };
+        shard.launch(nap, ()).named("nap").go()?.await
+    }
+    for (at, runtime) in drivers() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let list = told.clone();
+        let mapper = Answers {
+            leaf: Some(Box::new(|input| {
+                let node = input.machine.processors_of(input.machine.node_of(input.processor));
+                LeafOutput { profile: input.task == "nap", processor: node.end - 1, ..LeafOutput::local(input) }
+            })),
+            profile: Some(Box::new(move |p| {
+                list.lock().unwrap().push((p.task.to_string(), p.shard, p.processor, p.ran_ns));
+            })),
+            ..Answers::default()
+        };
+        let program = |top: Top| async move {
+            let (gang, task) = (top.gang("all", 3)?, top.task("naps", shard));
+            Ok((top.processors(), top.launch(&gang, &task, |_| Start::new(()))?.all().await?))
+        };
+        let (processors, ran) = watched(&at, || runtime.mapper(Arc::new(mapper)).run(program)).unwrap().0;
+        let mut told = told.lock().unwrap().clone();
+        told.sort_unstable();
+        let threads = at.contains("threads");
+        for (s, (task, shard, processor, ns)) in (0u32..).zip(&told) {
+            let expected = if threads { processors - 1 } else { s % processors };
+            assert_eq!((task.as_str(), *shard, *processor), ("nap", s, expected), "{at}");
+            if threads {
+                assert_eq!(ran[s as usize], Some(*processor), "{at}");
+                // The seeded driver's clock counts steps, and a task takes none.
+                assert!(u128::from(*ns) >= NAP.as_nanos(), "{at}: {ns} ns");
+            }
+        }
+        assert_eq!(told.len(), 3, "{at}: {told:?}");
+    }
+}
+
+#[test]
+fn shared_writes_go_where_the_copies_are_made() {
+    // A copy in registered memory of a region that another processor of the node has.
+    fn put(mut u: WriteShared<u64>, x: Val<u64>) {
+        u.fill(*x);
+    }
+    async fn shard(shard: Shard, region: Region) -> Result<u64, Error> {
+        let u = shard.region(region)?;
+        if shard.index() == 0 {
+            shard.launch(put, (u.write_shared(U), 9.into())).go()?.await?;
+        }
+        shard.launch(|u: ReadShared<u64>| u.get([3]), (u.read_shared(U),)).go()?.await
+    }
+    let copies = |input: &LeafInput<'_>| {
+        let mut out = LeafOutput::local(input);
+        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+            if r.privilege == maniple_regions::Privilege::Read {
+                *access = maniple_mapper::Access::Copy;
+            }
+        }
+        LeafOutput { copies_in: MemoryKind::Registered, ..out }
+    };
+    let mapper = Arc::new(Answers { leaf: Some(Box::new(copies)), ..Answers::default() });
+    let program = |top: Top| async move {
+        let line = top.tree("line", Rect::line(0, 8), &[U.info()])?;
+        let (gang, task) = (top.gang("all", 2)?, top.task("shares", shard));
+        let all = |_| Start::new(line).holds(line, [U], maniple_regions::Privilege::ReadWrite, Coherence::Simultaneous);
+        top.launch(&gang, &task, all)?.all().await?;
+        top.launch(&gang, &task, all)?.all().await
+    };
+    let (values, stats) = watched("copies", || Runtime::threads(2).mapper(mapper).run(program)).unwrap();
+    assert_eq!(values, [9, 9]);
+    assert!(stats.region_copies >= 2, "{stats:?}");
+}
