@@ -38,7 +38,7 @@ impl Core {
     pub fn ask<T>(
         &self,
         asker: Asker,
-        (call, subject): (&str, &dyn std::fmt::Display),
+        (call, subject): (&'static str, &dyn std::fmt::Display),
         question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
         self.counters.mapper_calls.add(1);
@@ -54,10 +54,14 @@ impl Core {
     fn question<T>(
         &self,
         named: &Named,
-        (call, subject): (&str, &dyn std::fmt::Display),
+        (call, subject): (&'static str, &dyn std::fmt::Display),
         question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
-        let answer = catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
+        let ask = || catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
+        let answer = match &self.trace {
+            None => ask(),
+            Some(trace) => self.asked_noted(trace, (call, &named.name), ask),
+        };
         match answer {
             Ok(answer) => Ok(answer?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
