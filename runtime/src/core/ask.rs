@@ -57,11 +57,11 @@ impl Core {
         (call, subject): (&'static str, &dyn std::fmt::Display),
         question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
-        let ask = || catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
-        let answer = match &self.trace {
-            None => ask(),
-            Some(trace) => self.asked_noted(trace, (call, &named.name), ask),
-        };
+        let noted = self.trace.as_ref().map(|trace| (trace, self.note_question(trace, call, &named.name)));
+        let answer = catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
+        if let Some((trace, Some(start))) = noted {
+            self.note_answer(trace, call, start);
+        }
         match answer {
             Ok(answer) => Ok(answer?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),

@@ -454,26 +454,10 @@ impl Core {
         self.queue.push(priority, chain);
     }
 
-    /// Asks a mapper with `f`.
-    #[inline]
-    pub(super) fn asked_noted<T>(
-        &self,
-        trace: &RefCell<Recorder>,
-        (call, mapper): (&'static str, &str),
-        f: impl FnOnce() -> T,
-    ) -> T {
-        let start = self.note_question(trace, call, mapper);
-        let answer = f();
-        if let Some(start) = start {
-            self.note_answer(trace, call, start);
-        }
-        answer
-    }
-
     /// When a question was put, if it is to be measured; otherwise that it was.
     #[cold]
     #[inline(never)]
-    fn note_question(&self, trace: &RefCell<Recorder>, call: &'static str, mapper: &str) -> Option<u64> {
+    pub(super) fn note_question(&self, trace: &RefCell<Recorder>, call: &'static str, mapper: &str) -> Option<u64> {
         let mut r = trace.borrow_mut();
         let now = r.ticks(&*self.wire);
         // To measure what these say of a leaf task takes longer than they do.
@@ -486,7 +470,7 @@ impl Core {
 
     #[cold]
     #[inline(never)]
-    fn note_answer(&self, trace: &RefCell<Recorder>, call: &'static str, start: u64) {
+    pub(super) fn note_answer(&self, trace: &RefCell<Recorder>, call: &'static str, start: u64) {
         let mut r = trace.borrow_mut();
         // 0 stands for a call that was not measured.
         let took = r.ticks(&*self.wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
