@@ -66,6 +66,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// Write what the last run did, and when, to this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// How runs are reported
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
@@ -85,6 +89,7 @@ impl Args {
             utility: self.workers.utility,
             input: self.input.clone(),
             output: self.output.clone(),
+            trace: self.trace.clone(),
         }
     }
 }

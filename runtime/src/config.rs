@@ -4,6 +4,7 @@ use maniple_mapper::{Machine, MapperSlot};
 pub(crate) struct Config {
     pub machine: Machine,
     pub mapper: MapperSlot,
+    pub trace: Option<crate::trace::Tracing>,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
 }

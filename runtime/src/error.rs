@@ -121,6 +121,14 @@ pub enum Error {
         /// The encoder's words.
         message: String,
     },
+    /// The run went well, but its trace could not be written.
+    #[error("the trace `{path}` can't be written: {message}")]
+    Trace {
+        /// The file.
+        path: String,
+        /// The system's words.
+        message: String,
+    },
     /// An error of the program itself.
     #[error("{0}")]
     User(String),

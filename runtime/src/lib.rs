@@ -32,6 +32,7 @@ mod region;
 pub mod replay;
 mod shard;
 mod top;
+mod trace;
 mod versions;
 #[allow(unsafe_code)]
 pub mod wire;
@@ -48,4 +49,5 @@ pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Produ
 pub use region::Local;
 pub use shard::Shard;
 pub use top::{Parent, Top};
+pub use trace::TraceFile;
 pub use wire::{Binding, Driver, Runtime};

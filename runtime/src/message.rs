@@ -89,6 +89,31 @@ pub(crate) enum Message {
 }
 
 impl Message {
+    /// What traces call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Message::Arrive { .. } => "Arrive",
+            Message::Combine { .. } => "Combine",
+            Message::Release { .. } => "Release",
+            Message::Poison { .. } => "Poison",
+            Message::Batch(_) => "Batch",
+            Message::BatchDone(_) => "BatchDone",
+            Message::LaunchOver { .. } => "LaunchOver",
+            Message::SendColumns(_) => "SendColumns",
+            Message::Columns(_) => "Columns",
+            Message::Attach(_) => "Attach",
+            Message::Attached(_) => "Attached",
+            Message::Get(_) => "Get",
+            Message::Got { .. } => "Got",
+            Message::Put(..) => "Put",
+            Message::PutDone { .. } => "PutDone",
+            Message::Stop => "Stop",
+            Message::Define(_) => "Define",
+            Message::Leaf(_) => "Leaf",
+            Message::LeafDone(_) => "LeafDone",
+        }
+    }
+
     /// The arrival of a value of 8 bytes.
     #[inline(always)]
     pub fn word(object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) -> Self {

@@ -127,6 +127,8 @@ pub struct Config {
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
     pub output: Option<PathBuf>,
+    /// A file for the trace of the last run, also of one that fails.
+    pub trace: Option<PathBuf>,
 }
 
 /// Cells a shard where neither the user nor a file says.
@@ -149,6 +151,7 @@ impl Default for Config {
             utility: 0,
             input: None,
             output: None,
+            trace: None,
         }
     }
 }
@@ -437,6 +440,9 @@ pub enum StencilError {
     /// A file can't be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The trace can't be opened for writing.
+    #[error(transparent)]
+    Trace(maniple::runtime::Error),
     /// The derivative is zero everywhere, or so small that its squares are, so that there is no next vector.
     #[error(
         "iteration {iteration}: S = 0 (the vector's derivative vanishes, or its squares underflow: scale the input), so \

@@ -34,6 +34,7 @@ pub use config::{
 };
 
 use maniple::prelude::Runtime;
+use maniple::runtime::TraceFile;
 use reference::DominantMode;
 use std::path::Path;
 
@@ -74,6 +75,7 @@ pub struct Session {
     blocks: Blocks,
     start: Vec<f64>,
     target: Option<io::Target>,
+    trace: Option<TraceFile>,
     /// Runs done.
     done: usize,
     /// The final vector of the first run, which the others must repeat bit for bit.
@@ -82,11 +84,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Checks the arguments, reads the input and makes sure that the output can be written.
+    /// Checks the arguments, reads the input and makes sure that output and trace can be written.
     ///
     /// # Errors
     ///
-    /// Bad arguments or input, or an output that can't be written.
+    /// Bad arguments or input, or an output or a trace that can't be written.
     pub fn prepare(config: &Config) -> Result<Self, StencilError> {
         config.check()?;
         let target = config.output.as_deref().map(io::Target::prepare).transpose()?;
@@ -98,8 +100,9 @@ impl Session {
                 (blocks, DominantMode::new(blocks.total()).vector(0).collect())
             }
         };
+        let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
         let config = config.clone();
-        Ok(Self { config, blocks, start, target, done: 0, last: Vec::new(), all_verified: true })
+        Ok(Self { config, blocks, start, target, trace, done: 0, last: Vec::new(), all_verified: true })
     }
 
     fn from_file(config: &Config, path: &Path) -> Result<(Blocks, Vec<f64>), StencilError> {
@@ -132,7 +135,7 @@ impl Session {
     /// A vanishing or overflowing S, or a failure of the runtime.
     pub fn run_once(&mut self) -> Result<RunReport, StencilError> {
         let config = &self.config;
-        let outcome = simulate(config, &self.blocks, &self.start)?;
+        let outcome = simulate(config, &self.blocks, &self.start, self.trace.as_ref())?;
         let mut verdict = match (&config.input, outcome.vectors.last()) {
             (Some(_), _) => reference::verify_steps(&self.start, &outcome.roots, &outcome.vectors),
             (None, last) => {
@@ -203,7 +206,12 @@ fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
 }
 
 /// Runs the application on the blocks, from the vector `start`. With an input, the outcome holds every vector.
-fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcome, StencilError> {
+fn simulate(
+    config: &Config,
+    blocks: &Blocks,
+    start: &[f64],
+    trace: Option<&TraceFile>,
+) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
     let mapper = maniple::mapper::stock(config.mapper.name()).map_err(|e| StencilError::Runtime(e.into()))?;
     let input = shards::Input {
@@ -214,7 +222,10 @@ fn simulate(config: &Config, blocks: &Blocks, start: &[f64]) -> Result<RunOutcom
     };
     // Checked with the rest: fewer than the workers.
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
-    let runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into()).utility(utility);
+    let mut runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into()).utility(utility);
+    if let Some(file) = trace {
+        runtime = runtime.trace(file.clone());
+    }
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;

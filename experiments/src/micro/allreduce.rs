@@ -1,7 +1,7 @@
 //! `maniple allreduce`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 use std::str::FromStr;
@@ -43,6 +43,9 @@ pub struct Args {
 
     #[command(flatten)]
     on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
 
     #[command(flatten)]
     common: Common,
@@ -223,6 +226,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let spec = Spec { shards, elements, iterations, op, algorithm };
     spec.check_memory()?;
     let expected = spec.expected();
+    let runtime = args.traced.onto(runtime)?;
     repeat(&args.common, |_| {
         let (results, us) = spec.run(&runtime)?;
         let verified = results.iter().all(|last| *last == expected);

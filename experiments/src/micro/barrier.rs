@@ -1,7 +1,7 @@
 //! `maniple barrier`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -29,6 +29,9 @@ pub struct Args {
     on: OnWorkers,
 
     #[command(flatten)]
+    traced: Traced,
+
+    #[command(flatten)]
     common: Common,
 }
 
@@ -53,6 +56,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
+    let runtime = args.traced.onto(runtime)?;
     repeat(&args.common, |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;

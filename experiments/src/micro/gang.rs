@@ -1,7 +1,7 @@
 //! `maniple gang`.
 
 use super::exchange::yardstick_ns;
-use super::{Common, OnWorkers, SHARD_BYTES, check_memory, field, now, repeat, run_error, shards};
+use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -27,6 +27,9 @@ pub struct Args {
 
     #[command(flatten)]
     on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
 
     #[command(flatten)]
     common: Common,
@@ -62,6 +65,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let (workers, runtime) = args.on.runtime()?;
     let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
+    let runtime = args.traced.onto(runtime)?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![

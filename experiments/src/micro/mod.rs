@@ -12,8 +12,9 @@ use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
 use crate::workers::Workers;
 use maniple::mapper::stock;
-use maniple::runtime::Runtime;
+use maniple::runtime::{Runtime, TraceFile};
 use maniple_stencil::{MapperKind, available_memory, bytes};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -61,6 +62,23 @@ impl OnWorkers {
         }
         let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
         Ok((workers, stock(self.mapper.name()).map_or(runtime.clone(), |mapper| runtime.mapper(mapper))))
+    }
+}
+
+/// What those are asked whose runs can be looked at.
+#[derive(Debug, clap::Args)]
+pub struct Traced {
+    /// Write what the last run did, and when, to this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+impl Traced {
+    /// A runtime that writes the trace, if one is wanted.
+    pub fn onto(&self, runtime: Runtime) -> Result<Runtime, Failure> {
+        let Some(path) = &self.trace else { return Ok(runtime) };
+        let file = TraceFile::create(path).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(runtime.trace(file))
     }
 }
 

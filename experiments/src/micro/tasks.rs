@@ -1,6 +1,6 @@
 //! `maniple tasks`.
 
-use super::{Common, OnWorkers, check_memory, field, now, repeat, run_error};
+use super::{Common, OnWorkers, Traced, check_memory, field, now, repeat, run_error};
 use crate::Failure;
 use maniple::prelude::*;
 
@@ -28,6 +28,9 @@ pub struct Args {
 
     #[command(flatten)]
     on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
 
     #[command(flatten)]
     common: Common,
@@ -122,6 +125,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let set = args.working_set;
     check_memory("regions", set, REGION_BYTES)?;
+    let runtime = args.traced.onto(runtime)?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![

@@ -38,7 +38,7 @@ impl Core {
     pub fn ask<T>(
         &self,
         asker: Asker,
-        (call, subject): (&str, &dyn std::fmt::Display),
+        (call, subject): (&'static str, &dyn std::fmt::Display),
         question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
         self.counters.mapper_calls.add(1);
@@ -54,10 +54,14 @@ impl Core {
     fn question<T>(
         &self,
         named: &Named,
-        (call, subject): (&str, &dyn std::fmt::Display),
+        (call, subject): (&'static str, &dyn std::fmt::Display),
         question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
+        let noted = self.trace.as_ref().map(|trace| (trace, self.note_question(trace, call, &named.name)));
         let answer = catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
+        if let Some((trace, Some(start))) = noted {
+            self.note_answer(trace, call, start);
+        }
         match answer {
             Ok(answer) => Ok(answer?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),

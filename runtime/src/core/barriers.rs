@@ -199,8 +199,8 @@ impl Core {
         for child in children {
             self.send(child, Message::Release { object, generation, value });
         }
-        for (_, waiting) in due {
-            self.notify(waiting);
+        for (generation, waiting) in due {
+            self.release_one(object, generation, waiting);
         }
     }
 

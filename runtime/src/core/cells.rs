@@ -229,18 +229,27 @@ impl Core {
             Err(source) => return self.refuse_arrival(local, cell, generation, source),
         };
         if let Some(waiting) = released {
-            self.notify(waiting);
+            self.release_one(local.id, generation, waiting);
         }
         if more {
-            self.notify_later(local, cell);
+            self.notify_later(local, cell, generation);
         }
     }
 
-    fn notify_later(self: &Rc<Self>, local: &Local, cell: u32) {
+    /// Tells a waiter of an arrival.
+    #[inline]
+    pub(super) fn release_one(self: &Rc<Self>, object: ObjectId, generation: u64, waiting: Waiting) {
+        match &self.trace {
+            None => self.notify(waiting),
+            Some(trace) => self.release_noted(trace, object, generation, waiting),
+        }
+    }
+
+    fn notify_later(self: &Rc<Self>, local: &Local, cell: u32, generation: u64) {
         loop {
             let due = local.bank.borrow_mut().next_waiter(cell);
             let Some(waiting) = due else { return };
-            self.notify(waiting);
+            self.release_one(local.id, generation, waiting);
         }
     }
 

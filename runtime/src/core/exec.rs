@@ -168,6 +168,7 @@ impl Core {
     }
 
     fn add_future(&self, whose: Whose, future: ShardFuture) {
+        let noted = self.trace.as_ref().map(|trace| (trace, whose.place()));
         let slot = {
             let mut exec = self.exec.borrow_mut();
             let slot = exec.slot();
@@ -175,6 +176,9 @@ impl Core {
             (s.whose, s.future) = (Some(whose), Some(future));
             slot
         };
+        if let Some((trace, place)) = noted {
+            self.note_slot(trace, slot, &place.task, place.shard);
+        }
         self.wake_shard(slot);
     }
 
@@ -225,6 +229,9 @@ impl Core {
             Ok(Poll::Ready(())) => None,
             Err(panic) => Some(panic_message(panic)),
         };
+        if let Some(trace) = &self.trace {
+            self.note_last_poll(trace, slot);
+        }
         // Dropping what the future holds may run user code and may panic too.
         let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
             Ok(()) => panic,

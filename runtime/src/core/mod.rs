@@ -1,5 +1,5 @@
-//! The state of one processor and the steps it is made of. Nothing here reads a clock or does I/O: messages come in
-//! through [`Core::deliver`], leave through the wire, and [`Core::turn`] runs what is ready. Time comes in through
+//! The state of one processor and the steps it is made of. Nothing here does I/O or reads a clock but the wire's: messages
+//! come in through [`Core::receive`], leave through the wire, and [`Core::turn`] runs what is ready. Time comes in through
 //! [`Core::time_is`]; the wire says what it is when a timer is set.
 
 mod ask;
@@ -14,6 +14,7 @@ mod objects;
 mod queue;
 mod report;
 mod timers;
+mod trace;
 
 pub(crate) use ask::Asker;
 pub(crate) use cells::{Bank, Waited};
@@ -23,6 +24,7 @@ pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged,
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use timers::Timer;
+pub(crate) use trace::{Event, Kind, Recording};
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -65,6 +67,7 @@ pub(crate) struct Core {
     pub wire: Box<dyn Wire>,
     pub counters: Counters,
     mappers: ask::Mappers,
+    trace: Option<Box<RefCell<trace::Recorder>>>,
     queue: queue::ReadyQueue,
     inbox: RefCell<VecDeque<Message>>,
     /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
@@ -90,8 +93,11 @@ pub(crate) struct Core {
 
 impl Core {
     pub fn new(id: ProcessorId, config: Arc<Config>, wire: Box<dyn Wire>, signal: Signal) -> Rc<Self> {
+        let recorder =
+            |t: &crate::trace::Tracing| trace::Recorder::new(t.list(), t.most, config.machine.processors(), &*wire);
         Rc::new(Self {
             id,
+            trace: config.trace.as_ref().map(recorder),
             wire,
             counters: Counters::default(),
             mappers: ask::Mappers::new(config.mapper.reader()),
@@ -130,6 +136,9 @@ impl Core {
             self.inbox.borrow_mut().push_back(message);
         } else {
             self.counters.messages.add(1);
+            if let Some(trace) = &self.trace {
+                return self.send_noted(trace, to, message);
+            }
             self.wire.send(to, message);
         }
     }
@@ -138,7 +147,11 @@ impl Core {
     #[inline]
     pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
         self.counters.messages.add(1);
-        self.wire.send_word(to, object, cell, generation, self.also(to, object), word);
+        let also = self.also(to, object);
+        if let Some(trace) = &self.trace {
+            return self.send_noted(trace, to, Message::word(object, cell, generation, also, word));
+        }
+        self.wire.send_word(to, object, cell, generation, also, word);
     }
 
     /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
@@ -177,8 +190,17 @@ impl Core {
         }
     }
 
-    /// Takes in one message from another processor.
-    pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
+    /// Takes in one message that the wire brings from another processor.
+    #[inline]
+    pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
+        match &self.trace {
+            None => self.deliver(from, message),
+            Some(trace) => self.receive_noted(trace, from, message),
+        }
+    }
+
+    /// Takes in one message.
+    fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
                 let objects = self.objects.borrow();
@@ -234,6 +256,11 @@ impl Core {
         ran |= self.collect_wakes();
         // Those that are sent meanwhile are for the next turn.
         let own = self.inbox.borrow().len();
+        if own > 0
+            && let Some(trace) = &self.trace
+        {
+            self.note_own_messages(trace);
+        }
         for _ in 0..own {
             let Some(message) = self.inbox.borrow_mut().pop_front() else { break };
             ran = true;
@@ -245,6 +272,9 @@ impl Core {
                 break;
             };
             ran = true;
+            if let Some(trace) = &self.trace {
+                self.note_item(trace, item);
+            }
             match item {
                 queue::Item::Chain { object, chain } => self.run_chain(object, chain),
                 queue::Item::Leaf(id) => {
@@ -259,6 +289,9 @@ impl Core {
             self.call_wakers();
         }
         self.send_what_is_late();
+        if !ran && let Some(trace) = &self.trace {
+            self.note_idle(trace);
+        }
         ran
     }
 

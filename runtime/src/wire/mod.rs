@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod bind;
+mod clock;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
@@ -12,7 +13,9 @@ use crate::counters::Stats;
 use crate::deadlock::{Graph, Part};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::top::Top;
+use crate::trace::TraceFile;
 use crate::{Error, Place};
+pub(crate) use clock::Counter;
 use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
 use std::cell::RefCell;
 use std::future::Future;
@@ -37,6 +40,19 @@ pub(crate) trait Wire {
     }
     /// Nanoseconds since the run began; those of processors of one node may be compared.
     fn now(&self) -> u64;
+    /// What to read in place of [`Self::now`] where that would cost too much; it counts in a unit of its own.
+    fn counter(&self) -> Option<Counter> {
+        None
+    }
+    /// The present moment by the counter, if there is one, and in nanoseconds since the run began.
+    fn moment(&self) -> (u64, u64) {
+        let now = self.now();
+        (now, now)
+    }
+    /// Nanoseconds that the time goes on by at once; 0 where it flows.
+    fn step(&self) -> u64 {
+        0
+    }
     /// Makes sure that everything sent will be seen, before this processor does something long.
     fn flush(&self) {}
     /// Which of `n` equally urgent items runs next.
@@ -86,6 +102,7 @@ pub struct Runtime {
     mapper: MapperSlot,
     binding: Binding,
     utility: u32,
+    trace: Option<TraceFile>,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -98,6 +115,7 @@ impl Runtime {
             mapper: Arc::new(CollectiveMapper).into(),
             binding: Binding::None,
             utility: 0,
+            trace: None,
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -134,6 +152,12 @@ impl Runtime {
     /// The seeded driver, where each processor is a node of its own, has none.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
+        self
+    }
+
+    /// Has every run write what it did, and when, to a file, also a run that fails; see [`TraceFile`].
+    pub fn trace(mut self, file: TraceFile) -> Self {
+        self.trace = Some(file);
         self
     }
 
@@ -197,7 +221,8 @@ impl Runtime {
     /// reported, and the run never ends. `join!`, `select!` and [`crate::FutureMap::all`] keep none.
     ///
     /// # Errors
-    /// The top-level task's error; that of a task nobody awaited; [`Error::Deadlock`] when nothing can go on.
+    /// The top-level task's error; that of a task nobody awaited; [`Error::Deadlock`] when nothing can go on; if all went
+    /// well, [`Error::Trace`] when the trace can't be written.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -218,13 +243,22 @@ impl Runtime {
         let config = Arc::new(Config {
             machine: Machine::new(processors, per_node).with_utility(self.utility),
             mapper: self.mapper.clone(),
+            trace: self.trace.as_ref().map(TraceFile::tracing),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
-        match self.driver {
-            Driver::Threads { workers } => threads::run(config, bind::Places::of(&self.binding, workers)?, &top),
-            Driver::Seeded { seed, .. } => seeded::run(config, seed, &top),
+        let result = match self.driver {
+            Driver::Threads { workers } => {
+                threads::run(config.clone(), bind::Places::of(&self.binding, workers)?, &top)
+            }
+            Driver::Seeded { seed, .. } => seeded::run(config.clone(), seed, &top),
+        };
+        if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
+            let written = file.write(tracing, &config.machine, self.driver, result.as_ref().err());
+            // What went wrong first is what the caller has to know.
+            return result.and_then(|r| written.map(|()| r));
         }
+        result
     }
 }
 
@@ -238,6 +272,7 @@ where
     R: Send + 'static,
 {
     let outcome: Outcome<R> = Rc::default();
+    core.note_beginning();
     let top = Top::new(core);
     let (inner, at_end) = (outcome.clone(), outcome.clone());
     // Called now, so that the function itself need not outlive this call; its future runs on the executor.

@@ -62,6 +62,10 @@ impl Wire for SeededWire {
         self.net.borrow().now()
     }
 
+    fn step(&self) -> u64 {
+        STEP
+    }
+
     fn pick(&self, n: usize) -> usize {
         if n > 1 { self.net.borrow_mut().random.usize(0..n) } else { 0 }
     }
@@ -98,6 +102,7 @@ where
     let mut stats = Stats::default();
     for core in &cores {
         core.counters.add_to(&mut stats);
+        core.hand_over_trace();
     }
     let unawaited = cores.iter().find_map(|c| c.failure());
     let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
@@ -186,7 +191,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
             continue;
         };
         match postcard::from_bytes(&bytes) {
-            Ok(message) => cores[pair % n].deliver((pair / n) as u32, message),
+            Ok(message) => cores[pair % n].receive((pair / n) as u32, message),
             Err(e) => {
                 let what = format!("a message from processor {} to {}", pair / n, pair % n);
                 return Some(Error::Encoding { what, message: e.to_string() });

@@ -1,6 +1,7 @@
 //! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
 
 use super::bind::Places;
+use super::clock::Counter;
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring, slot_bytes};
 use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
@@ -58,6 +59,8 @@ struct Shared {
     processors: Vec<Public>,
     /// When the run began.
     start: Instant,
+    /// What traces take times from.
+    counter: Option<Counter>,
     /// Slots of each ring.
     slots: usize,
     /// Where workers are bound.
@@ -106,6 +109,17 @@ impl Wire for Rc<ThreadsWire> {
 
     fn now(&self) -> u64 {
         self.shared.start.elapsed().as_nanos() as u64
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        self.shared.counter
+    }
+
+    fn moment(&self) -> (u64, u64) {
+        match self.shared.counter {
+            Some(counter) => counter.beside(|| self.now()),
+            None => (self.now(), self.now()),
+        }
     }
 
     fn flush(&self) {
@@ -189,6 +203,7 @@ where
     let shared = Arc::new(Shared {
         processors: (0..n).map(|_| Public::new()).collect(),
         start: Instant::now(),
+        counter: config.trace.as_ref().and_then(|_| Counter::find()),
         slots: slots_between(n),
         places,
         crowded: n > cores,
@@ -281,6 +296,7 @@ fn processor<F, Fut, R>(
     core.drop_futures();
     let mut stats = Stats::default();
     core.counters.add_to(&mut stats);
+    core.hand_over_trace();
     let result = outcome.and_then(|o| o.borrow_mut().take());
     let failure = core.failure();
     // Messages that nobody took hold values of the program.
@@ -306,7 +322,7 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
             for _ in 0..RING {
                 let Some(message) = ring.pop() else { break };
                 received += 1;
-                core.deliver(*source, message);
+                core.receive(*source, message);
             }
         }
         if core.next_deadline().is_some() {
@@ -387,7 +403,9 @@ fn sleep(
         // Nobody tells when a waker is dropped.
         let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
         let alarm = core.next_deadline().and_then(|at| shared.start.checked_add(Duration::from_nanos(at)));
-        let _: Wake = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
+        core.parked(|| {
+            let _: Wake = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
+        });
     }
     me.idle.store(false, Ordering::SeqCst);
 }
@@ -461,6 +479,7 @@ mod tests {
         Config {
             machine: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
+            trace: None,
             #[cfg(feature = "plant")]
             plant: None,
         }

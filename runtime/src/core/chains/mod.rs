@@ -449,6 +449,12 @@ impl Chains {
         format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name)
     }
 
+    /// Whose a chain is and which call of its slot it is at, for traces.
+    pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
+        let generation = self.links.try_borrow().ok()?.chains.get(chain as usize)?.generation;
+        Some((self.shard_of(chain), generation))
+    }
+
     /// What a chain is doing, for reports.
     pub fn describe(&self, chain: u32) -> String {
         let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
@@ -568,7 +574,11 @@ impl Chains {
 
     #[inline(never)]
     fn queue(&self, core: &Core, chain: u32) {
-        core.queue.push(self.mapping.get().priority, queue::Item::Chain { object: self.id, chain });
+        let (priority, item) = (self.mapping.get().priority, queue::Item::Chain { object: self.id, chain });
+        match &core.trace {
+            None => core.queue.push(priority, item),
+            Some(trace) => core.queue_noted(trace, self.id, priority, item),
+        }
     }
 
     #[cold]

@@ -60,6 +60,8 @@ fn task_place(name: &str, shard: u32) -> Place {
 /// A leaf task on its way to another processor of the node and back.
 pub(crate) struct Offloaded {
     home: TaskId,
+    name: &'static str,
+    shard: u32,
     task: Box<dyn SendTask>,
     leases: Vec<Lease>,
     outcome: Result<(), Box<Error>>,

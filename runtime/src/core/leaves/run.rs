@@ -18,7 +18,7 @@ impl Core {
         let outcome = match (self.lease_all(&mut body.uses, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
                 let began = body.launched.map(|_| self.wire.now());
-                let outcome = self.call(|| task.run(&mut leases), || task_place(body.name, body.shard));
+                let outcome = self.call(body.name, body.shard, Some(id), || task.run(&mut leases));
                 if let Some(began) = began {
                     self.profile(&body, processor, (began, self.wire.now()));
                 }
@@ -37,6 +37,7 @@ impl Core {
     /// Ends a task that was poisoned before it ran.
     #[cold]
     fn refuse_leaf(self: &Rc<Self>, id: TaskId) {
+        self.note_dispatch(id);
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
             let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
@@ -64,20 +65,27 @@ impl Core {
     ) {
         // Replaced by when it did, on that processor.
         let ran = body.launched.map(|launched| (launched, launched));
-        let leaf = Offloaded { home: id, task, leases, outcome: Ok(()), ran };
+        let leaf = Offloaded { home: id, name: body.name, shard: body.shard, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
+        self.note_dispatch(id);
         self.send(to, Message::Leaf(Box::new(leaf)));
     }
 
     #[inline]
     fn call(
         &self,
+        name: &'static str,
+        shard: u32,
+        id: Option<TaskId>,
         run: impl FnOnce() -> Result<(), Box<Error>>,
-        place: impl FnOnce() -> Place,
     ) -> Result<(), Box<Error>> {
         self.counters.leaf_tasks.add(1);
-        catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(Box::new(Error::Panicked { place: place(), message: panic_message(panic) })))
+        if let Some(trace) = &self.trace {
+            self.note_call(trace, name, shard, id);
+        }
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            Err(Box::new(Error::Panicked { place: task_place(name, shard), message: panic_message(panic) }))
+        })
     }
 
     /// Tells the mapper how a task went that ran on `processor` between two times.
@@ -98,22 +106,15 @@ impl Core {
 
     /// Runs a task of another processor of the node.
     pub(in crate::core) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
-        let unknown = || Place { task: String::new(), shard: None };
         let began = leaf.ran.map(|_| self.wire.now());
-        leaf.outcome = self.call(|| leaf.task.run(&mut leaf.leases), unknown);
+        leaf.outcome = self.call(leaf.name, leaf.shard, None, || leaf.task.run(&mut leaf.leases));
         leaf.ran = began.map(|began| (began, self.wire.now()));
         self.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
     pub(in crate::core) fn take_back(self: &Rc<Self>, from: ProcessorId, leaf: Offloaded) {
-        let Offloaded { home, task: mut ran, mut leases, outcome, ran: when } = leaf;
-        let outcome = outcome.map_err(|mut error| {
-            if let Error::Panicked { place, .. } = &mut *error {
-                *place = self.place_of(home);
-            }
-            error
-        });
+        let Offloaded { home, name, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
         if let Some(body) = body {
             if let Some(task) = &body.task {
@@ -124,7 +125,7 @@ impl Core {
             }
             self.end_leaf(home, body, &mut leases, outcome);
         }
-        self.drop_guarded(|| task_place("", u32::MAX), ran);
+        self.drop_guarded(|| task_place(name, shard), ran);
     }
 
     /// Leases every use, or those before the first that fails.
