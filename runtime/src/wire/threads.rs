@@ -527,6 +527,7 @@ mod tests {
         let shared = Arc::new(Shared {
             processors: vec![Public::new()],
             start: Instant::now(),
+            counter: None,
             slots: 4,
             places: Places::default(),
             crowded: false,
