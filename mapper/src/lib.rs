@@ -1,4 +1,4 @@
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 //! WHERE and HOW: the machine, the [`Mapper`] trait, stock mappers, and the validation of every decision.
 //!
 //! A mapper decides placement and priority. It changes speed, never results: the program fixes what is computed and
@@ -7,6 +7,10 @@
 mod calls;
 mod machine;
 mod mapper;
+// The only place with `unsafe`: the boundary to shared libraries.
+#[cfg(unix)]
+#[allow(unsafe_code)]
+pub mod plugin;
 mod slot;
 mod stock;
 pub mod topology;

@@ -24,6 +24,16 @@ impl ReductionId {
         ReductionId(hash)
     }
 
+    /// The identity as a number, for interfaces that carry numbers only.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The identity that [`to_bits`](Self::to_bits) gave.
+    pub const fn from_bits(bits: u64) -> Self {
+        ReductionId(bits)
+    }
+
     /// The identity of operator `R` on elements `T`.
     pub const fn of<R: Reduction<T>, T>() -> Self {
         const { ReductionId::new(R::NAME) }

@@ -1,0 +1,262 @@
+//! `include/maniple_mapper.h` in Rust, field by field. A test compiles assertions that both have the same layout.
+
+use std::ffi::{c_char, c_void};
+
+/// Where a structure's fields lie: its name in C, its size, and each field with its offset.
+pub struct Layout {
+    /// After `struct maniple_`.
+    pub name: &'static str,
+    /// In bytes.
+    pub size: usize,
+    /// In order.
+    pub fields: &'static [(&'static str, usize)],
+}
+
+/// Declares the structures, and lists their layouts.
+macro_rules! structures {
+    ($($type:ident = $name:literal { $($field:ident: $of:ty),+ $(,)? })+) => {
+        $(
+            #[doc = concat!("`struct maniple_", $name, "`; its fields are documented in the header.")]
+            #[repr(C)]
+            #[derive(Debug, Clone, Copy)]
+            #[allow(missing_docs)]
+            pub struct $type { $(pub $field: $of),+ }
+        )+
+
+        /// All structures of the interface.
+        pub const LAYOUTS: &[Layout] = &[$(Layout {
+            name: $name,
+            size: size_of::<$type>(),
+            fields: &[$((stringify!($field), std::mem::offset_of!($type, $field))),+],
+        }),+];
+    };
+}
+
+/// Declares the numbers, and lists them.
+macro_rules! numbers {
+    ($($constant:ident = $value:expr;)+) => {
+        $(
+            #[doc = concat!("`MANIPLE_", stringify!($constant), "`.")]
+            pub const $constant: u32 = $value;
+        )+
+
+        /// All numbers of the interface, by their names after `MANIPLE_`.
+        pub const NUMBERS: &[(&str, u32)] = &[$((stringify!($constant), $value)),+];
+    };
+}
+
+numbers! {
+    MAPPER_MAGIC = 0x4d6e_706c;
+    MAPPER_VERSION = 1;
+    OK = 0;
+    FAILED = 1;
+    NO_MEMORY = 0;
+    ORDINARY = 1;
+    REGISTERED = 2;
+    READ = 0;
+    READ_WRITE = 1;
+    WRITE_DISCARD = 2;
+    REDUCE = 3;
+    EXCLUSIVE = 0;
+    ATOMIC = 1;
+    SIMULTANEOUS = 2;
+    IN_PLACE = 0;
+    COPY = 1;
+    PRIORITIES = crate::Priority::LEVELS as u32;
+    NORMAL = crate::Priority::NORMAL.0 as u32;
+    RAISED = crate::Priority::RAISED.0 as u32;
+    MAX_REQUIREMENTS = crate::MAX_REQUIREMENTS as u32;
+    BLOCKED = 0;
+    CYCLIC = 1;
+    EXPLICIT = 2;
+    FIND = 0;
+    CREATE = 1;
+    SLICE_HERE = 0;
+    SLICE_BLOCKED = 1;
+    SLICE_EXPLICIT = 2;
+}
+
+/// A call with an input and an output.
+pub type Call<I, O> = unsafe extern "C" fn(*mut c_void, *const I, *mut O, *mut c_char, usize) -> i32;
+/// `create`.
+pub type Create = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> *mut c_void;
+/// `destroy`.
+pub type Destroy = unsafe extern "C" fn(*mut c_void);
+/// `name`.
+pub type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+/// `profile`.
+pub type Profile = unsafe extern "C" fn(*mut c_void, *const ProfileInput, *mut c_char, usize) -> i32;
+/// `add`.
+pub type Add = unsafe extern "C" fn(*mut c_void, u64, u64, u32);
+/// `maniple_mapper_library`.
+pub type Entry = unsafe extern "C" fn() -> *const Library;
+
+structures! {
+    Text = "text" { bytes: *const c_char, length: usize }
+    Machine = "machine" { size: u32, processors: u32, per_node: u32 }
+    Region = "region" { tree: u32, dimensions: u32, lo: [i64; 3], hi: [i64; 3] }
+    PlaceShardsInput = "place_shards_input" { size: u32, shards: u32, gang: Text, machine: *const Machine }
+    PlaceShardsOutput = "place_shards_output" { size: u32, placement: u32, processors: *mut u32 }
+    Namer = "namer" { processor: u32, privilege: u32 }
+    PlaceSharedInput = "place_shared_input" {
+        size: u32,
+        field: u32,
+        region: Region,
+        namers: *const Namer,
+        namers_length: usize,
+        machine: *const Machine,
+    }
+    PlaceSharedOutput = "place_shared_output" { size: u32, processor: u32 }
+    MapInstanceInput = "map_instance_input" {
+        size: u32,
+        field: u32,
+        region: Region,
+        bytes: u64,
+        processor: u32,
+        coherence: u32,
+        found: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    MapInstanceOutput = "map_instance_output" { size: u32, choice: u32, memory: u32 }
+    SelectSourceInput = "select_source_input" {
+        size: u32,
+        field: u32,
+        region: Region,
+        holders: *const u32,
+        holders_length: usize,
+        to: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    SelectSourceOutput = "select_source_output" { size: u32, processor: u32 }
+    SliceIndexInput = "slice_index_input" {
+        size: u32,
+        shard: u32,
+        task: Text,
+        points: u64,
+        processor: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    SliceIndexOutput = "slice_index_output" { size: u32, slicing: u32, list: *mut c_void, add: Option<Add> }
+    Requirement = "requirement" {
+        region: Region,
+        field: u32,
+        privilege: u32,
+        coherence: u32,
+        memory: u32,
+        processor: u32,
+        reserved: u32,
+        bytes: u64,
+        reduction: u64,
+    }
+    MapLeafInput = "map_leaf_input" {
+        size: u32,
+        shard: u32,
+        task: Text,
+        requirements: *const Requirement,
+        requirements_length: usize,
+        processor: u32,
+        reserved: u32,
+        machine: *const Machine,
+    }
+    MapLeafOutput = "map_leaf_output" {
+        size: u32,
+        processor: u32,
+        priority: u32,
+        copies_in: u32,
+        profile: u32,
+        access: [u32; crate::MAX_REQUIREMENTS],
+    }
+    ChooseAlgorithmInput = "choose_algorithm_input" {
+        size: u32,
+        reserved: u32,
+        collective: Text,
+        kind: Text,
+        placement: *const u32,
+        placement_length: usize,
+        bytes: u64,
+        choices: *const Text,
+        choices_length: usize,
+        machine: *const Machine,
+    }
+    ChooseAlgorithmOutput = "choose_algorithm_output" { size: u32, choice: u32 }
+    MapExchangeInput = "map_exchange_input" {
+        size: u32,
+        shards: u32,
+        collective: Text,
+        bytes: u64,
+        machine: *const Machine,
+    }
+    MapExchangeOutput = "map_exchange_output" { size: u32, memory: u32, access: u32, priority: u32 }
+    ProfileInput = "profile_input" {
+        size: u32,
+        shard: u32,
+        task: Text,
+        processor: u32,
+        reserved: u32,
+        waited_ns: u64,
+        ran_ns: u64,
+    }
+    Library = "library" {
+        magic: u32,
+        version: u32,
+        size: u32,
+        reserved: u32,
+        create: Option<Create>,
+        destroy: Option<Destroy>,
+        name: Option<Name>,
+        place_shards: Option<Call<PlaceShardsInput, PlaceShardsOutput>>,
+        place_shared: Option<Call<PlaceSharedInput, PlaceSharedOutput>>,
+        map_instance: Option<Call<MapInstanceInput, MapInstanceOutput>>,
+        select_source: Option<Call<SelectSourceInput, SelectSourceOutput>>,
+        slice_index: Option<Call<SliceIndexInput, SliceIndexOutput>>,
+        map_leaf: Option<Call<MapLeafInput, MapLeafOutput>>,
+        choose_algorithm: Option<Call<ChooseAlgorithmInput, ChooseAlgorithmOutput>>,
+        map_exchange: Option<Call<MapExchangeInput, MapExchangeOutput>>,
+        profile: Option<Profile>,
+    }
+}
+
+impl Text {
+    /// A view of a text, valid as long as the text is.
+    pub fn of(text: &str) -> Self {
+        Self { bytes: text.as_ptr().cast(), length: text.len() }
+    }
+}
+
+impl Library {
+    /// The size of the table in the first release of version 1. A table may be larger, never smaller.
+    pub const FIRST_SIZE: usize = 16 + 12 * size_of::<Option<Create>>();
+
+    /// No call at all.
+    pub const NONE: Library = Library {
+        magic: MAPPER_MAGIC,
+        version: MAPPER_VERSION,
+        size: size_of::<Library>() as u32,
+        reserved: 0,
+        create: None,
+        destroy: None,
+        name: None,
+        place_shards: None,
+        place_shared: None,
+        map_instance: None,
+        select_source: None,
+        slice_index: None,
+        map_leaf: None,
+        choose_algorithm: None,
+        map_exchange: None,
+        profile: None,
+    };
+}
+
+/// `size_of` as structures carry it.
+pub const fn size<T>() -> u32 {
+    size_of::<T>() as u32
+}
+
+const _: () = assert!(size_of::<Library>() >= Library::FIRST_SIZE);
+const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 12 && size_of::<MapLeafOutput>() == 52);
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Library>() == 112 && size_of::<MapLeafInput>() == 56);

@@ -1,0 +1,436 @@
+//! A [`Mapper`] as a library: the other side of the interface. Only what the header says crosses, so the library may be
+//! built by another compiler, and from another version of this crate, than the program that loads it.
+
+use super::{abi, codes};
+use crate::calls::{
+    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, MAX_REQUIREMENTS, PlaceShardsInput,
+    PlaceSharedInput, Placement, ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
+};
+use crate::{Machine, Mapper, MemoryKind};
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What `create` hands out.
+struct Exported {
+    mapper: Box<dyn Mapper>,
+    name: CString,
+}
+
+/// Exports a mapper from a library: a crate with `crate-type = ["cdylib"]`. Takes a function from the options to the
+/// mapper, or to an error that is shown to the user.
+///
+/// ```
+/// use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
+///
+/// struct Cyclic;
+///
+/// impl Mapper for Cyclic {
+///     fn name(&self) -> &str {
+///         "cyclic"
+///     }
+///     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+///         Placement::Cyclic
+///     }
+/// }
+///
+/// maniple_mapper::export_mapper!(|options: &str| match options {
+///     "" => Ok(Cyclic),
+///     other => Err(format!("unknown option `{other}`; there are none")),
+/// });
+/// # fn main() {}
+/// ```
+///
+/// A panic in the mapper is caught here and reaches the program as an error.
+#[macro_export]
+macro_rules! export_mapper {
+    ($constructor:expr) => {
+        /// What `include/maniple_mapper.h` of the crate `maniple-mapper` asks for.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn maniple_mapper_library() -> *const $crate::plugin::abi::Library {
+            unsafe extern "C" fn create(
+                options: *const ::std::ffi::c_char,
+                message: *mut ::std::ffi::c_char,
+                capacity: usize,
+            ) -> *mut ::std::ffi::c_void {
+                // SAFETY: the arguments are those that the header asks of the caller.
+                unsafe {
+                    $crate::plugin::export::create(options, message, capacity, |options: &str| {
+                        match ($constructor)(options) {
+                            Ok(mapper) => Ok(Box::new(mapper) as Box<dyn $crate::Mapper>),
+                            Err(e) => Err(::std::string::ToString::to_string(&e)),
+                        }
+                    })
+                }
+            }
+            static LIBRARY: $crate::plugin::abi::Library = $crate::plugin::export::library(create);
+            &LIBRARY
+        }
+    };
+}
+
+/// The table of a library whose mappers are made by `create`.
+pub const fn library(create: abi::Create) -> abi::Library {
+    abi::Library {
+        create: Some(create),
+        destroy: Some(destroy),
+        name: Some(name),
+        place_shards: Some(place_shards),
+        place_shared: Some(place_shared),
+        map_instance: Some(map_instance),
+        select_source: Some(select_source),
+        slice_index: Some(slice_index),
+        map_leaf: Some(map_leaf),
+        choose_algorithm: Some(choose_algorithm),
+        map_exchange: Some(map_exchange),
+        profile: Some(profile),
+        ..abi::Library::NONE
+    }
+}
+
+/// `create`, with the user's constructor.
+///
+/// # Safety
+/// `options` is NUL-terminated, and `message` has room for `capacity` bytes.
+pub unsafe fn create(
+    options: *const c_char,
+    message: *mut c_char,
+    capacity: usize,
+    constructor: impl FnOnce(&str) -> Result<Box<dyn Mapper>, String>,
+) -> *mut c_void {
+    let made = || {
+        // SAFETY: it is NUL-terminated and lives during the call.
+        let options = unsafe { CStr::from_ptr(options) };
+        let mapper = constructor(options.to_str().map_err(|_| "the options are not UTF-8")?)?;
+        let name = CString::new(mapper.name()).map_err(|_| "the mapper's name has a NUL byte in it")?;
+        Ok(Box::new(Exported { mapper, name }))
+    };
+    match guarded(made) {
+        Ok(exported) => Box::into_raw(exported).cast(),
+        Err(text) => {
+            // SAFETY: the caller says so.
+            unsafe { write(&text, message, capacity) };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// Runs what may panic.
+fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(format!("panicked: {}", said(&*panic))))
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("with something that is no text")
+}
+
+/// Writes as much of a text as fits, whole characters, and a NUL.
+///
+/// # Safety
+/// `message` has room for `capacity` bytes.
+unsafe fn write(text: &str, message: *mut c_char, capacity: usize) {
+    let Some(room) = capacity.checked_sub(1) else { return };
+    let length = (0..=room.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    // SAFETY: length + 1 <= capacity.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
+        *message.add(length) = 0;
+    }
+}
+
+unsafe extern "C" fn destroy(mapper: *mut c_void) {
+    // SAFETY: `create` made it, and the caller has no other.
+    let exported = unsafe { Box::from_raw(mapper.cast::<Exported>()) };
+    // There is nobody to tell.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(exported)));
+}
+
+unsafe extern "C" fn name(mapper: *mut c_void) -> *const c_char {
+    // SAFETY: `create` made it.
+    unsafe { &*mapper.cast::<Exported>() }.name.as_ptr()
+}
+
+/// Runs one call: status, and message if it fails.
+///
+/// # Safety
+/// `mapper` is from `create`, `input` points to a structure of this interface that begins with its size, and `message` has
+/// room for `capacity` bytes.
+unsafe fn call<I>(
+    mapper: *mut c_void,
+    input: *const I,
+    (message, capacity): (*mut c_char, usize),
+    f: impl FnOnce(&dyn Mapper, &I) -> Result<(), String>,
+) -> i32 {
+    let answer = || {
+        // SAFETY: every structure begins with its size.
+        let (found, expected) = (unsafe { *input.cast::<u32>() }, abi::size::<I>());
+        if found < expected {
+            return Err(format!(
+                "expected an input of at least {expected} bytes, found {found}: the program is too old"
+            ));
+        }
+        // SAFETY: `create` made it, and there is an input of at least that size.
+        let (mapper, input) = unsafe { (&*mapper.cast::<Exported>(), &*input) };
+        f(&*mapper.mapper, input)
+    };
+    match guarded(answer) {
+        Ok(()) => abi::OK as i32,
+        Err(text) => {
+            // SAFETY: the caller says so.
+            unsafe { write(&text, message, capacity) };
+            abi::FAILED as i32
+        }
+    }
+}
+
+/// A text of an input.
+///
+/// # Safety
+/// It is valid during the call.
+unsafe fn text<'a>(text: &abi::Text) -> Result<&'a str, String> {
+    // SAFETY: the caller says so.
+    let bytes = unsafe { list(text.bytes.cast::<u8>(), text.length) };
+    std::str::from_utf8(bytes).map_err(|_| "a text of the input is not UTF-8".into())
+}
+
+/// A list of an input.
+///
+/// # Safety
+/// It is valid during the call, or of no length.
+unsafe fn list<'a, T>(first: *const T, length: usize) -> &'a [T] {
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: the caller says so.
+    unsafe { std::slice::from_raw_parts(first, length) }
+}
+
+/// The machine of an input.
+///
+/// # Safety
+/// It is valid during the call.
+unsafe fn machine(machine: *const abi::Machine) -> Machine {
+    // SAFETY: the caller says so.
+    codes::machine_of(unsafe { &*machine })
+}
+
+// In all that follow: SAFETY: the header asks the caller for valid pointers, and each input is read, each output written
+// during the call only.
+
+unsafe extern "C" fn place_shards(
+    mapper: *mut c_void,
+    input: *const abi::PlaceShardsInput,
+    output: *mut abi::PlaceShardsOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::PlaceShardsInput| {
+        let (gang, machine) = unsafe { (text(&input.gang)?, machine(input.machine)) };
+        let shards = input.shards;
+        let placement = mapper.place_shards(&PlaceShardsInput { gang, shards, machine: &machine });
+        let number = match placement {
+            Placement::Blocked => abi::BLOCKED,
+            Placement::Cyclic => abi::CYCLIC,
+            Placement::Explicit(list) if list.len() != shards as usize => {
+                return Err(format!("illegal number of shards placed {}; legal: {shards}", list.len()));
+            }
+            Placement::Explicit(list) => {
+                unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), (*output).processors, list.len()) };
+                abi::EXPLICIT
+            }
+        };
+        unsafe { (*output).placement = number };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn place_shared(
+    mapper: *mut c_void,
+    input: *const abi::PlaceSharedInput,
+    output: *mut abi::PlaceSharedOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::PlaceSharedInput| {
+        let (namers, machine) = unsafe { (list(input.namers, input.namers_length), machine(input.machine)) };
+        // The operator of a reduction is not told; nothing about a home depends on it.
+        let namer = |n: &abi::Namer| Ok((n.processor, codes::privilege_of(n.privilege, 0)?));
+        let namers = namers.iter().map(namer).collect::<Result<Vec<_>, String>>()?;
+        let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);
+        let home = mapper.place_shared(&PlaceSharedInput { region, field, namers: &namers, machine: &machine });
+        unsafe { (*output).processor = home };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn map_instance(
+    mapper: *mut c_void,
+    input: *const abi::MapInstanceInput,
+    output: *mut abi::MapInstanceOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::MapInstanceInput| {
+        let machine = unsafe { machine(input.machine) };
+        let found = (input.found != abi::NO_MEMORY).then(|| codes::memory_of(input.found)).transpose()?;
+        let choice = mapper.map_instance(&InstanceInput {
+            region: codes::region_of(&input.region)?,
+            field: codes::field_of(input.field)?,
+            bytes: input.bytes as usize,
+            processor: input.processor,
+            coherence: codes::coherence_of(input.coherence)?,
+            found,
+            machine: &machine,
+        });
+        let (choice, memory) = match choice {
+            InstanceChoice::Find => (abi::FIND, found.unwrap_or(MemoryKind::Ordinary)),
+            InstanceChoice::Create(memory) => (abi::CREATE, memory),
+        };
+        unsafe { ((*output).choice, (*output).memory) = (choice, codes::memory(memory)) };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn select_source(
+    mapper: *mut c_void,
+    input: *const abi::SelectSourceInput,
+    output: *mut abi::SelectSourceOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::SelectSourceInput| {
+        let (holders, machine) = unsafe { (list(input.holders, input.holders_length), machine(input.machine)) };
+        let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);
+        let source = SourceInput { region, field, to: input.to, holders, machine: &machine };
+        unsafe { (*output).processor = mapper.select_source(&source) };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn slice_index(
+    mapper: *mut c_void,
+    input: *const abi::SliceIndexInput,
+    output: *mut abi::SliceIndexOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::SliceIndexInput| {
+        let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
+        let (shard, processor, points) = (input.shard, input.processor, input.points as usize);
+        let slicing = match mapper.slice_index(&SliceInput { task, shard, processor, points, machine: &machine }) {
+            Slicing::Here => abi::SLICE_HERE,
+            Slicing::Blocked => abi::SLICE_BLOCKED,
+            Slicing::Explicit(slices) => {
+                let (list, add) = unsafe { ((*output).list, (*output).add) };
+                let add = add.ok_or("expected a function `add`, found none")?;
+                for (run, processor) in slices {
+                    unsafe { add(list, run.start as u64, run.end as u64, processor) };
+                }
+                abi::SLICE_EXPLICIT
+            }
+        };
+        unsafe { (*output).slicing = slicing };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn map_leaf(
+    mapper: *mut c_void,
+    input: *const abi::MapLeafInput,
+    output: *mut abi::MapLeafOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::MapLeafInput| {
+        let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
+        let given = unsafe { list(input.requirements, input.requirements_length) };
+        let given = &given[..given.len().min(MAX_REQUIREMENTS)];
+        let regions = given.iter().map(|r| codes::region_of(&r.region)).collect::<Result<Vec<_>, _>>()?;
+        let requirement = |(r, region)| -> Result<RequirementInput<'_>, String> {
+            let r: &abi::Requirement = r;
+            Ok(RequirementInput {
+                region,
+                field: codes::field_of(r.field)?,
+                privilege: codes::privilege_of(r.privilege, r.reduction)?,
+                coherence: codes::coherence_of(r.coherence)?,
+                bytes: r.bytes as usize,
+                memory: machine.memory(r.processor, codes::memory_of(r.memory)?),
+            })
+        };
+        let requirements = given.iter().zip(&regions).map(requirement).collect::<Result<Vec<_>, _>>()?;
+        let (shard, processor) = (input.shard, input.processor);
+        let leaf = LeafInput { task, shard, processor, requirements: &requirements, machine: &machine };
+        let answer = mapper.map_leaf(&leaf);
+        let output = unsafe { &mut *output };
+        output.processor = answer.processor;
+        output.priority = answer.priority.0.into();
+        output.copies_in = codes::memory(answer.copies_in);
+        output.profile = answer.profile.into();
+        output.access = answer.access.map(codes::access);
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn choose_algorithm(
+    mapper: *mut c_void,
+    input: *const abi::ChooseAlgorithmInput,
+    output: *mut abi::ChooseAlgorithmOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::ChooseAlgorithmInput| {
+        let (collective, kind) = unsafe { (text(&input.collective)?, text(&input.kind)?) };
+        let (placement, machine) = unsafe { (list(input.placement, input.placement_length), machine(input.machine)) };
+        let choices = unsafe { list(input.choices, input.choices_length) };
+        let choices = choices.iter().map(|t| unsafe { text(t) }).collect::<Result<Vec<_>, _>>()?;
+        let (bytes, choices) = (input.bytes as usize, &choices[..]);
+        let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: &machine };
+        let choice = mapper.choose_algorithm(&input);
+        unsafe { (*output).choice = u32::try_from(choice).unwrap_or(u32::MAX) };
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn map_exchange(
+    mapper: *mut c_void,
+    input: *const abi::MapExchangeInput,
+    output: *mut abi::MapExchangeOutput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::MapExchangeInput| {
+        let (collective, machine) = unsafe { (text(&input.collective)?, machine(input.machine)) };
+        let (shards, bytes) = (input.shards, input.bytes as usize);
+        let answer = mapper.map_exchange(&ExchangeInput { collective, shards, bytes, machine: &machine });
+        let output = unsafe { &mut *output };
+        output.memory = codes::memory(answer.memory);
+        output.access = codes::access(answer.access);
+        output.priority = answer.priority.0.into();
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}
+
+unsafe extern "C" fn profile(
+    mapper: *mut c_void,
+    input: *const abi::ProfileInput,
+    message: *mut c_char,
+    capacity: usize,
+) -> i32 {
+    let answer = |mapper: &dyn Mapper, input: &abi::ProfileInput| {
+        let task = unsafe { text(&input.task)? };
+        let (shard, processor) = (input.shard, input.processor);
+        let (waited_ns, ran_ns) = (input.waited_ns, input.ran_ns);
+        mapper.profile(&ProfileInput { task, shard, processor, waited_ns, ran_ns });
+        Ok(())
+    };
+    unsafe { call(mapper, input, (message, capacity), answer) }
+}

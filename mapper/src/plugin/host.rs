@@ -1,0 +1,353 @@
+//! A mapper of a library as a [`Mapper`]: inputs as structures, answers back as values.
+
+use super::{abi, codes};
+use crate::calls::{
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, SliceInput, Slicing,
+    SourceInput,
+};
+use crate::{Access, DefaultMapper, Mapper, MemoryKind};
+use std::ffi::{CStr, c_char, c_void};
+use std::ops::Range;
+use std::panic::resume_unwind;
+
+/// Bytes of the buffer for a call's message.
+const MESSAGE: usize = 256;
+
+/// A mapper that a library made.
+pub struct Hosted {
+    /// A copy of the library's table: calls it does not know of are null.
+    pub table: abi::Library,
+    /// What `create` gave.
+    pub mapper: *mut c_void,
+    /// What `name` gave.
+    pub name: String,
+    /// Where the library is from.
+    pub path: String,
+}
+
+// SAFETY: the header demands that calls may come from any thread, several at a time, and nothing else uses the pointer.
+unsafe impl Send for Hosted {}
+// SAFETY: likewise.
+unsafe impl Sync for Hosted {}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.table.destroy {
+            // SAFETY: `create` of the same table made it; nobody else has it any more. The library is never unloaded.
+            unsafe { destroy(self.mapper) }
+        }
+    }
+}
+
+/// What a library wrote into a buffer for messages, which begins as zeros.
+pub fn message(buffer: &[u8]) -> String {
+    // A library that forgets the NUL at the end must not make us read past it.
+    let text = CStr::from_bytes_until_nul(buffer).map_or(buffer, CStr::to_bytes);
+    let text = String::from_utf8_lossy(text);
+    if text.is_empty() { "it says no more".into() } else { text.into_owned() }
+}
+
+impl Hosted {
+    /// Fails the call, as a panic of a mapper in Rust would, but without a word on stderr.
+    #[cold]
+    fn fail(&self, message: String) -> ! {
+        resume_unwind(Box::new(format!("{}: {message}", self.path)))
+    }
+
+    /// Makes sense of what a call returned.
+    #[inline]
+    fn returned(&self, status: i32, buffer: &[u8; MESSAGE]) {
+        match status {
+            0 => {}
+            1 => self.fail(message(buffer)),
+            other => self.fail(format!("returned {other}; legal: 0 (MANIPLE_OK), 1 (MANIPLE_FAILED)")),
+        }
+    }
+
+    /// Makes a call.
+    #[inline]
+    fn call<I, O>(&self, call: abi::Call<I, O>, input: &I, output: &mut O) {
+        let mut buffer = [0_u8; MESSAGE];
+        let text = buffer.as_mut_ptr().cast::<c_char>();
+        // SAFETY: the table is of this version, so its function takes these structures; they and all they point to live
+        // until it returns.
+        let status = unsafe { call(self.mapper, input, output, text, MESSAGE) };
+        self.returned(status, &buffer);
+    }
+
+    /// An answer that is a number.
+    #[inline]
+    fn decoded<T>(&self, value: Result<T, String>) -> T {
+        value.unwrap_or_else(|message| self.fail(message))
+    }
+}
+
+fn size<T>(_: &T) -> u32 {
+    abi::size::<T>()
+}
+
+impl Mapper for Hosted {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        let Some(call) = self.table.place_shards else { return DefaultMapper.place_shards(input) };
+        let (machine, shards) = (codes::machine(input.machine), input.shards);
+        let mut processors = vec![0; shards as usize];
+        let mut output =
+            abi::PlaceShardsOutput { size: 0, placement: abi::BLOCKED, processors: processors.as_mut_ptr() };
+        output.size = size(&output);
+        let gang = abi::Text::of(input.gang);
+        let input =
+            abi::PlaceShardsInput { size: abi::size::<abi::PlaceShardsInput>(), shards, gang, machine: &machine };
+        self.call(call, &input, &mut output);
+        match output.placement {
+            abi::BLOCKED => Placement::Blocked,
+            abi::CYCLIC => Placement::Cyclic,
+            abi::EXPLICIT => Placement::Explicit(processors),
+            other => self.fail(format!("illegal placement {other}; legal: 0 (blocked), 1 (cyclic), 2 (explicit)")),
+        }
+    }
+
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        let Some(call) = self.table.place_shared else { return DefaultMapper.place_shared(input) };
+        let namer = |&(processor, p)| abi::Namer { processor, privilege: codes::privilege(p).0 };
+        let namers: Vec<_> = input.namers.iter().map(namer).collect();
+        let machine = codes::machine(input.machine);
+        let mut output = abi::PlaceSharedOutput {
+            size: abi::size::<abi::PlaceSharedOutput>(),
+            processor: DefaultMapper.place_shared(input),
+        };
+        let input = abi::PlaceSharedInput {
+            size: abi::size::<abi::PlaceSharedInput>(),
+            field: input.field.0.into(),
+            region: codes::region(&input.region),
+            namers: namers.as_ptr(),
+            namers_length: namers.len(),
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        output.processor
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        let Some(call) = self.table.map_instance else { return DefaultMapper.map_instance(input) };
+        let machine = codes::machine(input.machine);
+        let mut output = abi::MapInstanceOutput {
+            size: abi::size::<abi::MapInstanceOutput>(),
+            choice: if input.found.is_some() { abi::FIND } else { abi::CREATE },
+            memory: abi::ORDINARY,
+        };
+        let input = abi::MapInstanceInput {
+            size: abi::size::<abi::MapInstanceInput>(),
+            field: input.field.0.into(),
+            region: codes::region(&input.region),
+            bytes: input.bytes as u64,
+            processor: input.processor,
+            coherence: codes::coherence(input.coherence),
+            found: input.found.map_or(abi::NO_MEMORY, codes::memory),
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        match output.choice {
+            abi::FIND => InstanceChoice::Find,
+            abi::CREATE => InstanceChoice::Create(self.decoded(codes::memory_of(output.memory))),
+            other => self.fail(format!("illegal choice {other}; legal: 0 (find), 1 (create)")),
+        }
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        let Some(call) = self.table.select_source else { return DefaultMapper.select_source(input) };
+        let machine = codes::machine(input.machine);
+        let mut output = abi::SelectSourceOutput {
+            size: abi::size::<abi::SelectSourceOutput>(),
+            processor: DefaultMapper.select_source(input),
+        };
+        let input = abi::SelectSourceInput {
+            size: abi::size::<abi::SelectSourceInput>(),
+            field: input.field.0.into(),
+            region: codes::region(&input.region),
+            holders: input.holders.as_ptr(),
+            holders_length: input.holders.len(),
+            to: input.to,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        output.processor
+    }
+
+    fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
+        let Some(call) = self.table.slice_index else { return DefaultMapper.slice_index(input) };
+        let machine = codes::machine(input.machine);
+        let mut slices: Vec<(Range<usize>, u32)> = Vec::new();
+        let list: *mut Vec<(Range<usize>, u32)> = &mut slices;
+        let mut output = abi::SliceIndexOutput {
+            size: abi::size::<abi::SliceIndexOutput>(),
+            slicing: abi::SLICE_HERE,
+            list: list.cast(),
+            add: Some(add),
+        };
+        let input = abi::SliceIndexInput {
+            size: abi::size::<abi::SliceIndexInput>(),
+            shard: input.shard,
+            task: abi::Text::of(input.task),
+            points: input.points as u64,
+            processor: input.processor,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        match output.slicing {
+            abi::SLICE_HERE => Slicing::Here,
+            abi::SLICE_BLOCKED => Slicing::Blocked,
+            abi::SLICE_EXPLICIT => Slicing::Explicit(slices),
+            other => self.fail(format!("illegal slicing {other}; legal: 0 (here), 1 (blocked), 2 (explicit)")),
+        }
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let Some(call) = self.table.map_leaf else { return DefaultMapper.map_leaf(input) };
+        let default = DefaultMapper.map_leaf(input);
+        let machine = codes::machine(input.machine);
+        let requirement = |i: usize| {
+            let r = input.requirements.get(i)?;
+            let (processor, memory) = input.machine.owner(r.memory);
+            let (privilege, reduction) = codes::privilege(r.privilege);
+            Some(abi::Requirement {
+                region: codes::region(r.region),
+                field: r.field.0.into(),
+                privilege,
+                coherence: codes::coherence(r.coherence),
+                memory: codes::memory(memory),
+                processor,
+                reserved: 0,
+                bytes: r.bytes as u64,
+                reduction,
+            })
+        };
+        let requirements: [Option<abi::Requirement>; MAX_REQUIREMENTS] = std::array::from_fn(requirement);
+        let requirements = requirements.map(|r| r.unwrap_or(NO_REQUIREMENT));
+        let mut output = abi::MapLeafOutput {
+            size: abi::size::<abi::MapLeafOutput>(),
+            processor: default.processor,
+            priority: default.priority.0.into(),
+            copies_in: codes::memory(default.copies_in),
+            profile: default.profile.into(),
+            access: default.access.map(codes::access),
+        };
+        let length = input.requirements.len().min(MAX_REQUIREMENTS);
+        let input = abi::MapLeafInput {
+            size: abi::size::<abi::MapLeafInput>(),
+            shard: input.shard,
+            task: abi::Text::of(input.task),
+            requirements: requirements.as_ptr(),
+            requirements_length: length,
+            processor: input.processor,
+            reserved: 0,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        let mut access = [Access::InPlace; MAX_REQUIREMENTS];
+        for (access, &number) in access.iter_mut().zip(&output.access[..length]) {
+            *access = self.decoded(codes::access_of(number));
+        }
+        LeafOutput {
+            processor: output.processor,
+            priority: priority(output.priority),
+            access,
+            copies_in: self.decoded(codes::memory_of(output.copies_in)),
+            profile: self.decoded(codes::flag_of("profile", output.profile)),
+        }
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let Some(call) = self.table.choose_algorithm else { return DefaultMapper.choose_algorithm(input) };
+        let machine = codes::machine(input.machine);
+        let choices: Vec<_> = input.choices.iter().map(|choice| abi::Text::of(choice)).collect();
+        let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice: 0 };
+        let input = abi::ChooseAlgorithmInput {
+            size: abi::size::<abi::ChooseAlgorithmInput>(),
+            reserved: 0,
+            collective: abi::Text::of(input.collective),
+            kind: abi::Text::of(input.kind),
+            placement: input.placement.as_ptr(),
+            placement_length: input.placement.len(),
+            bytes: input.bytes as u64,
+            choices: choices.as_ptr(),
+            choices_length: choices.len(),
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        output.choice as usize
+    }
+
+    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
+        let Some(call) = self.table.map_exchange else { return DefaultMapper.map_exchange(input) };
+        let default = ExchangeOutput::default();
+        let machine = codes::machine(input.machine);
+        let mut output = abi::MapExchangeOutput {
+            size: abi::size::<abi::MapExchangeOutput>(),
+            memory: codes::memory(default.memory),
+            access: codes::access(default.access),
+            priority: default.priority.0.into(),
+        };
+        let input = abi::MapExchangeInput {
+            size: abi::size::<abi::MapExchangeInput>(),
+            shards: input.shards,
+            collective: abi::Text::of(input.collective),
+            bytes: input.bytes as u64,
+            machine: &machine,
+        };
+        self.call(call, &input, &mut output);
+        let memory: MemoryKind = self.decoded(codes::memory_of(output.memory));
+        let access = self.decoded(codes::access_of(output.access));
+        ExchangeOutput { memory, access, priority: priority(output.priority) }
+    }
+
+    fn profile(&self, input: &ProfileInput<'_>) {
+        let Some(call) = self.table.profile else { return };
+        let input = abi::ProfileInput {
+            size: abi::size::<abi::ProfileInput>(),
+            shard: input.shard,
+            task: abi::Text::of(input.task),
+            processor: input.processor,
+            reserved: 0,
+            waited_ns: input.waited_ns,
+            ran_ns: input.ran_ns,
+        };
+        let mut buffer = [0_u8; MESSAGE];
+        // SAFETY: as in `call`.
+        let status = unsafe { call(self.mapper, &input, buffer.as_mut_ptr().cast(), MESSAGE) };
+        self.returned(status, &buffer);
+    }
+}
+
+/// What an entry past the last requirement holds.
+const NO_REQUIREMENT: abi::Requirement = abi::Requirement {
+    region: abi::Region { tree: 0, dimensions: 1, lo: [0; 3], hi: [0; 3] },
+    field: 0,
+    privilege: abi::READ,
+    coherence: abi::EXCLUSIVE,
+    memory: abi::NO_MEMORY,
+    processor: 0,
+    reserved: 0,
+    bytes: 0,
+    reduction: 0,
+};
+
+/// A priority out of range stays out of range, for the check that follows to name.
+fn priority(number: u32) -> Priority {
+    Priority(u8::try_from(number).unwrap_or(u8::MAX))
+}
+
+/// `add` of [`abi::SliceIndexOutput`].
+unsafe extern "C" fn add(list: *mut c_void, begin: u64, end: u64, processor: u32) {
+    let at = |point: u64| usize::try_from(point).unwrap_or(usize::MAX);
+    // SAFETY: `list` is what the output holds: the list of the call under way, which nothing else touches meanwhile.
+    let slices = unsafe { &mut *list.cast::<Vec<(Range<usize>, u32)>>() };
+    slices.push((at(begin)..at(end), processor));
+}

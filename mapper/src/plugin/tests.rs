@@ -1,0 +1,284 @@
+//! Inputs and answers cross the interface, both ways, unchanged; so do panics, as messages.
+
+use super::{abi, export, host::Hosted};
+use crate::*;
+use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, ReductionId, Region, TreeId};
+use proptest::prelude::*;
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+/// What a mapper is to answer.
+#[derive(Debug, Clone)]
+struct Answers {
+    placement: Placement,
+    home: u32,
+    instance: InstanceChoice,
+    slicing: Slicing,
+    leaf: LeafOutput,
+    algorithm: usize,
+    exchange: ExchangeOutput,
+}
+
+/// Gives these answers and notes what it was asked.
+struct Noting {
+    answers: Answers,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Noting {
+    fn note(&self, input: &dyn std::fmt::Debug) {
+        self.asked.lock().unwrap().push(format!("{input:?}"));
+    }
+}
+
+impl Mapper for Noting {
+    fn name(&self) -> &str {
+        "noting"
+    }
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        self.note(input);
+        self.answers.placement.clone()
+    }
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        self.note(input);
+        self.answers.home
+    }
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        self.note(input);
+        self.answers.instance
+    }
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        self.note(input);
+        self.answers.home
+    }
+    fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
+        self.note(input);
+        self.answers.slicing.clone()
+    }
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        self.note(input);
+        self.answers.leaf
+    }
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        self.note(input);
+        self.answers.algorithm
+    }
+    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
+        self.note(input);
+        self.answers.exchange
+    }
+    fn profile(&self, input: &ProfileInput<'_>) {
+        self.note(input);
+    }
+}
+
+unsafe extern "C" fn unused(_: *const c_char, _: *mut c_char, _: usize) -> *mut c_void {
+    std::ptr::null_mut()
+}
+
+/// A mapper behind the interface, as if it came from a library.
+fn behind(mapper: impl Mapper + 'static) -> Hosted {
+    let mut buffer = [0 as c_char; 8];
+    let made = |_: &str| Ok(Box::new(mapper) as Box<dyn Mapper>);
+    // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
+    let mapper = unsafe { export::create(c"".as_ptr(), buffer.as_mut_ptr(), buffer.len(), made) };
+    assert!(!mapper.is_null());
+    Hosted { table: export::library(unused), mapper, name: "behind".into(), path: "./libnone.so".into() }
+}
+
+fn rects() -> impl Strategy<Value = Rect> {
+    let corner = || prop::array::uniform3(-100_i64..100);
+    (1..4, corner(), corner()).prop_map(|(dim, [a, b, c], [d, e, f])| match dim {
+        1 => Rect::new([a], [d]),
+        2 => Rect::new([a, b], [d, e]),
+        _ => Rect::new([a, b, c], [d, e, f]),
+    })
+}
+
+fn privileges() -> impl Strategy<Value = Privilege> {
+    let reduce = Privilege::Reduce(ReductionId::new("sum"));
+    prop::sample::select(vec![Privilege::Read, Privilege::ReadWrite, Privilege::WriteDiscard, reduce])
+}
+
+fn kinds() -> impl Strategy<Value = MemoryKind> {
+    prop::sample::select(vec![MemoryKind::Ordinary, MemoryKind::Registered])
+}
+
+fn accesses() -> impl Strategy<Value = Access> {
+    prop::sample::select(vec![Access::InPlace, Access::Copy])
+}
+
+fn answers() -> impl Strategy<Value = Answers> {
+    let number = || prop_oneof![0_u32..10, any::<u32>()];
+    let placement = prop_oneof![
+        Just(Placement::Blocked),
+        Just(Placement::Cyclic),
+        prop::collection::vec(number(), 6).prop_map(Placement::Explicit),
+    ];
+    let instance = prop_oneof![Just(InstanceChoice::Find), kinds().prop_map(InstanceChoice::Create)];
+    let run = (any::<u16>(), any::<u16>(), number()).prop_map(|(a, b, p)| (a as usize..b as usize, p));
+    let slicing = prop_oneof![
+        Just(Slicing::Here),
+        Just(Slicing::Blocked),
+        prop::collection::vec(run, 0..5).prop_map(Slicing::Explicit),
+    ];
+    // What is past the last requirement does not cross: the default in both.
+    let access = prop::array::uniform3(accesses()).prop_map(|given| {
+        let mut all = [Access::InPlace; MAX_REQUIREMENTS];
+        all[..3].copy_from_slice(&given);
+        all
+    });
+    let leaf = (number(), any::<u8>(), access, kinds(), any::<bool>()).prop_map(
+        |(processor, priority, access, copies_in, profile)| LeafOutput {
+            processor,
+            priority: Priority(priority),
+            access,
+            copies_in,
+            profile,
+        },
+    );
+    let exchange = (kinds(), accesses(), any::<u8>()).prop_map(|(memory, access, p)| ExchangeOutput {
+        memory,
+        access,
+        priority: Priority(p),
+    });
+    (placement, number(), instance, slicing, leaf, 0..9_usize, exchange).prop_map(
+        |(placement, home, instance, slicing, leaf, algorithm, exchange)| Answers {
+            placement,
+            home,
+            instance,
+            slicing,
+            leaf,
+            algorithm,
+            exchange,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn inputs_and_answers_cross_unchanged(
+        answers in answers(),
+        rects in prop::array::uniform3(rects()),
+        privileges in prop::array::uniform3(privileges()),
+        coherence in prop::sample::select(vec![Coherence::Exclusive, Coherence::Atomic, Coherence::Simultaneous]),
+        found in prop::option::of(kinds()),
+        text in ".{0,12}",
+        n in any::<u32>(),
+        (processors, per_node) in (1_u32..20, 1_u32..20),
+    ) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let hosted = behind(Noting { answers: answers.clone(), asked: asked.clone() });
+        let took = || asked.lock().unwrap().pop().unwrap();
+        // A node is no larger than the machine.
+        let machine = &Machine::new(processors, per_node.min(processors));
+        let (text, field, bytes) = (&text[..], FieldId(n as u16), n as usize);
+        let regions = rects.map(|rect| Region::new(TreeId(n), rect));
+        let region = regions[0];
+
+        let input = PlaceShardsInput { gang: text, shards: 6, machine };
+        prop_assert_eq!(hosted.place_shards(&input), answers.placement);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        // Without the operator of a reduction.
+        let namers: Vec<_> = privileges.iter().filter(|p| !matches!(p, Privilege::Reduce(_))).map(|&p| (n, p)).collect();
+        let input = PlaceSharedInput { region, field, namers: &namers, machine };
+        prop_assert_eq!(hosted.place_shared(&input), answers.home);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = InstanceInput { region, field, bytes, processor: n, coherence, found, machine };
+        prop_assert_eq!(hosted.map_instance(&input), answers.instance);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = SourceInput { region, field, to: n, holders: &[1, n, 3], machine };
+        prop_assert_eq!(hosted.select_source(&input), answers.home);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = SliceInput { task: text, shard: n, processor: n / 2, points: bytes, machine };
+        prop_assert_eq!(hosted.slice_index(&input), answers.slicing);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let memory = |i: usize| MemoryId(n / 2 + i as u32);
+        let requirement = |i| RequirementInput {
+            region: &regions[i], field, privilege: privileges[i], coherence, bytes: bytes + i, memory: memory(i),
+        };
+        let requirements: Vec<_> = (0..3).map(requirement).collect();
+        let input = LeafInput { task: text, shard: n, processor: n / 2, requirements: &requirements, machine };
+        prop_assert_eq!(hosted.map_leaf(&input), answers.leaf);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = AlgorithmInput {
+            collective: text, kind: "allreduce", placement: &[0, n], bytes, choices: &["one", text], machine,
+        };
+        prop_assert_eq!(hosted.choose_algorithm(&input), answers.algorithm);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let input = ExchangeInput { collective: text, shards: n, bytes, machine };
+        prop_assert_eq!(hosted.map_exchange(&input), answers.exchange);
+        prop_assert_eq!(took(), format!("{input:?}"));
+
+        let (waited_ns, ran_ns) = (u64::from(n) << 20, u64::from(n));
+        let input = ProfileInput { task: text, shard: n, processor: n / 2, waited_ns, ran_ns };
+        hosted.profile(&input);
+        prop_assert_eq!(took(), format!("{input:?}"));
+    }
+}
+
+#[test]
+fn a_panic_crosses_as_a_message() {
+    struct Bomb;
+    impl Mapper for Bomb {
+        fn name(&self) -> &str {
+            "bomb"
+        }
+        fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
+            panic!("äöü {}", "x".repeat(1000))
+        }
+    }
+    let hosted = behind(Bomb);
+    let machine = &Machine::new(1, 1);
+    let input = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine };
+    let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_exchange(&input))).unwrap_err();
+    let message = panic.downcast::<String>().unwrap();
+    assert!(message.starts_with("./libnone.so: panicked: äöü xxx"), "{message}");
+    assert_eq!(message.len(), "./libnone.so: ".len() + 255, "cut to the buffer");
+}
+
+/// The compiler of C finds every structure, field and number of this side in the header, of the same size, at the same
+/// place, of the same value.
+#[test]
+fn the_header_and_this_crate_agree() {
+    let mut program = String::from("#include \"maniple_mapper.h\"\n");
+    let mut claim = |what: String| program += &format!("_Static_assert({what}, \"differs\");\n");
+    for layout in abi::LAYOUTS {
+        let name = format!("struct maniple_{}", layout.name);
+        claim(format!("sizeof({name}) == {}", layout.size));
+        for (field, offset) in layout.fields {
+            claim(format!("offsetof({name}, {field}) == {offset}"));
+        }
+    }
+    for (name, value) in abi::NUMBERS {
+        claim(format!("MANIPLE_{name} == {value}"));
+    }
+    let claims = program.lines().count();
+    assert!(claims > 150, "{claims}");
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let directory = std::env::temp_dir().join(format!("maniple-layout-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("layout.c");
+    std::fs::write(&file, program).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]).arg(&include).arg(&file);
+    let output = cc.output().expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Nothing in the header is left out here.
+    let header = std::fs::read_to_string(include.join("maniple_mapper.h")).unwrap();
+    let structures = header.lines().filter(|l| l.starts_with("struct maniple_") && l.ends_with(" {")).count();
+    assert_eq!(structures, abi::LAYOUTS.len());
+    let numbers = header.lines().filter(|l| l.starts_with("#define MANIPLE_") && l.split(' ').count() > 2).count();
+    assert_eq!(numbers, abi::NUMBERS.len());
+    std::fs::remove_dir_all(directory).unwrap();
+}
