@@ -12,6 +12,7 @@ mod mapper;
 #[allow(unsafe_code)]
 pub mod plugin;
 mod slot;
+mod spec;
 mod stock;
 pub mod topology;
 pub mod validate;
@@ -24,6 +25,9 @@ pub use calls::{
 pub use machine::{Machine, MemoryKind};
 pub use mapper::Mapper;
 pub use slot::{MapperSlot, Named, Reader};
-pub use stock::{CollectiveMapper, DefaultMapper, UnknownMapper, names, stock};
+pub use spec::{MapperSpec, SpecError, names, stock};
+pub use stock::{
+    CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
+};
 pub use topology::Topology;
 pub use validate::{IllegalDecision, MapperError};

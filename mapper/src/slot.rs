@@ -18,10 +18,15 @@ pub struct Named {
 
 impl Named {
     fn new(mapper: Arc<dyn Mapper>, number: u64) -> Self {
-        // Asked once: it is user code, which may panic.
-        let name = catch_unwind(AssertUnwindSafe(|| Arc::from(mapper.name())));
-        Self { mapper, name: name.unwrap_or_else(|_| "(its name panicked)".into()), number }
+        // Asked once.
+        let name = name_of(&*mapper).into();
+        Self { mapper, name, number }
     }
+}
+
+/// A mapper's name: user code, which may panic.
+pub(crate) fn name_of(mapper: &dyn Mapper) -> String {
+    catch_unwind(AssertUnwindSafe(|| mapper.name().to_owned())).unwrap_or_else(|_| "(its name panicked)".into())
 }
 
 impl std::fmt::Debug for Named {

@@ -1,0 +1,280 @@
+//! Mappers by name, as on the command line.
+
+use crate::Mapper;
+use crate::stock::{
+    CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
+};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which mapper, as text: a name and options, `NAME[,OPTION=VALUE]…`, or the path of a shared library and its own options,
+/// `./libmine.so[,…]`.
+///
+/// | name | options |
+/// |---|---|
+/// | `default` | the defaults of every call |
+/// | `collective` | the founding paper's: see [`CollectiveMapper`] |
+/// | `first` | always the first legal answer |
+/// | `round-robin` | each processor in turn |
+/// | `numa` | by the host's NUMA nodes |
+/// | `random` | `seed=N`: drawn among the legal answers; without it, seed 0 |
+/// | `logging` | `file=PATH`: writes decisions there, without it to stderr; `inner=SPEC`, which comes last: whose, without it those of `collective` |
+///
+/// What has a `/` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
+/// ([`plugin`](crate::plugin)).
+///
+/// A mapper is made once; clones of its specification share it.
+///
+/// ```
+/// use maniple_mapper::MapperSpec;
+/// let spec: MapperSpec = "random,seed=7".parse().unwrap();
+/// assert_eq!(spec.load().unwrap().name(), "random");
+/// let unknown = "best".parse::<MapperSpec>().unwrap_err().to_string();
+/// assert!(unknown.starts_with("unknown mapper `best`; expected one of default, collective"));
+/// ```
+#[derive(Clone)]
+pub struct MapperSpec {
+    text: String,
+    kind: Kind,
+    made: Arc<Mutex<Option<Arc<dyn Mapper>>>>,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Default,
+    Collective,
+    First,
+    RoundRobin,
+    Numa,
+    Random { seed: u64 },
+    Logging { file: Option<PathBuf>, inner: Box<MapperSpec> },
+    Library { path: PathBuf, options: String },
+}
+
+/// Names of the stock mappers.
+pub fn names() -> &'static [&'static str] {
+    &["default", "collective", "first", "round-robin", "numa", "random", "logging"]
+}
+
+/// Why there is no mapper.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// A name nobody knows.
+    #[error("unknown mapper `{name}`; expected one of {}, or the path of a shared library", names().join(", "))]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// An option the mapper does not have.
+    #[error("mapper {mapper}: unknown option `{option}`; {}", match *.legal {
+        "" => "it has none".to_string(),
+        legal => format!("expected {legal}"),
+    })]
+    Option {
+        /// The mapper.
+        mapper: String,
+        /// What was given.
+        option: String,
+        /// What it has.
+        legal: &'static str,
+    },
+    /// A value the option can't have.
+    #[error("mapper {mapper}, option {option}: expected {expected}, found `{found}`")]
+    Value {
+        /// The mapper.
+        mapper: String,
+        /// The option.
+        option: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// The file for the decisions can't be made.
+    #[error("mapper logging: {}: can't be written: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The library gives no mapper.
+    #[cfg(unix)]
+    #[error("mapper {0}")]
+    Library(#[from] crate::plugin::PluginError),
+    /// There are no libraries here.
+    #[cfg(not(unix))]
+    #[error("mapper {}: shared libraries can be loaded on Unix systems only", .0.display())]
+    Library(PathBuf),
+}
+
+/// The options of one mapper.
+struct Options<'a> {
+    mapper: &'a str,
+    rest: &'a str,
+    legal: &'static str,
+}
+
+impl<'a> Options<'a> {
+    /// The next option with its value. `inner` takes all that is left.
+    fn next(&mut self) -> Result<Option<(&'a str, &'a str)>, SpecError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        if let Some(all) = self.rest.strip_prefix("inner=") {
+            self.rest = "";
+            return Ok(Some(("inner", all)));
+        }
+        let (option, rest) = self.rest.split_once(',').unwrap_or((self.rest, ""));
+        self.rest = rest;
+        option.split_once('=').map(Some).ok_or_else(|| self.unknown(option))
+    }
+
+    fn unknown(&self, option: &str) -> SpecError {
+        SpecError::Option { mapper: self.mapper.into(), option: option.into(), legal: self.legal }
+    }
+
+    fn wrong(&self, option: &'static str, expected: &'static str, found: &str) -> SpecError {
+        SpecError::Value { mapper: self.mapper.into(), option, expected, found: found.into() }
+    }
+}
+
+impl Kind {
+    fn parse(text: &str) -> Result<Self, SpecError> {
+        let (name, rest) = text.split_once(',').unwrap_or((text, ""));
+        if name.contains('/') || name.ends_with(".so") || name.ends_with(".dylib") {
+            return Ok(Kind::Library { path: name.into(), options: rest.into() });
+        }
+        let mut options = Options { mapper: name, rest, legal: "" };
+        let plain = match name {
+            "default" => Kind::Default,
+            "collective" => Kind::Collective,
+            "first" => Kind::First,
+            "round-robin" => Kind::RoundRobin,
+            "numa" => Kind::Numa,
+            "random" => {
+                options.legal = "seed=N";
+                let mut seed = 0;
+                while let Some((option, value)) = options.next()? {
+                    match option {
+                        "seed" => seed = value.parse().map_err(|_| options.wrong("seed", "a number", value))?,
+                        other => return Err(options.unknown(other)),
+                    }
+                }
+                return Ok(Kind::Random { seed });
+            }
+            "logging" => {
+                options.legal = "file=PATH or, last, inner=MAPPER";
+                let (mut file, mut inner) = (None, "collective");
+                while let Some((option, value)) = options.next()? {
+                    match option {
+                        "file" if value.is_empty() => return Err(options.wrong("file", "a path", value)),
+                        "file" => file = Some(value.into()),
+                        "inner" => inner = value,
+                        other => return Err(options.unknown(other)),
+                    }
+                }
+                return Ok(Kind::Logging { file, inner: Box::new(inner.parse()?) });
+            }
+            _ => return Err(SpecError::Name { name: name.into() }),
+        };
+        if rest.is_empty() { Ok(plain) } else { Err(options.unknown(rest)) }
+    }
+
+    fn make(&self) -> Result<Arc<dyn Mapper>, SpecError> {
+        Ok(match self {
+            Kind::Default => Arc::new(DefaultMapper),
+            Kind::Collective => Arc::new(CollectiveMapper),
+            Kind::First => Arc::new(FirstChoiceMapper),
+            Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
+            Kind::Numa => Arc::new(NumaMapper::here()),
+            Kind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
+            Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load()?, std::io::stderr())),
+            Kind::Logging { file: Some(path), inner } => {
+                let inner = inner.load()?;
+                let file = File::create(path).map_err(|source| SpecError::File { path: path.clone(), source })?;
+                Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
+            }
+            #[cfg(unix)]
+            Kind::Library { path, options } => crate::plugin::load(path, options)?,
+            #[cfg(not(unix))]
+            Kind::Library { path, .. } => return Err(SpecError::Library(path.clone())),
+        })
+    }
+}
+
+impl MapperSpec {
+    /// The mapper, which is made when it is first asked for. Makes files and loads libraries: best done before a program
+    /// has threads.
+    ///
+    /// # Errors
+    /// [`SpecError::File`] and [`SpecError::Library`]; the next call tries again.
+    pub fn load(&self) -> Result<Arc<dyn Mapper>, SpecError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapper) = &*made {
+            return Ok(mapper.clone());
+        }
+        let mapper = self.kind.make()?;
+        *made = Some(mapper.clone());
+        Ok(mapper)
+    }
+
+    /// The text it was parsed from: what reports show.
+    pub fn name(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for MapperSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Ok(Self { text: text.into(), kind: Kind::parse(text)?, made: Arc::default() })
+    }
+}
+
+/// `collective`.
+impl Default for MapperSpec {
+    fn default() -> Self {
+        Self { text: "collective".into(), kind: Kind::Collective, made: Arc::default() }
+    }
+}
+
+impl fmt::Display for MapperSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl fmt::Debug for MapperSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MapperSpec({:?})", self.text)
+    }
+}
+
+impl PartialEq for MapperSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for MapperSpec {}
+
+impl Serialize for MapperSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+/// A new mapper of that specification.
+///
+/// # Errors
+/// Those of parsing and of [`MapperSpec::load`].
+pub fn stock(spec: &str) -> Result<Arc<dyn Mapper>, SpecError> {
+    spec.parse::<MapperSpec>()?.load()
+}

@@ -1,0 +1,105 @@
+//! Leaf tasks and data by the host's NUMA nodes.
+
+use crate::{
+    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper, SourceInput,
+    Topology,
+};
+use maniple_regions::{Coherence, Privilege};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The collective mapper with an eye on memory: leaf tasks take turns over the processors in the NUMA node of the one they
+/// are meant for, shared regions that are read from another NUMA node are copied once into the near one, and values come
+/// from the nearest holder. Shards are blocked, so that neighbours are near each other.
+///
+/// On a host with one NUMA node, and where there are more workers than processors for them, it decides as
+/// [`CollectiveMapper`] does. Worker `w` of a process is taken to run on the processor that [`Topology::binding`] says.
+#[derive(Debug)]
+pub struct NumaMapper {
+    host: Topology,
+    turn: AtomicUsize,
+    /// Of a number of workers, the position in [`Topology::numa`] of each worker's NUMA node.
+    first: OnceLock<(usize, Option<Vec<usize>>)>,
+}
+
+impl NumaMapper {
+    /// For this host.
+    pub fn here() -> Self {
+        Self::on(Topology::here())
+    }
+
+    /// For a host.
+    pub fn on(host: Topology) -> Self {
+        Self { host, turn: AtomicUsize::new(0), first: OnceLock::new() }
+    }
+
+    /// The position in [`Topology::numa`] of the NUMA node of each processor of `node`; none if they are not bound, or all on
+    /// the same.
+    fn numa_of(&self, machine: &Machine, node: u32) -> Option<Cow<'_, [usize]>> {
+        if self.host.numa.len() < 2 {
+            return None;
+        }
+        let workers = machine.processors_of(node).len();
+        let (known, numa) = self.first.get_or_init(|| (workers, self.numa_of_workers(workers)));
+        if *known == workers {
+            return numa.as_deref().map(Cow::Borrowed);
+        }
+        self.numa_of_workers(workers).map(Cow::Owned)
+    }
+
+    fn numa_of_workers(&self, workers: usize) -> Option<Vec<usize>> {
+        let of = |cpu: &u32| self.host.numa.iter().position(|n| n.cpus.contains(cpu));
+        let numa = self.host.binding(workers)?.iter().map(of).collect::<Option<Vec<_>>>()?;
+        numa.iter().any(|&n| n != numa[0]).then_some(numa)
+    }
+
+    /// How far apart two NUMA nodes are; those nobody knows of are far.
+    fn distance(&self, a: usize, b: usize) -> u32 {
+        self.host.numa[a].distances.get(b).copied().unwrap_or(if a == b { 10 } else { u32::MAX })
+    }
+}
+
+impl Mapper for NumaMapper {
+    fn name(&self) -> &str {
+        "numa"
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        let near = || {
+            // Asked of all processes alike, whose hosts may differ: only a process that is alone looks at its own.
+            let numa = self.numa_of(input.machine, 0).filter(|_| input.machine.nodes() == 1)?;
+            let at = |p: u32| numa.get(p as usize).copied();
+            let to = at(input.to)?;
+            input.holders.iter().copied().min_by_key(|&p| at(p).map_or(u32::MAX, |from| self.distance(to, from)))
+        };
+        near().unwrap_or_else(|| CollectiveMapper.select_source(input))
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let mut out = LeafOutput::local(input);
+        let node = input.machine.node_of(input.processor);
+        let Some(numa) = self.numa_of(input.machine, node) else { return out };
+        let first = input.machine.first_of(node);
+        let own = numa[(input.processor - first) as usize];
+        let near = || (0..numa.len()).filter(|&w| numa[w] == own);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();
+        out.processor = near().nth(turn).map_or(input.processor, |w| first + w as u32);
+        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+            let home = input.machine.owner(r.memory).0;
+            let far = home.checked_sub(first).and_then(|w| numa.get(w as usize)).is_none_or(|&at| at != own);
+            if far && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+                *access = Access::Copy;
+            }
+        }
+        out
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        CollectiveMapper.choose_algorithm(input)
+    }
+
+    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
+        CollectiveMapper.map_exchange(input)
+    }
+}

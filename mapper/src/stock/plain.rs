@@ -1,0 +1,123 @@
+//! Mappers that look at little: the defaults, the founding paper's, the first choice, each in turn.
+
+use crate::{
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The defaults of every call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DefaultMapper;
+
+impl Mapper for DefaultMapper {
+    fn name(&self) -> &str {
+        "default"
+    }
+}
+
+/// The founding paper's mapper (§II-C): exchange regions in registered memory, remote ones read in place, and
+/// collective subtasks ahead of the application's. Where a program leaves the algorithm open and some processor has several
+/// participants, they combine first, `two-level`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CollectiveMapper;
+
+impl Mapper for CollectiveMapper {
+    fn name(&self) -> &str {
+        "collective"
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        LeafOutput::local(input)
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let neighbours = input.placement.windows(2).any(|two| two[0] == two[1]);
+        let two_level = input.choices.iter().position(|&name| name == "two-level");
+        two_level.filter(|_| neighbours).unwrap_or(0)
+    }
+
+    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
+        ExchangeOutput { memory: MemoryKind::Registered, access: Access::InPlace, priority: Priority::RAISED }
+    }
+}
+
+/// Always the first legal answer: all shards and shared regions on processor 0, leaf tasks on the first processor of their
+/// node, the lowest priority, ordinary memory, everything in place. Shows what relies on a good mapping.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FirstChoiceMapper;
+
+impl Mapper for FirstChoiceMapper {
+    fn name(&self) -> &str {
+        "first"
+    }
+
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Explicit(vec![0; input.shards as usize])
+    }
+
+    fn place_shared(&self, _input: &PlaceSharedInput<'_>) -> u32 {
+        0
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        match input.found {
+            Some(_) => InstanceChoice::Find,
+            None => InstanceChoice::Create(MemoryKind::Ordinary),
+        }
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        input.holders[0]
+    }
+
+    fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
+        let first = input.machine.first_of(input.machine.node_of(input.processor));
+        Slicing::Explicit(vec![(0..input.points, first)])
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let processor = input.machine.first_of(input.machine.node_of(input.processor));
+        LeafOutput { processor, priority: Priority(0), ..LeafOutput::local(input) }
+    }
+
+    fn choose_algorithm(&self, _input: &AlgorithmInput<'_>) -> usize {
+        0
+    }
+
+    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
+        ExchangeOutput { memory: MemoryKind::Ordinary, access: Access::InPlace, priority: Priority(0) }
+    }
+}
+
+/// Each in turn: shards cyclic, points of index launches one by one, and leaf tasks from one processor of the node to the
+/// next, whoever launches them.
+#[derive(Debug, Default)]
+pub struct RoundRobinMapper {
+    turn: AtomicUsize,
+}
+
+impl Mapper for RoundRobinMapper {
+    fn name(&self) -> &str {
+        "round-robin"
+    }
+
+    fn place_shards(&self, _input: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Cyclic
+    }
+
+    // The place of a region has no turn: it must be the same for all who ask.
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        (input.region.rect.lo(0).unsigned_abs() % u64::from(input.machine.processors())) as u32
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        input.holders[input.to as usize % input.holders.len()]
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let mut node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % node.len();
+        LeafOutput { processor: node.nth(turn).unwrap_or(input.processor), ..LeafOutput::local(input) }
+    }
+}

@@ -1,0 +1,154 @@
+//! Decisions drawn among the legal ones.
+
+use crate::{
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+};
+use maniple_regions::{Coherence, FieldId, Privilege, Region};
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Draws every decision among the legal ones, from a seed, the call and its subject: a program that is right under many
+/// seeds does not rely on its mapping. What all processes decide alike depends on nothing else; decisions about leaf tasks
+/// and index launches also on how many there were before.
+#[derive(Debug, Default)]
+pub struct RandomMapper {
+    seed: u64,
+    asked: AtomicU64,
+}
+
+impl RandomMapper {
+    /// A mapper with this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, asked: AtomicU64::new(0) }
+    }
+
+    fn draw(&self, call: &str, subject: impl Hash) -> Draw {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        (self.seed, call, subject).hash(&mut hash);
+        Draw(hash.finish())
+    }
+
+    /// The number of this question, where questions need not be answered alike.
+    fn nth(&self) -> u64 {
+        self.asked.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// FNV-1a: the same in every process and on every machine with this byte order.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A sequence of numbers (splitmix64).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ x >> 31) % n.max(1) as u64) as usize
+    }
+
+    fn processor(&mut self, among: &Range<u32>) -> u32 {
+        among.start + self.below(among.len()) as u32
+    }
+
+    fn priority(&mut self) -> Priority {
+        Priority(self.below(usize::from(Priority::LEVELS)) as u8)
+    }
+
+    fn memory(&mut self) -> MemoryKind {
+        [MemoryKind::Ordinary, MemoryKind::Registered][self.below(2)]
+    }
+
+    fn access(&mut self) -> Access {
+        [Access::InPlace, Access::Copy][self.below(2)]
+    }
+}
+
+/// A region and its field, as numbers.
+fn field(region: &Region, field: FieldId) -> impl Hash + use<> {
+    (region.tree.0, region.rect, field.0)
+}
+
+impl Mapper for RandomMapper {
+    fn name(&self) -> &str {
+        "random"
+    }
+
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        let mut draw = self.draw("place_shards", (input.gang, input.shards));
+        let all = 0..input.machine.processors();
+        Placement::Explicit((0..input.shards).map(|_| draw.processor(&all)).collect())
+    }
+
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        let mut draw = self.draw("place_shared", field(&input.region, input.field));
+        draw.processor(&(0..input.machine.processors()))
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        let mut draw = self.draw("map_instance", (field(&input.region, input.field), input.processor, self.nth()));
+        match input.found {
+            Some(_) if draw.below(2) == 0 => InstanceChoice::Find,
+            _ => InstanceChoice::Create(draw.memory()),
+        }
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        let mut draw = self.draw("select_source", (field(&input.region, input.field), input.to));
+        input.holders[draw.below(input.holders.len())]
+    }
+
+    fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
+        let mut draw = self.draw("slice_index", (input.task, input.shard, self.nth()));
+        let node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let mut slices = Vec::new();
+        let mut next = 0;
+        while next < input.points {
+            let end = next + 1 + draw.below(input.points - next);
+            slices.push((next..end, draw.processor(&node)));
+            next = end;
+        }
+        Slicing::Explicit(slices)
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let mut draw = self.draw("map_leaf", (input.task, input.shard, self.nth()));
+        let node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let mut out = LeafOutput::local(input);
+        out.processor = draw.processor(&node);
+        out.priority = draw.priority();
+        out.copies_in = draw.memory();
+        out.profile = draw.below(8) == 0;
+        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+            if r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+                *access = draw.access();
+            }
+        }
+        out
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        let mut draw = self.draw("choose_algorithm", (input.collective, input.kind));
+        draw.below(input.choices.len())
+    }
+
+    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
+        let mut draw = self.draw("map_exchange", (input.collective, input.shards));
+        ExchangeOutput { memory: draw.memory(), access: draw.access(), priority: draw.priority() }
+    }
+}
