@@ -78,10 +78,10 @@ impl Field {
         }
     }
 
-    /// No text has a comma or a quote in it; what was not measured is empty.
+    /// What was not measured is empty.
     fn csv(&self) -> String {
         match self {
-            Field::Text(text) => text.clone(),
+            Field::Text(text) => quoted(text),
             Field::Count(count) => count.to_string(),
             Field::Flag(flag) => flag.to_string(),
             Field::Measured(measured) if measured.is_nan() => String::new(),
@@ -94,9 +94,15 @@ impl Field {
         match self {
             Field::Measured(measured) => microseconds(*measured),
             Field::Flag(flag) => if *flag { "yes" } else { "NO" }.into(),
+            Field::Text(text) => text.clone(),
             other => other.csv(),
         }
     }
+}
+
+/// A text as a CSV field: in quotes where it must be.
+pub fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// What one run reports, in order.
@@ -243,4 +249,16 @@ fn table(records: &[Record]) -> String {
     rows.push_record(std::iter::once("median".into()).chain(columns.iter().map(|&(i, _)| over_runs(i))));
     let left_out = if records.len() > 1 { "the medians leave out run 0, which warms up\n" } else { "" };
     format!("{}\n{}\n{left_out}", common.join(", "), styled(rows, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("a b.csv"), "a b.csv");
+        assert_eq!(quoted("a,b.csv"), "\"a,b.csv\"");
+        assert_eq!(quoted("a\"b.csv"), "\"a\"\"b.csv\"");
+    }
 }

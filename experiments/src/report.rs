@@ -1,7 +1,7 @@
 //! Reports on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
-use crate::output::{Format, Stdout, styled};
+use crate::output::{Format, Stdout, quoted, styled};
 use crate::stats::{median, microseconds};
 use maniple_stencil::{RunReport, Times};
 use tabled::builder::Builder;
@@ -79,7 +79,7 @@ fn csv(r: &RunReport) -> String {
         r.iterations.to_string(),
         r.repeat.to_string(),
         r.collective.to_string(),
-        r.mapper.to_string(),
+        quoted(r.mapper.name()),
         r.verified.to_string(),
         number(r.result),
         number(r.expected),
@@ -90,11 +90,6 @@ fn csv(r: &RunReport) -> String {
     fields.push(r.total_cells.to_string());
     fields.push(r.input.as_deref().map_or(String::new(), quoted));
     fields.join(",") + "\n"
-}
-
-/// A name as a CSV field: in quotes where it must be. No other field has a comma or a quote in it.
-fn quoted(name: &str) -> String {
-    if name.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
 }
 
 /// A heading with what all runs have in common, a row for each run, the medians over the runs (without run 0 where there
@@ -139,16 +134,4 @@ fn table(reports: &[RunReport]) -> String {
     let (verified, runs) = (reports.iter().filter(|r| r.verified).count(), reports.len());
     let left_out = if runs > 1 { "; the medians leave out run 0, which allocates" } else { "" };
     format!("{heading}{table}\n{verified} of {runs} runs verified{left_out}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_quoted_where_they_must_be() {
-        assert_eq!(quoted("a b.csv"), "a b.csv");
-        assert_eq!(quoted("a,b.csv"), "\"a,b.csv\"");
-        assert_eq!(quoted("a\"b.csv"), "\"a\"\"b.csv\"");
-    }
 }

@@ -4,7 +4,8 @@ use crate::Failure;
 use crate::output::Format;
 use crate::report::Printer;
 use crate::workers::Workers;
-use maniple_stencil::{Collective, Config, MapperKind, Session, StencilError};
+use maniple::mapper::MapperSpec;
+use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::path::{Path, PathBuf};
 
 /// The 1D stencil whose every iteration depends on a collective: power iteration with the periodic fourth-order
@@ -54,9 +55,9 @@ pub struct Args {
     #[command(flatten)]
     workers: Workers,
 
-    /// Who places tasks and data: default or collective
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]
-    mapper: MapperKind,
+    /// Who places tasks and data: a mapper's name and options, or a library and its options (./libmine.so,…)
+    #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
+    mapper: MapperSpec,
 
     /// Start from the numbers in this file, dealt to the shards evenly
     #[arg(long, value_name = "FILE")]
@@ -84,7 +85,7 @@ impl Args {
             repeat: self.repeat,
             collective: self.collective,
             workers: self.workers.count(),
-            mapper: self.mapper,
+            mapper: self.mapper.clone(),
             bind: self.workers.bind,
             utility: self.workers.utility,
             input: self.input.clone(),

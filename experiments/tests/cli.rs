@@ -334,7 +334,7 @@ fn help_and_version() {
         "--workers <W>",
         "--bind <WHERE>",
         "--utility <U>",
-        "--mapper <NAME>",
+        "--mapper <MAPPER>",
         "--input <FILE>",
         "--output <FILE>",
         "--format <FORMAT>",

@@ -2,6 +2,7 @@
 
 use crate::blocks::MIN_CELLS;
 use crate::io::FileError;
+use maniple::mapper::{MapperSpec, SpecError};
 use maniple::runtime::Binding;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -64,16 +65,6 @@ named! {
 }
 
 named! {
-    /// Who decides where tasks and data go.
-    MapperKind("mapper") {
-        /// The default mapper.
-        Default = "default",
-        /// The collective mapper: registered exchange regions read in place, collective subtasks at raised priority.
-        Collective = "collective",
-    }
-}
-
-named! {
     /// Whether workers are bound to processors.
     Bind("binding") {
         /// The operating system moves them.
@@ -118,7 +109,7 @@ pub struct Config {
     /// Worker threads; at least 1 and at most [`MAX_WORKERS`].
     pub workers: usize,
     /// Which mapper.
-    pub mapper: MapperKind,
+    pub mapper: MapperSpec,
     /// Whether workers are bound.
     pub bind: Bind,
     /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
@@ -146,7 +137,7 @@ impl Default for Config {
             repeat: 10,
             collective: Collective::RecursiveDoubling,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
-            mapper: MapperKind::Collective,
+            mapper: MapperSpec::default(),
             bind: Bind::None,
             utility: 0,
             input: None,
@@ -311,7 +302,7 @@ pub struct RunReport {
     /// Which version of the application.
     pub collective: Collective,
     /// Which mapper.
-    pub mapper: MapperKind,
+    pub mapper: MapperSpec,
     /// Every cell and every √S is what it must be.
     pub verified: bool,
     /// The last √S.
@@ -460,6 +451,9 @@ pub enum StencilError {
         /// The sum of squares.
         sum: f64,
     },
+    /// There is no such mapper, or it can't be made.
+    #[error(transparent)]
+    Mapper(#[from] SpecError),
     /// The runtime failed: not a fault of the arguments.
     #[error("the run failed: {0}")]
     Runtime(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -29,7 +29,7 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, MapperKind, RunReport, Samples, StencilError, Times,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, StencilError, Times,
     UnknownName, alternating, available_memory, bytes,
 };
 
@@ -84,11 +84,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Checks the arguments, reads the input and makes sure that output and trace can be written.
+    /// Checks the arguments, reads the input, makes the mapper and makes sure that output and trace can be written.
     ///
     /// # Errors
     ///
-    /// Bad arguments or input, or an output or a trace that can't be written.
+    /// Bad arguments or input, a mapper that can't be made, or an output or a trace that can't be written.
     pub fn prepare(config: &Config) -> Result<Self, StencilError> {
         config.check()?;
         let target = config.output.as_deref().map(io::Target::prepare).transpose()?;
@@ -101,6 +101,7 @@ impl Session {
             }
         };
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
+        config.mapper.load()?;
         let config = config.clone();
         Ok(Self { config, blocks, start, target, trace, done: 0, last: Vec::new(), all_verified: true })
     }
@@ -163,7 +164,7 @@ impl Session {
             iterations: config.iterations,
             repeat: self.done,
             collective: config.collective,
-            mapper: config.mapper,
+            mapper: config.mapper.clone(),
             verified: verdict.failure.is_none(),
             result: outcome.roots.last().copied().unwrap_or(f64::NAN),
             expected: verdict.expected,
@@ -213,7 +214,7 @@ fn simulate(
     trace: Option<&TraceFile>,
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
-    let mapper = maniple::mapper::stock(config.mapper.name()).map_err(|e| StencilError::Runtime(e.into()))?;
+    let mapper = config.mapper.load()?;
     let input = shards::Input {
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
         start: start.to_vec(),

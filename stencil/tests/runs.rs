@@ -1,6 +1,7 @@
 //! Whole runs: reports, inputs, outputs and what is refused.
 
-use maniple_stencil::{Collective, Config, MapperKind, Samples, Session, StencilError, Times, io, run};
+use maniple::mapper::MapperSpec;
+use maniple_stencil::{Collective, Config, Samples, Session, StencilError, Times, io, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,21 +21,21 @@ fn refused(config: &Config) -> StencilError {
 fn defaults() {
     let config = Config::default();
     assert_eq!((config.shards, config.cells, config.iterations, config.repeat), (16, None, 20, 10));
-    assert_eq!((config.collective, config.mapper), (Collective::RecursiveDoubling, MapperKind::Collective));
+    assert_eq!((config.collective, config.mapper.name()), (Collective::RecursiveDoubling, "collective"));
     assert_eq!(config.workers, std::thread::available_parallelism().map_or(1, usize::from));
 }
 
 #[test]
 fn reports_say_what_was_asked_for() {
     for &collective in Collective::ALL {
-        for &mapper in MapperKind::ALL {
-            let reports = run(&Config { collective, mapper, ..small() }).expect("runs");
+        for mapper in ["default", "collective"].map(|name| name.parse::<MapperSpec>().expect("a mapper")) {
+            let reports = run(&Config { collective, mapper: mapper.clone(), ..small() }).expect("runs");
             assert_eq!(reports.len(), 2);
             for (i, report) in reports.iter().enumerate() {
                 assert!(report.verified, "{:?}", report.failure);
                 assert_eq!((report.program, report.shards, report.workers), ("stencil", 3, 2));
                 assert_eq!((report.cells, report.iterations, report.repeat), (20, 7, i));
-                assert_eq!((report.collective, report.mapper), (collective, mapper));
+                assert_eq!((report.collective, &report.mapper), (collective, &mapper));
                 assert!(report.error < 1e-12 && (report.result / report.expected - 1.0).abs() < 1e-12);
                 let Samples { iteration_us, collective_us } = &report.samples;
                 assert_eq!((iteration_us.len(), collective_us.len()), (7, 7));
@@ -158,16 +159,9 @@ fn names_go_both_ways() {
     for &c in Collective::ALL {
         assert_eq!(c.name().parse(), Ok(c));
     }
-    for &m in MapperKind::ALL {
-        assert_eq!(m.name().parse(), Ok(m));
-    }
     let unknown = |e: maniple_stencil::UnknownName| e.to_string();
     assert_eq!(
         "ring".parse::<Collective>().map_err(unknown),
         Err("unknown collective `ring`; expected one of recursive-doubling, two-level, aggregation".into())
-    );
-    assert_eq!(
-        "Default".parse::<MapperKind>().map_err(unknown),
-        Err("unknown mapper `Default`; expected one of default, collective".into())
     );
 }

@@ -288,7 +288,7 @@ impl Case<'_> {
             // The stencil has every algorithm, under the same name.
             collective: args.collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?,
             workers: self.workers,
-            mapper: args.on.mapper,
+            mapper: args.on.mapper.clone(),
             bind: args.on.workers.bind,
             utility: args.on.workers.utility,
             ..Config::default()

@@ -11,9 +11,9 @@ pub mod tasks;
 use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
 use crate::workers::Workers;
-use maniple::mapper::stock;
+use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, TraceFile};
-use maniple_stencil::{MapperKind, available_memory, bytes};
+use maniple_stencil::{available_memory, bytes};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -36,9 +36,9 @@ pub struct OnWorkers {
     #[command(flatten)]
     pub workers: Workers,
 
-    /// Who places tasks and data: default or collective
-    #[arg(long, value_name = "NAME", default_value_t = MapperKind::Collective)]
-    pub mapper: MapperKind,
+    /// Who places tasks and data: a mapper's name and options, or a library and its options (./libmine.so,…)
+    #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default())]
+    pub mapper: MapperSpec,
 }
 
 impl OnWorkers {
@@ -60,8 +60,9 @@ impl OnWorkers {
             let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
             return Err(Failure::Usage(found));
         }
+        let mapper = self.mapper.load().map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
-        Ok((workers, stock(self.mapper.name()).map_or(runtime.clone(), |mapper| runtime.mapper(mapper))))
+        Ok((workers, runtime.mapper(mapper)))
     }
 }
 

@@ -161,12 +161,10 @@ impl Point {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use maniple_stencil::MapperKind;
 
     /// Two pairs of runs at 4 shards, of three iterations, of which the first is not counted.
     pub fn example() -> (Plan, Vec<Run>) {
-        let config =
-            Config { repeat: 2, iterations: 3, workers: 4, mapper: MapperKind::Collective, ..Config::default() };
+        let config = Config { repeat: 2, iterations: 3, workers: 4, mapper: Default::default(), ..Config::default() };
         let run = |version, run, iteration: [f64; 3], collective: [f64; 3]| Run {
             shards: 4,
             version,

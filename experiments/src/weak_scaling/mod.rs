@@ -15,7 +15,8 @@ use crate::output::{Format, Output};
 use crate::workers::Workers;
 use counts::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
-use maniple_stencil::{Collective, Config, DEFAULT_CELLS, MapperKind};
+use maniple::mapper::MapperSpec;
+use maniple_stencil::{Collective, Config, DEFAULT_CELLS};
 use measure::Point;
 use plan::Plan;
 use report::Directory;
@@ -84,9 +85,9 @@ pub struct Args {
     #[command(flatten)]
     workers: Workers,
 
-    /// Who places tasks and data: default or collective
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().mapper)]
-    mapper: MapperKind,
+    /// Who places tasks and data: a mapper's name and options, or a library and its options (./libmine.so,…)
+    #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
+    mapper: MapperSpec,
 
     /// Write samples, summary, plots and a page to this directory, which must be new or empty
     #[arg(long, value_name = "DIR")]

@@ -6,7 +6,8 @@ use super::measure::Point;
 use crate::Failure;
 use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
-use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS, MapperKind};
+use maniple::mapper::MapperSpec;
+use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS};
 use serde::Serialize;
 
 /// The factor by which points may be off a model that fits.
@@ -33,7 +34,7 @@ impl Plan {
             repeat: args.repeat,
             collective: args.collective,
             workers: args.workers.count(),
-            mapper: args.mapper,
+            mapper: args.mapper.clone(),
             bind: args.workers.bind,
             utility: args.workers.utility,
             ..defaults
@@ -68,7 +69,7 @@ impl Plan {
             collective: self.config.collective,
             baseline: Collective::Aggregation,
             workers: self.config.workers,
-            mapper: self.config.mapper,
+            mapper: &self.config.mapper,
             bind: self.config.bind,
             utility: self.config.utility,
             outliers: OUTLIER_RULE,
@@ -168,7 +169,7 @@ pub struct Parameters<'a> {
     collective: Collective,
     baseline: Collective,
     workers: usize,
-    mapper: MapperKind,
+    mapper: &'a MapperSpec,
     bind: Bind,
     utility: usize,
     outliers: &'static str,
