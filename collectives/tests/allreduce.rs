@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_runtime, brackets, bytes, mappers, matrices,
-    mix, rounding, subtasks, tree, watched,
+    Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes,
+    matrices, mix, rounding, subtasks, tree, watched,
 };
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
@@ -276,7 +276,7 @@ fn any_driver<T: Element>(plan: Plan<T>) {
         1 => plan.check::<One>(&runtime, &at),
         _ => plan.check::<Many>(&runtime, &at),
     };
-    let mapper = |n: u64| mappers()[(mix(plan.seed ^ n) % 3) as usize].clone();
+    let mapper = |n: u64| any_mapper(mix(plan.seed ^ n));
     for workers in 1..=4 {
         run(Runtime::threads(workers).mapper(mapper(u64::from(workers))), format!("{workers} threads"));
     }

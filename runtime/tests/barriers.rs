@@ -6,8 +6,9 @@ mod model;
 #[path = "barriers/program.rs"]
 mod program;
 
-use common::{run, watched};
+use common::{any_mapper, run, watched};
 use maniple_barriers::BarrierError;
+use maniple_mapper::Mapper;
 use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use model::{Prediction, Stuck, predict};
 use program::{Kind, Strewn, random};
@@ -26,7 +27,10 @@ impl Tally {
     fn run(&mut self, at: &str, runtime: Runtime, seed: u64, kind: Kind) {
         let program = Arc::new(random(seed, kind));
         let Prediction { values, overruns } = predict(&program);
-        let runtime = runtime.mapper(Arc::new(Strewn::new(seed)));
+        // One in two of the test's own, which strews shards and homes; else any.
+        let mapper = if seed % 2 == 0 { Arc::new(Strewn::new(seed)) as Arc<dyn Mapper> } else { any_mapper(seed) };
+        let at = &format!("{at}, mapper {}", mapper.name());
+        let runtime = runtime.mapper(mapper);
         let outcome = watched(at, || program.run(&runtime));
         match (outcome, values) {
             (Ok(came), Ok(expected)) => {

@@ -1,6 +1,6 @@
 //! Both versions, on both drivers, against the closed form.
 
-use maniple::mapper::stock;
+use maniple::mapper::{names, stock};
 use maniple::prelude::*;
 use maniple_stencil::reference::DominantMode;
 use maniple_stencil::shards::{Input, Output, simulate};
@@ -108,14 +108,37 @@ fn two_thousand_schedules() {
     for seed in 0..2000u64 {
         let shards = [1, 2, 3, 4, 5, 6, 7, 8, 11][(seed % 9) as usize];
         let version = VERSIONS[(seed / 9 % 3) as usize];
-        let mapper = ["default", "collective"][(seed / 27 % 2) as usize];
-        let processors = 1 + (seed / 54 % 5) as u32;
+        let mappers = ["default", "collective", "first", "round-robin", &format!("random,seed={seed}")];
+        let mapper = mappers[(seed / 27 % 5) as usize];
+        let processors = 1 + (seed / 135 % 5) as u32;
         let (mode, input) = input(shards, 8, 4);
         let runtime = Runtime::seeded(processors, seed).mapper(stock(mapper).unwrap());
         let what = format!("seed {seed}: {version}, {mapper}, {shards} shards, {processors} processors");
         match simulate(&runtime, version, &input) {
             Ok(output) => assert_verified(&mode, &input, &output, &what),
             Err(e) => panic!("{what}: {e}"),
+        }
+    }
+}
+
+/// But for two levels, which group as shards are placed.
+#[test]
+fn the_same_bits_under_every_mapper() {
+    for shards in [1, 3, 8, 13] {
+        let (_, input) = input(shards, 20, 5);
+        for version in [Collective::RecursiveDoubling, Collective::Aggregation] {
+            let expected = bits(&simulate(&Runtime::threads(1), version, &input).unwrap());
+            for name in names().iter().filter(|name| **name != "logging") {
+                for seed in 0..6 {
+                    let spec = if *name == "random" { format!("random,seed={seed}") } else { name.to_string() };
+                    let runtimes = [Runtime::threads(1 + seed as u32 % 3), Runtime::seeded(1 + seed as u32 % 4, seed)];
+                    for (driver, runtime) in ["threads", "seeded"].into_iter().zip(runtimes) {
+                        let output = simulate(&runtime.mapper(stock(&spec).unwrap()), version, &input).unwrap();
+                        let what = format!("{version}, {shards} shards, mapper {spec}, {driver}, seed {seed}");
+                        assert!(bits(&output) == expected, "{what}");
+                    }
+                }
+            }
         }
     }
 }

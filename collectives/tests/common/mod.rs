@@ -2,9 +2,7 @@
 #![allow(dead_code)]
 
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_mapper::{
-    CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement,
-};
+use maniple_mapper::{ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Runtime, Shard, Start, Stats, TaskFuture, Val, Value};
 use std::collections::VecDeque;
@@ -398,15 +396,20 @@ impl Mapper for Chosen {
     }
 }
 
-/// The mappers that any program must give the same results under.
-pub fn mappers() -> [Arc<dyn Mapper>; 3] {
+/// One of the mappers that any program must give the same results under, drawn from a number.
+pub fn any_mapper(number: u64) -> Arc<dyn Mapper> {
     let cyclic = Chosen { placement: Placement::Cyclic, exchange: ExchangeOutput::default() };
-    [Arc::new(CollectiveMapper), Arc::new(DefaultMapper), Arc::new(cyclic)]
+    let names = ["collective", "default", "first", "round-robin", "numa"];
+    match number % 8 {
+        0 => Arc::new(cyclic),
+        n @ 1..=5 => stock(names[n as usize - 1]).unwrap(),
+        _ => stock(&format!("random,seed={number}")).unwrap(),
+    }
 }
 
 /// A runtime drawn from a number: seeded with 1 to 5 processors or threads with 1 to 4 workers, with one of the mappers.
 pub fn any_runtime(number: u64) -> (String, Runtime) {
-    let mapper = mappers()[(number % 3) as usize].clone();
+    let mapper = any_mapper(mix(number));
     let name = mapper.name().to_string();
     if number.is_multiple_of(2) {
         let (processors, seed) = (1 + (number / 2 % 5) as u32, number);

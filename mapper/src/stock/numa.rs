@@ -1,8 +1,8 @@
 //! Leaf tasks and data by the host's NUMA nodes.
 
 use crate::{
-    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper, SourceInput,
-    Topology,
+    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper,
+    SourceInput, Topology,
 };
 use maniple_regions::{Coherence, Privilege};
 use std::borrow::Cow;

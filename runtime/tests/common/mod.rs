@@ -1,7 +1,8 @@
 //! What the tests share: a watchdog, the drivers to run under, mappers made for tests, a source of noise.
 #![allow(dead_code)]
 
-use maniple_mapper::{CollectiveMapper, DefaultMapper, LeafInput, LeafOutput, Mapper};
+use maniple_mapper::topology::{Cpu, NumaNode, Source};
+use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
 use maniple_runtime::{Error, Runtime, Top};
 use std::future::Future;
 use std::sync::Arc;
@@ -65,9 +66,36 @@ impl Mapper for Scatter {
     }
 }
 
-/// The mappers that any program must give the same results under.
-pub fn mappers() -> [Arc<dyn Mapper>; 3] {
-    [Arc::new(CollectiveMapper), Arc::new(DefaultMapper), Arc::new(Scatter::default())]
+/// A host with two NUMA nodes of two processors.
+fn two_numa_nodes() -> Topology {
+    let node = |os, cpus: [u32; 2], distances: [u32; 2]| NumaNode {
+        os,
+        cpus: cpus.into(),
+        bytes: None,
+        distances: distances.into(),
+    };
+    Topology {
+        source: Source::Mask,
+        cpus: (0..4).map(|os| Cpu { os, core: os, package: os / 2, numa: os / 2 }).collect(),
+        caches: Vec::new(),
+        numa: vec![node(0, [0, 1], [10, 20]), node(1, [2, 3], [20, 10])],
+    }
+}
+
+/// New mappers that any program must give the same results under; the random ones have this seed.
+pub fn mappers(seed: u64) -> Vec<Arc<dyn Mapper>> {
+    let plain = ["collective", "default", "first", "round-robin"].map(|name| stock(name).unwrap());
+    let random = || stock(&format!("random,seed={seed}")).unwrap();
+    let mut all = vec![random(), Arc::new(Scatter::default()), Arc::new(NumaMapper::on(two_numa_nodes()))];
+    all.push(Arc::new(LoggingMapper::new(random(), std::io::sink())));
+    all.extend(plain);
+    all
+}
+
+/// The mapper of a run under the seeded driver.
+pub fn any_mapper(seed: u64) -> Arc<dyn Mapper> {
+    let mut all = mappers(seed);
+    all.swap_remove((mix(seed) % all.len() as u64) as usize)
 }
 
 /// A few runtimes of each kind, named: the seeded driver with 1 to 5 processors, threads with 1 to 3 workers.
@@ -75,12 +103,13 @@ pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     let mut all = Vec::new();
     for seed in 0..seeds {
         let processors = 1 + (seed % 5) as u32;
-        let mapper = mappers()[(seed % 2) as usize].clone();
+        let mapper = any_mapper(seed);
         let name = format!("{processors} seeded processors, seed {seed}, mapper {}", mapper.name());
         all.push((name, Runtime::seeded(processors, seed).mapper(mapper)));
     }
     for workers in 1..=3 {
-        for mapper in mappers() {
+        // One worker alone gives a mapper little to decide.
+        for mapper in mappers(u64::from(workers)).into_iter().take(if workers == 1 { 1 } else { usize::MAX }) {
             let name = format!("{workers} threads, mapper {}", mapper.name());
             all.push((name, Runtime::threads(workers).mapper(mapper)));
         }
