@@ -6,6 +6,7 @@ mod model;
 #[path = "barriers/program.rs"]
 mod program;
 
+use common::wild::Wild;
 use common::{any_mapper, run, watched};
 use maniple_barriers::BarrierError;
 use maniple_mapper::Mapper;
@@ -54,6 +55,35 @@ impl Tally {
             (Ok(_), Err(stuck)) => panic!("{at}: ended, but {stuck:?} cannot go on; {program:#?}"),
         }
     }
+}
+
+/// Under a mapper that may answer anything: what was predicted, or an error that says what the mapper did.
+#[test]
+fn random_programs_under_a_wild_mapper() {
+    let (mut blamed, mut ended) = (0, 0);
+    for seed in 30_000..31_000 {
+        let program = Arc::new(random(seed, if seed % 2 == 0 { Kind::Barriers } else { Kind::Whole }));
+        let predicted = predict(&program);
+        let n = 1 + (seed % 4) as u32;
+        let runtime = if seed % 10 == 0 { Runtime::threads(n) } else { Runtime::seeded(n, seed) };
+        let wild = Arc::new(Wild::new(seed));
+        let at = format!("program {seed}, {n} processors, wild mapper");
+        match watched(&at, || program.run(&runtime.mapper(wild.clone()))) {
+            Err(e) if wild.owns(&e) => blamed += 1,
+            Ok(came) => {
+                assert_eq!(Ok(came), predicted.values.map_err(|_| ()), "{at}");
+                assert_eq!(wild.strikes(), 0, "unpunished: {at}");
+                ended += 1;
+            }
+            Err(e) => {
+                let stuck = predicted.values.is_err() && matches!(e.origin(), Error::Deadlock { .. });
+                let refused = !predicted.overruns.is_empty() && over_arrival(&e).is_some();
+                assert!(stuck || refused, "{at}: {e}\n{e:?}\n{wild:?}");
+            }
+        }
+    }
+    println!("{blamed} blamed, {ended} ended");
+    assert!(blamed > 100 && ended > 100, "{blamed} blamed, {ended} ended");
 }
 
 /// What was refused to an arriver that ran too far ahead: barrier, arriver, generation and window.

@@ -3,15 +3,17 @@
 
 mod common;
 
-use common::{runtimes, watched};
+use common::wild::Wild;
+use common::{run, runtimes};
 use maniple_mapper::Priority;
 use maniple_regions::{
     Coherence, Field, Max, Partition, Privilege, Product, Read, ReadWrite, Rect, Reduce, Region, Sum, TreeId, Write,
 };
-use maniple_runtime::{Error, Local, Shard, Start, TaskFuture, Val, Value};
+use maniple_runtime::{Error, Local, Runtime, Shard, Start, TaskFuture, Val, Value};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 const A: Field<i64> = Field::new(0, "a");
 const B: Field<i64> = Field::new(1, "b");
@@ -431,34 +433,63 @@ fn programs(whole: Rect) -> impl Strategy<Value = (Vec<Region>, Vec<Program>)> {
     })
 }
 
+/// Runs programs on the blocks, watched.
+fn outcome<const D: usize>(
+    at: &str,
+    runtime: &Runtime,
+    whole: Rect,
+    blocks: &[Region],
+    programs: &[Program],
+) -> Result<Vec<Outcome>, Error> {
+    let (rects, programs) = (blocks.iter().map(|b| b.rect).collect::<Vec<_>>(), programs.to_vec());
+    run(at, runtime, move |top| {
+        let (rects, programs) = (rects.clone(), programs.clone());
+        async move {
+            let tree = top.tree("grid", whole, &FIELDS.map(|f| f.info()))?;
+            let gang = top.gang("all", rects.len() as u32)?;
+            let task = top.task("body", body::<D>);
+            let done = top.launch(&gang, &task, |s| {
+                let block = Region::new(tree.tree, rects[s as usize]);
+                let fields = FIELDS.map(|f| f.id());
+                let start = Start::new((block, programs[s as usize].clone()));
+                start.holds(block, fields, Privilege::ReadWrite, Coherence::Exclusive)
+            })?;
+            done.all().await
+        }
+    })
+}
+
 fn check<const D: usize>(whole: Rect, blocks: Vec<Region>, programs: Vec<Program>) -> Result<(), TestCaseError> {
     let expected: Vec<Outcome> = blocks.iter().zip(&programs).map(|(b, p)| interpret::<D>(b.rect, p)).collect();
     for (name, runtime) in runtimes(6) {
-        let (rects, programs) = (blocks.iter().map(|b| b.rect).collect::<Vec<_>>(), programs.clone());
-        let outcome = watched(&name, || {
-            runtime.run(move |top| {
-                let (rects, programs) = (rects.clone(), programs.clone());
-                async move {
-                    let tree = top.tree("grid", whole, &FIELDS.map(|f| f.info()))?;
-                    let gang = top.gang("all", rects.len() as u32)?;
-                    let task = top.task("body", body::<D>);
-                    let done = top.launch(&gang, &task, |s| {
-                        let block = Region::new(tree.tree, rects[s as usize]);
-                        let fields = FIELDS.map(|f| f.id());
-                        Start::new((block, programs[s as usize].clone())).holds(
-                            block,
-                            fields,
-                            Privilege::ReadWrite,
-                            Coherence::Exclusive,
-                        )
-                    })?;
-                    done.all().await
-                }
-            })
-        });
-        match outcome {
-            Ok((came, _)) => prop_assert_eq!(&came, &expected, "on {}", name),
+        match outcome::<D>(&name, &runtime, whole, &blocks, &programs) {
+            Ok(came) => prop_assert_eq!(&came, &expected, "on {}", name),
             Err(e) => prop_assert!(false, "on {name}: {e}"),
+        }
+    }
+    Ok(())
+}
+
+/// The right result, if the mapper did nothing it must not do, else an error that says what it did.
+fn check_wild<const D: usize>(
+    seed: u64,
+    whole: Rect,
+    blocks: Vec<Region>,
+    programs: Vec<Program>,
+) -> Result<(), TestCaseError> {
+    let expected: Vec<Outcome> = blocks.iter().zip(&programs).map(|(b, p)| interpret::<D>(b.rect, p)).collect();
+    let processors = 1 + (seed % 4) as u32;
+    let seeded = (0..3).map(|n| (format!("{processors} processors, seed {n}"), Runtime::seeded(processors, n)));
+    let threads = (2..4).map(|workers| (format!("{workers} threads"), Runtime::threads(workers)));
+    for (n, (driver, runtime)) in (0..).zip(seeded.chain(threads)) {
+        let wild = Arc::new(Wild::new(seed ^ n));
+        let at = format!("{driver}, wild mapper {}", seed ^ n);
+        match outcome::<D>(&at, &runtime.mapper(wild.clone()), whole, &blocks, &programs) {
+            Ok(came) => {
+                prop_assert_eq!(&came, &expected, "on {}", &at);
+                prop_assert_eq!(wild.strikes(), 0, "unpunished on {}", at);
+            }
+            Err(e) => prop_assert!(wild.owns(&e), "on {at}: {e}\n{e:?}\n{wild:?}"),
         }
     }
     Ok(())
@@ -475,5 +506,9 @@ proptest! {
     #[test]
     fn random_programs_on_a_plane((blocks, programs) in programs(Rect::new([0, -2], [9, 3]))) {
         check::<2>(Rect::new([0, -2], [9, 3]), blocks, programs)?;
+    }
+    #[test]
+    fn random_programs_under_a_wild_mapper((blocks, programs) in programs(Rect::line(-3, 21)), seed: u64) {
+        check_wild::<1>(seed, Rect::line(-3, 21), blocks, programs)?;
     }
 }
