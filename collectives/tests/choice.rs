@@ -1,12 +1,15 @@
 //! The mapper's choice of an algorithm: only among those that give the same bits.
 
 use maniple_collectives::{Allreduce, Operator};
-use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement};
+use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, Start};
 use std::sync::{Arc, Mutex};
 
 mod common;
-use common::watched;
+#[path = "../../runtime/tests/common/wild.rs"]
+mod wild;
+use common::{mix, watched};
+use wild::Wild;
 
 /// Places shards in runs of the given lengths, in turn, and chooses the last algorithm or the first.
 struct Choosing {
@@ -43,6 +46,10 @@ async fn shard(shard: Shard, (sum, exact, least): Totals) -> Result<(u64, u64, u
 }
 
 fn totals(runtime: &Runtime, shards: u32) -> Vec<(u64, u64, u64)> {
+    tried("totals", runtime, shards).unwrap()
+}
+
+fn tried(at: &str, runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)>, Error> {
     let program = move |top: maniple_runtime::Top| async move {
         let gang = top.gang("all", shards)?;
         let sum = Allreduce::new(&top, &gang, "sum", Operator::sum())?;
@@ -51,7 +58,49 @@ fn totals(runtime: &Runtime, shards: u32) -> Vec<(u64, u64, u64)> {
         let task = top.task("shard", shard);
         top.launch(&gang, &task, |_| Start::new((sum, exact, least)))?.all().await
     };
-    watched("totals", || runtime.run(program)).unwrap().0
+    watched(at, || runtime.run(program)).map(|r| r.0)
+}
+
+/// Every mapper of `names`, and random ones: whatever they choose, the bits are those of one processor.
+#[test]
+fn every_mapper_gives_the_same_bits() {
+    for shards in [1, 2, 3, 6, 8, 13, 24] {
+        let expected = totals(&Runtime::seeded(1, 0), shards);
+        for seed in 0..24 {
+            let names = names().iter().filter(|name| !matches!(**name, "random" | "logging"));
+            for spec in names.map(|name| name.to_string()).chain([format!("random,seed={seed}")]) {
+                let n = 1 + seed as u32 % 5;
+                let runtime = if seed % 6 == 0 { Runtime::threads(n.min(3)) } else { Runtime::seeded(n, seed) };
+                let at = format!("{shards} shards, mapper {spec}, {n} processors, seed {seed}");
+                let came = tried(&at, &runtime.mapper(stock(&spec).unwrap()), shards);
+                assert_eq!(came.as_ref(), Ok(&expected), "{at}");
+            }
+        }
+    }
+}
+
+/// Under a mapper that may answer anything: the same, or an error that says what the mapper did.
+#[test]
+fn a_wild_mapper_is_blamed() {
+    let (mut blamed, mut ended) = (0, 0);
+    for seed in 0..600_u64 {
+        let (shards, n) = (1 + (mix(seed) % 13) as u32, 1 + (seed % 4) as u32);
+        let wild = Arc::new(Wild::new(seed));
+        let runtime = if seed % 6 == 0 { Runtime::threads(n) } else { Runtime::seeded(n, seed) };
+        let at = format!("{shards} shards, wild mapper {seed}, {n} processors");
+        match tried(&at, &runtime.mapper(wild.clone()), shards) {
+            Ok(came) => {
+                assert_eq!(came, totals(&Runtime::seeded(1, 0), shards), "{at}");
+                assert_eq!(wild.strikes(), 0, "unpunished: {at}");
+                ended += 1;
+            }
+            Err(e) => {
+                assert!(wild.owns(&e), "{at}: {e}\n{wild:?}");
+                blamed += 1;
+            }
+        }
+    }
+    assert!(blamed > 100 && ended > 100, "{blamed} blamed, {ended} ended");
 }
 
 #[test]

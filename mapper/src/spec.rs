@@ -116,22 +116,24 @@ pub enum SpecError {
 /// The options of one mapper.
 struct Options<'a> {
     mapper: &'a str,
-    rest: &'a str,
+    rest: Option<&'a str>,
     legal: &'static str,
 }
 
 impl<'a> Options<'a> {
     /// The next option with its value. `inner` takes all that is left.
     fn next(&mut self) -> Result<Option<(&'a str, &'a str)>, SpecError> {
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
-        if let Some(all) = self.rest.strip_prefix("inner=") {
-            self.rest = "";
+        let Some(rest) = self.rest.take() else { return Ok(None) };
+        if let Some(all) = rest.strip_prefix("inner=") {
             return Ok(Some(("inner", all)));
         }
-        let (option, rest) = self.rest.split_once(',').unwrap_or((self.rest, ""));
-        self.rest = rest;
+        let option = match rest.split_once(',') {
+            Some((option, rest)) => {
+                self.rest = Some(rest);
+                option
+            }
+            None => rest,
+        };
         option.split_once('=').map(Some).ok_or_else(|| self.unknown(option))
     }
 
@@ -146,9 +148,9 @@ impl<'a> Options<'a> {
 
 impl Kind {
     fn parse(text: &str) -> Result<Self, SpecError> {
-        let (name, rest) = text.split_once(',').unwrap_or((text, ""));
+        let (name, rest) = text.split_once(',').map_or((text, None), |(name, rest)| (name, Some(rest)));
         if name.contains('/') || name.ends_with(".so") || name.ends_with(".dylib") {
-            return Ok(Kind::Library { path: name.into(), options: rest.into() });
+            return Ok(Kind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
         }
         let mut options = Options { mapper: name, rest, legal: "" };
         let plain = match name {
@@ -183,7 +185,7 @@ impl Kind {
             }
             _ => return Err(SpecError::Name { name: name.into() }),
         };
-        if rest.is_empty() { Ok(plain) } else { Err(options.unknown(rest)) }
+        rest.map_or(Ok(plain), |option| Err(options.unknown(option)))
     }
 
     fn make(&self) -> Result<Arc<dyn Mapper>, SpecError> {

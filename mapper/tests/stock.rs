@@ -1,0 +1,253 @@
+//! The stock mappers: every decision legal, alike where it must be, and what sets each apart.
+
+use maniple_mapper::topology::{Cpu, NumaNode, Source};
+use maniple_mapper::*;
+use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, Region, TreeId};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+/// Asks everything about a machine and checks each answer; what was answered to all that processes decide alike, as text.
+fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
+    let mut alike = String::new();
+    let field = FieldId(1);
+    for n in 0..40 {
+        let (name, processor) = (&*format!("task {n}"), n % machine.processors());
+        let region = Region::new(TreeId(2), Rect::line(i64::from(n), i64::from(n) + 9));
+        let input = PlaceShardsInput { gang: name, shards: 1 + n, machine };
+        let placed = validate::placement("m", &input, mapper.place_shards(&input)).unwrap();
+        alike += &format!("{placed:?}");
+        let namers = [(processor, Privilege::ReadWrite), (0, Privilege::Read)];
+        let input = PlaceSharedInput { region, field, namers: &namers[..1 + n as usize % 2], machine };
+        alike += &format!("{}", validate::shared("m", &input, mapper.place_shared(&input)).unwrap());
+        let holders: Vec<u32> = (0..machine.processors()).filter(|p| p % 2 == n % 2).collect();
+        if holders.len() > 1 {
+            let input = SourceInput { region, field, to: processor, holders: &holders, machine };
+            alike += &format!("{}", validate::source("m", &input, mapper.select_source(&input)).unwrap());
+        }
+        let choices = &["one", "two", "three"][..1 + n as usize % 3];
+        let (collective, kind, bytes) = (name, "allreduce", 8);
+        let input = AlgorithmInput { collective, kind, placement: &placed, bytes, choices, machine };
+        alike += &format!("{}", validate::algorithm("m", &input, mapper.choose_algorithm(&input)).unwrap());
+        let input = ExchangeInput { collective, shards: 1 + n, bytes, machine };
+        alike += &format!("{:?}", validate::exchange("m", &input, mapper.map_exchange(&input)).unwrap());
+
+        for found in [None, Some(MemoryKind::Ordinary), Some(MemoryKind::Registered)] {
+            let coherence = Coherence::Exclusive;
+            let input = InstanceInput { region, field, bytes, processor, coherence, found, machine };
+            validate::instance("m", &input, mapper.map_instance(&input)).unwrap();
+        }
+        let input = SliceInput { task: name, shard: n, processor, points: 1 + n as usize, machine };
+        validate::slices("m", &input, mapper.slice_index(&input)).unwrap();
+        for coherence in [Coherence::Exclusive, Coherence::Simultaneous] {
+            let requirement = |privilege| RequirementInput {
+                region: &region,
+                field,
+                privilege,
+                coherence,
+                bytes,
+                memory: MemoryId(n % (2 * machine.processors())),
+            };
+            let requirements = [Privilege::Read, Privilege::ReadWrite].map(requirement);
+            let input = LeafInput { task: name, shard: n, processor, requirements: &requirements, machine };
+            validate::leaf("m", &input, mapper.map_leaf(&input)).unwrap();
+        }
+        mapper.profile(&ProfileInput { task: name, shard: n, processor, waited_ns: 1, ran_ns: 1 });
+    }
+    alike
+}
+
+fn machines() -> impl Iterator<Item = Machine> {
+    [(1, 1), (2, 2), (5, 5), (7, 3), (8, 4), (4, 1)].into_iter().map(|(p, n)| Machine::new(p, n))
+}
+
+#[test]
+fn every_answer_is_legal_and_what_processes_decide_alike_is_pure() {
+    for machine in machines() {
+        for name in names().iter().filter(|name| **name != "logging") {
+            for seed in 0..20 {
+                let spec = if *name == "random" { format!("random,seed={seed}") } else { name.to_string() };
+                let (one, another) = (stock(&spec).unwrap(), stock(&spec).unwrap());
+                // The second was asked other things before.
+                ask(&*another, &Machine::new(3, 3));
+                assert_eq!(ask(&*one, &machine), ask(&*another, &machine), "{spec} on {machine:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn seeds_differ() {
+    let machine = Machine::new(8, 4);
+    let all: std::collections::HashSet<String> = (0..50).map(|s| ask(&RandomMapper::new(s), &machine)).collect();
+    assert_eq!(all.len(), 50);
+}
+
+fn leaf(mapper: &dyn Mapper, machine: &Machine, processor: u32) -> LeafOutput {
+    mapper.map_leaf(&LeafInput { task: "t", shard: 0, processor, requirements: &[], machine })
+}
+
+#[test]
+fn round_robin_takes_every_processor_of_the_node_in_turn() {
+    let (mapper, machine) = (RoundRobinMapper::default(), Machine::new(7, 3));
+    let turns: Vec<u32> = (0..6).map(|_| leaf(&mapper, &machine, 4).processor).collect();
+    assert_eq!(turns, [3, 4, 5, 3, 4, 5]);
+    assert_eq!(leaf(&mapper, &machine, 6).processor, 6);
+}
+
+/// Two NUMA nodes of three processors.
+fn two_numa_nodes() -> Topology {
+    let node = |os: u32| NumaNode {
+        os,
+        cpus: (3 * os..3 * os + 3).collect(),
+        bytes: None,
+        distances: if os == 0 { vec![10, 20] } else { vec![20, 10] },
+    };
+    Topology {
+        source: Source::Mask,
+        cpus: (0..6).map(|os| Cpu { os, core: os, package: os / 3, numa: os / 3 }).collect(),
+        caches: Vec::new(),
+        numa: vec![node(0), node(1)],
+    }
+}
+
+#[test]
+fn numa_keeps_leaf_tasks_and_sources_near() {
+    let (mapper, machine) = (NumaMapper::on(two_numa_nodes()), Machine::new(6, 6));
+    for processor in 0..6 {
+        let mut turns: Vec<u32> = (0..3).map(|_| leaf(&mapper, &machine, processor).processor).collect();
+        turns.sort_unstable();
+        assert_eq!(turns, if processor < 3 { [0, 1, 2] } else { [3, 4, 5] });
+    }
+    let region = Region::new(TreeId(0), Rect::line(0, 4));
+    let source = |to, holders: &[u32], machine: &Machine| {
+        mapper.select_source(&SourceInput { region, field: FieldId(0), to, holders, machine })
+    };
+    assert_eq!((source(4, &[0, 1, 3], &machine), source(2, &[5, 3, 1], &machine)), (3, 1));
+    // Of several processes each may have another host: none looks at its own.
+    assert_eq!(
+        source(4, &[0, 1, 3], &Machine::new(6, 3)),
+        CollectiveMapper.select_source(&SourceInput {
+            region,
+            field: FieldId(0),
+            to: 4,
+            holders: &[0, 1, 3],
+            machine: &Machine::new(6, 3),
+        })
+    );
+    let copied = |home: u32| {
+        let requirement = RequirementInput {
+            region: &region,
+            field: FieldId(0),
+            privilege: Privilege::Read,
+            coherence: Coherence::Simultaneous,
+            bytes: 32,
+            memory: machine.memory(home, MemoryKind::Ordinary),
+        };
+        let input = LeafInput { task: "t", shard: 0, processor: 1, requirements: &[requirement], machine: &machine };
+        mapper.map_leaf(&input).access[0] == Access::Copy
+    };
+    assert_eq!([0, 1, 2, 3, 4, 5].map(copied), [false, false, false, true, true, true]);
+}
+
+/// With one NUMA node, or more workers than processors, it is the collective mapper.
+#[test]
+fn numa_on_one_node_decides_like_collective() {
+    let mut one = two_numa_nodes();
+    one.numa.truncate(1);
+    for (host, machine) in [(one, Machine::new(3, 3)), (two_numa_nodes(), Machine::new(7, 7))] {
+        let mapper = NumaMapper::on(host);
+        assert_eq!(ask(&mapper, &machine), ask(&CollectiveMapper, &machine));
+        for processor in 0..machine.processors() {
+            assert_eq!(leaf(&mapper, &machine, processor), leaf(&CollectiveMapper, &machine, processor));
+        }
+    }
+}
+
+/// A sink that the test can look at.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn logging_writes_each_decision_and_changes_none() {
+    let shown = Shown::default();
+    let machine = Machine::new(8, 4);
+    let logging = LoggingMapper::new(Arc::new(RandomMapper::new(3)), std::io::BufWriter::new(shown.clone()));
+    assert_eq!(logging.name(), "logging,inner=random");
+    assert_eq!(ask(&logging, &machine), ask(&RandomMapper::new(3), &machine));
+    drop(logging);
+    let text = String::from_utf8(shown.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 40 * (5 + 3 + 1 + 2 + 1));
+    for line in &lines {
+        assert_eq!(line["mapper"], "random");
+        let fields: Vec<_> = line.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["answer", "call", "input", "mapper", "subject"], "{line}");
+    }
+    // One in full, of the first choices.
+    let plain = Shown::default();
+    let logging = LoggingMapper::new(Arc::new(FirstChoiceMapper), plain.clone());
+    leaf(&logging, &machine, 6);
+    let expected = "{\"mapper\":\"first\",\"call\":\"map_leaf\",\"subject\":\"t\",\
+         \"input\":{\"processor\":6,\"requirements\":[],\"shard\":0},\
+         \"answer\":{\"access\":[],\"copies_in\":\"Ordinary\",\"priority\":0,\"processor\":4,\"profile\":false}}\n";
+    assert_eq!(String::from_utf8(plain.0.lock().unwrap().clone()).unwrap(), expected);
+}
+
+#[test]
+fn logging_notes_a_panic_and_passes_it_on() {
+    struct Bomb;
+    impl Mapper for Bomb {
+        fn name(&self) -> &str {
+            "bomb"
+        }
+        fn map_leaf(&self, _: &LeafInput<'_>) -> LeafOutput {
+            std::panic::resume_unwind(Box::new("bang"))
+        }
+    }
+    let shown = Shown::default();
+    let logging = LoggingMapper::new(Arc::new(Bomb), shown.clone());
+    let panic = catch_unwind(AssertUnwindSafe(|| leaf(&logging, &Machine::new(1, 1), 0))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"bang"));
+    assert!(String::from_utf8(shown.0.lock().unwrap().clone()).unwrap().ends_with("\"answer\":null}\n"));
+
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("disk full"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let logging = LoggingMapper::new(Arc::new(DefaultMapper), Full);
+    let panic = catch_unwind(AssertUnwindSafe(|| leaf(&logging, &Machine::new(1, 1), 0))).unwrap_err();
+    assert_eq!(*panic.downcast::<String>().unwrap(), "can't write decisions: disk full");
+}
+
+#[test]
+fn specifications() {
+    for name in names() {
+        let spec: MapperSpec = name.parse().unwrap();
+        assert_eq!((spec.name(), spec.to_string()), (*name, name.to_string()));
+        assert!(spec.load().unwrap().name().starts_with(name));
+    }
+    let nested: MapperSpec = "logging,inner=logging,file=/dev/null,inner=random,seed=5".parse().unwrap();
+    assert_eq!(nested.load().unwrap().name(), "logging,inner=logging,inner=random");
+    let refused = |text: &str| text.parse::<MapperSpec>().unwrap_err().to_string();
+    assert_eq!(refused("logging,inner=random,seed=x"), "mapper random, option seed: expected a number, found `x`");
+    assert_eq!(refused("first,"), "mapper first: unknown option ``; it has none");
+    assert_eq!(refused("random,"), "mapper random: unknown option ``; expected seed=N");
+    assert_eq!(refused("random,seed"), "mapper random: unknown option `seed`; expected seed=N");
+    assert!(refused("").starts_with("unknown mapper ``; expected one of default, collective, first"));
+}
