@@ -56,7 +56,8 @@ static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input
     const struct maniple_machine *machine = input->machine;
     uint32_t first = input->processor / machine->per_node * machine->per_node;
     uint32_t after = first + machine->per_node < machine->processors ? first + machine->per_node : machine->processors;
-    output->processor = first + atomic_fetch_add(&dealer->turn, 1) % (after - first);
+    uint32_t n = after - first > machine->utility ? after - first - machine->utility : 1;
+    output->processor = first + atomic_fetch_add(&dealer->turn, 1) % n;
     output->priority = dealer->priority;
     return MANIPLE_OK;
 }

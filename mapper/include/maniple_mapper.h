@@ -79,11 +79,13 @@ struct maniple_text {
     size_t length;
 };
 
-/* The processors of a run, 0 to processors - 1. k * per_node to (k + 1) * per_node - 1 share address space k. */
+/* The processors of a run, 0 to processors - 1. k * per_node to (k + 1) * per_node - 1 share address space k, and form a
+ * node. The last `utility` of each node, but never all of them, run no leaf tasks. */
 struct maniple_machine {
     uint32_t size;
     uint32_t processors;
     uint32_t per_node;
+    uint32_t utility;
 };
 
 /* The points p of a region tree with lo[d] <= p[d] < hi[d] in each of its 1 to 3 dimensions. */
@@ -195,7 +197,7 @@ struct maniple_slice_index_output {
     uint32_t size;
     uint32_t slicing;
     void *list; /* the first argument of `add` */
-    /* Adds points begin to end - 1, for a processor of the shard's node. */
+    /* Adds points begin to end - 1, for a processor of the shard's node that is no utility processor. */
     void (*add)(void *list, uint64_t begin, uint64_t end, uint32_t processor);
 };
 
@@ -226,7 +228,7 @@ struct maniple_map_leaf_input {
 
 struct maniple_map_leaf_output {
     uint32_t size;
-    uint32_t processor; /* of the shard's node */
+    uint32_t processor; /* of the shard's node, and no utility processor */
     uint32_t priority;
     uint32_t copies_in; /* kind of memory that copies are made in */
     uint32_t profile;   /* 1: `profile` is told how long it took; 0: not */

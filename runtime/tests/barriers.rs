@@ -29,7 +29,8 @@ impl Tally {
         let program = Arc::new(random(seed, kind));
         let Prediction { values, overruns } = predict(&program);
         // One in two of the test's own, which strews shards and homes; else any.
-        let mapper = if seed % 2 == 0 { Arc::new(Strewn::new(seed)) as Arc<dyn Mapper> } else { any_mapper(seed) };
+        let mapper =
+            if seed.is_multiple_of(2) { Arc::new(Strewn::new(seed)) as Arc<dyn Mapper> } else { any_mapper(seed) };
         let at = &format!("{at}, mapper {}", mapper.name());
         let runtime = runtime.mapper(mapper);
         let outcome = watched(at, || program.run(&runtime));

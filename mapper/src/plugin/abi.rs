@@ -93,7 +93,7 @@ pub type Entry = unsafe extern "C" fn() -> *const Library;
 
 structures! {
     Text = "text" { bytes: *const c_char, length: usize }
-    Machine = "machine" { size: u32, processors: u32, per_node: u32 }
+    Machine = "machine" { size: u32, processors: u32, per_node: u32, utility: u32 }
     Region = "region" { tree: u32, dimensions: u32, lo: [i64; 3], hi: [i64; 3] }
     PlaceShardsInput = "place_shards_input" { size: u32, shards: u32, gang: Text, machine: *const Machine }
     PlaceShardsOutput = "place_shards_output" { size: u32, placement: u32, processors: *mut u32 }
@@ -257,6 +257,6 @@ pub const fn size<T>() -> u32 {
 }
 
 const _: () = assert!(size_of::<Library>() >= Library::FIRST_SIZE);
-const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 12 && size_of::<MapLeafOutput>() == 52);
+const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 16 && size_of::<MapLeafOutput>() == 52);
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Library>() == 112 && size_of::<MapLeafInput>() == 56);

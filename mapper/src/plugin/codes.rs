@@ -123,7 +123,7 @@ pub fn field_of(number: u32) -> Result<FieldId, String> {
 /// A machine as a structure.
 pub fn machine(machine: &Machine) -> abi::Machine {
     let per_node = machine.processors_of(0).len() as u32;
-    abi::Machine { size: abi::size::<abi::Machine>(), processors: machine.processors(), per_node }
+    abi::Machine { size: abi::size::<abi::Machine>(), processors: machine.processors(), per_node, utility: 0 }
 }
 
 /// The machine of a structure.

@@ -49,7 +49,7 @@ impl Wild {
             return Mood::Legal;
         }
         self.struck.lock().unwrap().push(call);
-        if draw / rare % 3 == 0 {
+        if (draw / rare).is_multiple_of(3) {
             // A panic that says nothing on stderr.
             resume_unwind(Box::new(format!("wild bomb in {call}")));
         }
