@@ -58,7 +58,9 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
 }
 
 fn machines() -> impl Iterator<Item = Machine> {
-    [(1, 1), (2, 2), (5, 5), (7, 3), (8, 4), (4, 1)].into_iter().map(|(p, n)| Machine::new(p, n))
+    let sizes =
+        [(1, 1, 0), (2, 2, 0), (5, 5, 0), (7, 3, 0), (8, 4, 0), (4, 1, 0), (2, 2, 1), (8, 4, 1), (7, 3, 2), (6, 6, 2)];
+    sizes.into_iter().map(|(processors, per_node, utility)| Machine::new(processors, per_node).with_utility(utility))
 }
 
 #[test]

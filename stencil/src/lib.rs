@@ -29,8 +29,8 @@ pub mod shards;
 
 pub use blocks::Blocks;
 pub use config::{
-    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, StencilError, Times,
-    UnknownName, alternating, available_memory, bytes,
+    Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, StencilError, Times, UnknownName,
+    alternating, available_memory, bytes,
 };
 
 use maniple::prelude::Runtime;

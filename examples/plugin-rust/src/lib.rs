@@ -42,9 +42,9 @@ impl Mapper for Measuring {
         let (samples, ns) = state.kinds.get(input.task).copied().unwrap_or_default();
         out.profile = samples < SAMPLES;
         if !out.profile && ns / samples > self.longer_than_ns {
-            let mut node = input.machine.processors_of(input.machine.node_of(input.processor));
+            let mut node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
             state.turn = (state.turn + 1) % node.len();
-            out.processor = node.nth(state.turn).unwrap_or(input.processor);
+            out.processor = node.nth(state.turn).unwrap_or(out.processor);
         }
         out
     }

@@ -123,12 +123,13 @@ pub fn field_of(number: u32) -> Result<FieldId, String> {
 /// A machine as a structure.
 pub fn machine(machine: &Machine) -> abi::Machine {
     let per_node = machine.processors_of(0).len() as u32;
-    abi::Machine { size: abi::size::<abi::Machine>(), processors: machine.processors(), per_node, utility: 0 }
+    let utility = per_node - machine.leaf_processors_of(0).len() as u32;
+    abi::Machine { size: abi::size::<abi::Machine>(), processors: machine.processors(), per_node, utility }
 }
 
 /// The machine of a structure.
 pub fn machine_of(machine: &abi::Machine) -> Machine {
-    Machine::new(machine.processors, machine.per_node)
+    Machine::new(machine.processors, machine.per_node).with_utility(machine.utility)
 }
 
 #[cfg(test)]
@@ -155,9 +156,12 @@ mod tests {
             let r = Region::new(TreeId(7), rect);
             assert_eq!(region_of(&region(&r)), Ok(r));
         }
-        for m in [Machine::new(7, 3), Machine::new(2, 2), Machine::new(2, 5), Machine::new(1, 1)] {
+        for (processors, per_node, utility) in [(7, 3, 2), (2, 2, 0), (2, 5, 1), (1, 1, 1), (8, 4, 9)] {
+            let m = Machine::new(processors, per_node).with_utility(utility);
             let again = machine_of(&machine(&m));
             assert_eq!((again.processors(), again.nodes()), (m.processors(), m.nodes()));
+            let leaves = |m: &Machine| (0..m.leaf_processors()).map(|n| m.leaf_processor(n)).collect::<Vec<_>>();
+            assert_eq!(leaves(&again), leaves(&m));
         }
         assert_eq!(access_of(7), Err("illegal access 7; legal: 0 (in place), 1 (copy)".into()));
         assert!(memory_of(abi::NO_MEMORY).is_err() && flag_of("profile", 2).is_err());

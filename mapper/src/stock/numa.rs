@@ -81,8 +81,10 @@ impl Mapper for NumaMapper {
         let node = input.machine.node_of(input.processor);
         let Some(numa) = self.numa_of(input.machine, node) else { return out };
         let first = input.machine.first_of(node);
-        let own = numa[(input.processor - first) as usize];
-        let near = || (0..numa.len()).filter(|&w| numa[w] == own);
+        // Not a utility processor.
+        let own = numa[(out.processor - first) as usize];
+        let leaves = input.machine.leaf_processors_of(node).len();
+        let near = || (0..leaves).filter(|&w| numa[w] == own);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();
         out.processor = near().nth(turn).map_or(input.processor, |w| first + w as u32);
         for (access, r) in out.access.iter_mut().zip(input.requirements) {

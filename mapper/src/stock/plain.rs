@@ -116,7 +116,7 @@ impl Mapper for RoundRobinMapper {
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let mut node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let mut node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % node.len();
         LeafOutput { processor: node.nth(turn).unwrap_or(input.processor), ..LeafOutput::local(input) }
     }

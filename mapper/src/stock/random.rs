@@ -115,7 +115,7 @@ impl Mapper for RandomMapper {
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         let mut draw = self.draw("slice_index", (input.task, input.shard, self.nth()));
-        let node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
         let mut slices = Vec::new();
         let mut next = 0;
         while next < input.points {
@@ -128,7 +128,7 @@ impl Mapper for RandomMapper {
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut draw = self.draw("map_leaf", (input.task, input.shard, self.nth()));
-        let node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
         let mut out = LeafOutput::local(input);
         out.processor = draw.processor(&node);
         out.priority = draw.priority();
