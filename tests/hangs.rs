@@ -140,9 +140,11 @@ impl Mapper for Lost {
     }
 }
 
+type Run = Box<dyn Fn(&Runtime) -> Error>;
+
 /// Each section's title, what it runs, and whether with the mapper that is at fault.
-fn mistakes() -> Vec<(&'static str, Box<dyn Fn(&Runtime) -> Error>, bool)> {
-    fn run<F>(program: F) -> Box<dyn Fn(&Runtime) -> Error>
+fn mistakes() -> Vec<(&'static str, Run, bool)> {
+    fn run<F>(program: F) -> Run
     where
         F: Fn(Top) -> BoxedRun + Clone + Send + Sync + 'static,
     {

@@ -8,7 +8,7 @@
 //! A count is that of all shards together on one worker, where nobody spins: the difference between a run of many calls
 //! and one of few, divided by the calls that it has more. So start and end drop out.
 
-use maniple_collectives::{Allreduce, Operator};
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
 use maniple_runtime::{Error, Runtime, Shard, Start};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
@@ -62,7 +62,9 @@ async fn calls(shard: Shard, (mean, calls): (Allreduce<f64>, u32)) -> Result<f64
 fn run(shards: u32, n: u32) -> Result<(), String> {
     let run = Runtime::threads(1).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let mean = Allreduce::new(&top, &gang, "mean", Operator::sum())?;
+        // Given: a mapper would have shards of one processor combine in place.
+        let options = Options { algorithm: Some(Algorithm::RecursiveDoubling), ..Options::default() };
+        let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
         let task = top.task("calls", calls);
         top.launch(&gang, &task, |_| Start::new((mean, n)))?.all().await
     });

@@ -84,7 +84,8 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
         let node = input.machine.processors_of(0);
         Slicing::Explicit(node.rev().enumerate().map(|(i, p)| (i * 4..i * 4 + 4, p)).collect())
     };
-    let cases: [(Slices, fn(usize) -> u32); 3] =
+    type Expected = fn(usize) -> u32;
+    let cases: [(Slices, Expected); 3] =
         [(|_| Slicing::Here, |_| 0), (|_| Slicing::Blocked, |i| i as u32 / 4), (reversed, |i| 2 - i as u32 / 4)];
     for (slices, expected) in cases {
         let mapper = Arc::new(Answers { slices: Some(Box::new(slices)), ..Answers::default() });
@@ -117,7 +118,7 @@ async fn thrice(top: Top) -> Result<u64, Error> {
     }
     async fn shard(shard: Shard, (block, shared, by): (Region, Region, u64)) -> Result<u64, Error> {
         let (block, shared) = (shard.region(block)?, shard.region(shared)?);
-        let _ = shard.launch(|_: ReadShared<u64>| (), (shared.read_shared(U),)).go()?;
+        shard.launch(|_: ReadShared<u64>| (), (shared.read_shared(U),)).go()?.detach();
         shard.launch(add, (block.read_write(U), by.into())).go()?.detach();
         shard.launch(sum, (block.read(U),)).go()?.await
     }
