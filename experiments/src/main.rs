@@ -12,6 +12,7 @@ mod output;
 mod report;
 mod stats;
 mod stencil;
+mod swap;
 mod weak_scaling;
 mod workers;
 

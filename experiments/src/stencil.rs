@@ -98,6 +98,7 @@ impl Args {
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let config = args.config();
+    crate::swap::on_signal(&config.mapper)?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     let mut printer = Printer::new(args.format);
     let mut unverified = Vec::new();

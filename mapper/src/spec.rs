@@ -1,14 +1,14 @@
 //! Mappers by name, as on the command line.
 
-use crate::Mapper;
 use crate::stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
 };
+use crate::{Mapper, MapperSlot};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// | `numa` | by the host's NUMA nodes |
 /// | `random` | `seed=N`: drawn among the legal answers; without it, seed 0 |
 /// | `logging` | `file=PATH`: writes decisions there, without it to stderr; `inner=SPEC`, which comes last: whose, without it those of `collective` |
+///
+/// `@FILE` is whatever FILE says in its first line, which can change while a program runs: see [`MapperSpec::reload`].
 ///
 /// What has a `/` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
 /// ([`plugin`](crate::plugin)).
@@ -41,7 +43,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct MapperSpec {
     text: String,
     kind: Kind,
-    made: Arc<Mutex<Option<Arc<dyn Mapper>>>>,
+    made: Arc<Mutex<Option<MapperSlot>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +56,7 @@ enum Kind {
     Random { seed: u64 },
     Logging { file: Option<PathBuf>, inner: Box<MapperSpec> },
     Library { path: PathBuf, options: String },
+    File(PathBuf),
 }
 
 /// Names of the stock mappers.
@@ -103,6 +106,22 @@ pub enum SpecError {
         /// Why.
         source: std::io::Error,
     },
+    /// The file of a specification can't be read.
+    #[error("mapper @{}: can't be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file of a specification names another file.
+    #[error("mapper @{}: expected a name and options or the path of a library, found `{found}`", .path.display())]
+    Nested {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
     /// The library gives no mapper.
     #[cfg(unix)]
     #[error("mapper {0}")]
@@ -148,6 +167,9 @@ impl<'a> Options<'a> {
 
 impl Kind {
     fn parse(text: &str) -> Result<Self, SpecError> {
+        if let Some(path) = text.strip_prefix('@') {
+            return Ok(Kind::File(path.into()));
+        }
         let (name, rest) = text.split_once(',').map_or((text, None), |(name, rest)| (name, Some(rest)));
         if name.contains('/') || name.ends_with(".so") || name.ends_with(".dylib") {
             return Ok(Kind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
@@ -202,6 +224,17 @@ impl Kind {
                 let file = File::create(path).map_err(|source| SpecError::File { path: path.clone(), source })?;
                 Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
             }
+            Kind::File(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|source| SpecError::Unreadable { path: path.clone(), source })?;
+                match Kind::parse(text.lines().next().unwrap_or_default().trim())? {
+                    Kind::File(other) => {
+                        let found = format!("@{}", other.display());
+                        return Err(SpecError::Nested { path: path.clone(), found });
+                    }
+                    kind => kind.make()?,
+                }
+            }
             #[cfg(unix)]
             Kind::Library { path, options } => crate::plugin::load(path, options)?,
             #[cfg(not(unix))]
@@ -211,19 +244,48 @@ impl Kind {
 }
 
 impl MapperSpec {
-    /// The mapper, which is made when it is first asked for. Makes files and loads libraries: best done before a program
-    /// has threads.
+    /// The slot with the mapper, which is made when it is first asked for. Makes files and loads libraries: best done before
+    /// a program has threads.
     ///
     /// # Errors
-    /// [`SpecError::File`] and [`SpecError::Library`]; the next call tries again.
-    pub fn load(&self) -> Result<Arc<dyn Mapper>, SpecError> {
+    /// A file that can't be read or written, or a library without a mapper; the next call tries again.
+    pub fn slot(&self) -> Result<MapperSlot, SpecError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapper) = &*made {
-            return Ok(mapper.clone());
+        if let Some(slot) = &*made {
+            return Ok(slot.clone());
         }
-        let mapper = self.kind.make()?;
-        *made = Some(mapper.clone());
-        Ok(mapper)
+        let slot = MapperSlot::new(self.kind.make()?);
+        *made = Some(slot.clone());
+        Ok(slot)
+    }
+
+    /// The mapper that is in the [slot](Self::slot) now.
+    ///
+    /// # Errors
+    /// Those of [`Self::slot`].
+    pub fn load(&self) -> Result<Arc<dyn Mapper>, SpecError> {
+        Ok(self.slot()?.current().mapper.clone())
+    }
+
+    /// The file that says which mapper it is, of `@FILE`.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Reads the file of `@FILE` again and replaces the mapper by the one it names now, in programs that run with it too.
+    /// Any other specification means the same as before: nothing is done.
+    ///
+    /// # Errors
+    /// Those of [`Self::slot`], and what is wrong with what the file says; the mapper before stays then.
+    pub fn reload(&self) -> Result<(), SpecError> {
+        let slot = self.slot()?;
+        if self.file().is_some() {
+            slot.replace(self.kind.make()?);
+        }
+        Ok(())
     }
 
     /// The text it was parsed from: what reports show.

@@ -101,7 +101,7 @@ impl Session {
             }
         };
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
-        config.mapper.load()?;
+        config.mapper.slot()?;
         let config = config.clone();
         Ok(Self { config, blocks, start, target, trace, done: 0, last: Vec::new(), all_verified: true })
     }
@@ -214,7 +214,7 @@ fn simulate(
     trace: Option<&TraceFile>,
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
-    let mapper = config.mapper.load()?;
+    let mapper = config.mapper.slot()?;
     let input = shards::Input {
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
         start: start.to_vec(),

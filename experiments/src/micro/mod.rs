@@ -60,7 +60,8 @@ impl OnWorkers {
             let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
             return Err(Failure::Usage(found));
         }
-        let mapper = self.mapper.load().map_err(|e| Failure::Usage(e.to_string()))?;
+        crate::swap::on_signal(&self.mapper)?;
+        let mapper = self.mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
         Ok((workers, runtime.mapper(mapper)))
     }

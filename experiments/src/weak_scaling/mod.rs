@@ -111,6 +111,7 @@ fn compared(name: &str) -> Result<Collective, String> {
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    crate::swap::on_signal(&args.mapper)?;
     let mut directory = args.report.as_deref().map(|path| Directory::prepare(path, &plan)).transpose()?;
     let progress = progress(&plan);
     let mut output = Output::new(args.format);

@@ -1,0 +1,105 @@
+//! The mapper of a running command is replaced: `--mapper @FILE` and a hangup signal.
+#![cfg(unix)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("swap-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+/// Starts runs that take far longer than the test, with the mapper of a file.
+fn started(spec: &Path) -> Child {
+    let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+    maniple.args(["stencil", "--shards", "4", "--workers", "2", "--cells", "64", "--iterations", "200"]);
+    maniple.args(["--repeat", "1000000", "--mapper", &format!("@{}", spec.display())]);
+    maniple.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts")
+}
+
+fn hang_up(child: &Child) {
+    let pid = Pid::from_raw(child.id() as i32).expect("a process");
+    kill_process(pid, Signal::HUP).expect("it runs");
+}
+
+/// Waits until a file has decisions in it.
+fn written(child: &mut Child, path: &Path) {
+    let began = Instant::now();
+    while std::fs::metadata(path).map_or(0, |m| m.len()) < 20_000 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing in {}", path.display());
+        assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Ends it; what it has said.
+fn ended(mut child: Child) -> String {
+    child.kill().expect("it runs");
+    let output = child.wait_with_output().expect("ours");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn a_hangup_reads_the_file_again() {
+    let directory = directory("twice");
+    let (spec, a, b) = (directory.join("mapper"), directory.join("a.jsonl"), directory.join("b.jsonl"));
+    let says = |text: String| std::fs::write(&spec, text).expect("written");
+    says(format!("logging,file={},inner=default\n", a.display()));
+    let mut child = started(&spec);
+    written(&mut child, &a);
+    says(format!("logging,file={},inner=round-robin\n", b.display()));
+    hang_up(&child);
+    written(&mut child, &b);
+    // Runs end verified under either, or they would end it.
+    assert_eq!(ended(child), "");
+    let first = |path: &Path| std::fs::read_to_string(path).expect("written").lines().next().map(str::to_owned);
+    assert!(first(&a).is_some_and(|line| line.contains("\"default\"")), "{:?}", first(&a));
+    assert!(first(&b).is_some_and(|line| line.contains("\"round-robin\"")), "{:?}", first(&b));
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+fn a_file_that_is_wrong_later_is_a_warning_and_the_mapper_before_goes_on() {
+    let directory = directory("wrong");
+    let (spec, a) = (directory.join("mapper"), directory.join("a.jsonl"));
+    std::fs::write(&spec, format!("logging,file={}", a.display())).expect("written");
+    let mut child = started(&spec);
+    written(&mut child, &a);
+    std::fs::write(&spec, "best").expect("written");
+    hang_up(&child);
+    std::thread::sleep(Duration::from_millis(200));
+    let before = std::fs::metadata(&a).expect("there").len();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(std::fs::metadata(&a).expect("there").len() > before, "the mapper before is asked no more");
+    assert_eq!(child.try_wait().expect("ours"), None);
+    let said = ended(child);
+    assert!(said.starts_with("maniple: warning: unknown mapper `best`") && said.contains("goes on"), "{said}");
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
+fn a_file_that_is_wrong_from_the_start_is_an_error() {
+    let directory = directory("start");
+    let spec = directory.join("mapper");
+    for (text, expected) in [
+        (None, "can't be read"),
+        (Some("best"), "unknown mapper `best`"),
+        (Some("@other"), "expected a name and options or the path of a library, found `@other`"),
+        (Some(""), "unknown mapper ``"),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&spec, text).expect("written");
+        }
+        for program in ["stencil", "allreduce", "weak-scaling"] {
+            let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+            let output = maniple.args([program, "--mapper", &format!("@{}", spec.display())]).output().expect("starts");
+            let said = String::from_utf8(output.stderr).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(2), "{program}: {said}");
+            assert!(said.contains(expected), "{program}: {said}");
+        }
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
