@@ -1,0 +1,66 @@
+//! What a mapper costs or gains: the stencil under the default of all calls, and under a mapper that deals shards out like
+//! cards and sends leaf tasks away from their shards. Arguments: shards, workers, pairs of runs [16 2 21].
+//!
+//! With the same bits in the result, an iteration takes several times as long: every neighbour is then on another
+//! processor, and each leaf task goes there and back.
+
+use maniple::mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
+use maniple::prelude::Runtime;
+use maniple_stencil::reference::DominantMode;
+use maniple_stencil::{Collective, shards};
+use std::sync::Arc;
+
+struct Scatter;
+
+impl Mapper for Scatter {
+    fn name(&self) -> &str {
+        "scatter"
+    }
+
+    fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Cyclic
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let mut node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
+        let others = node.clone().position(|p| p == input.processor).unwrap_or(0) + 1;
+        let next = others % node.len();
+        LeafOutput { processor: node.nth(next).unwrap_or(input.processor), ..LeafOutput::local(input) }
+    }
+}
+
+const CELLS: usize = 1000;
+const ITERATIONS: usize = 200;
+
+/// The last vector, and the median time of an iteration in microseconds.
+fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<f64>, f64), maniple::runtime::Error> {
+    let start = DominantMode::new(shards * CELLS).vector(0).collect();
+    let input = shards::Input { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, history: false };
+    let output = shards::simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
+    Ok((output.vectors.concat(), median(output.iteration_us)))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut given = std::env::args().skip(1).map(|a| a.parse::<usize>());
+    let mut argument = |usual| given.next().unwrap_or(Ok(usual));
+    let (shards, workers, pairs) = (argument(16)?, argument(2)? as u32, argument(21)?.max(1));
+    let (mut times, mut scattered, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..pairs {
+        let (expected, usual) = run(shards, workers, Arc::new(DefaultMapper))?;
+        let (came, other) = run(shards, workers, Arc::new(Scatter))?;
+        if came.iter().map(|x| x.to_bits()).ne(expected.iter().map(|x| x.to_bits())) {
+            return Err("a mapper has changed the result".into());
+        }
+        times.push(usual);
+        scattered.push(other);
+        ratios.push(other / usual);
+    }
+    let (usual, other, ratio) = (median(times), median(scattered), median(ratios));
+    println!("an iteration of {shards} shards: default {usual:.2} µs, scatter {other:.2} µs, ratio {ratio:.2}");
+    Ok(())
+}
