@@ -219,7 +219,12 @@ impl<T: Element> Engine<T> {
             // The usual call.
             (State::Idle, Value::Now(v)) if self.elements == 1 => {
                 let future = chain.renew_output();
-                (chain.running, chain.state) = (Running::One(v), State::Running);
+                match &mut chain.running {
+                    // What is there now has nothing to drop.
+                    Running::One(last) => *last = v,
+                    other => *other = Running::One(v),
+                }
+                chain.state = State::Running;
                 cx.begin(self, number);
                 future
             }

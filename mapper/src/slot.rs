@@ -3,6 +3,7 @@
 use crate::Mapper;
 use arc_swap::{ArcSwap, Cache};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A mapper with the name it had when it was put into its slot.
@@ -49,9 +50,16 @@ impl std::fmt::Debug for Named {
 /// ```
 #[derive(Clone, Debug)]
 pub struct MapperSlot {
+    shared: Arc<Shared>,
     current: Arc<ArcSwap<Named>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// That of the newest mapper.
+    number: AtomicU64,
     /// By number. Nodes that have to ask alike may still ask one that has been replaced.
-    all: Arc<Mutex<Vec<Arc<Named>>>>,
+    all: Mutex<Vec<Arc<Named>>>,
 }
 
 /// One reader's view of a slot: looks for a new mapper with one load.
@@ -61,22 +69,31 @@ impl MapperSlot {
     /// A slot with a mapper in it.
     pub fn new(mapper: Arc<dyn Mapper>) -> Self {
         let first = Arc::new(Named::new(mapper, 0));
-        Self { current: Arc::new(ArcSwap::new(first.clone())), all: Arc::new(Mutex::new(vec![first])) }
+        let shared = Shared { number: AtomicU64::new(0), all: Mutex::new(vec![first.clone()]) };
+        Self { shared: Arc::new(shared), current: Arc::new(ArcSwap::new(first)) }
     }
 
     /// Puts another mapper in. Each processor asks it from its next decision on; the replicated part of a program that runs
     /// on several nodes does from the next `Top::adopt_mapper` on. Decisions made stay as they are, but that collectives are
     /// mapped again at their next calls. Never waits. The mapper before it goes with the slot.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.shared.all.lock().unwrap_or_else(PoisonError::into_inner);
         let named = Arc::new(Named::new(mapper, all.len() as u64));
         all.push(named.clone());
+        let number = named.number;
         self.current.store(named);
+        self.shared.number.store(number, Ordering::Release);
+    }
+
+    /// How many mappers have been replaced so far: whoever remembers another number asks the newest one again.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.shared.number.load(Ordering::Acquire)
     }
 
     /// The mapper that was put in after `number` others.
     pub fn get(&self, number: u64) -> Option<Arc<Named>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(number as usize).cloned()
+        self.shared.all.lock().unwrap_or_else(PoisonError::into_inner).get(number as usize).cloned()
     }
 
     /// The mapper that is in it now.

@@ -46,9 +46,10 @@ impl<T> Clone for TaskFuture<T> {
 
 /// Whoever awaited this clone awaits it no more: nothing is left of an await that was given up.
 impl<T> Drop for TaskFuture<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.registered.get() != NOBODY && !self.cell.promise.borrow().is_settled() {
+        // Whoever has got the outcome is not registered any more.
+        if self.registered.get() != NOBODY {
             self.withdraw();
         }
     }
@@ -178,7 +179,10 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = self.peek(|outcome| outcome.cloned().map_err(Clone::clone));
         match outcome {
-            Some(outcome) => Poll::Ready(outcome),
+            Some(outcome) => {
+                self.registered.set(NOBODY);
+                Poll::Ready(outcome)
+            }
             None => {
                 self.register(cx.waker());
                 Poll::Pending

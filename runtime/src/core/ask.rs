@@ -80,7 +80,7 @@ impl Core {
     pub fn mapper_number(&self, asker: Asker) -> u64 {
         match asker {
             Asker::EveryNode if self.machine().nodes() > 1 => self.mappers.agreed.borrow().number,
-            _ => self.mappers.now.borrow_mut().load().number,
+            _ => self.config.mapper.number(),
         }
     }
 }
