@@ -207,7 +207,7 @@ fn the_culprit_is_named_on_threads() {
         &["task `norm` of shard 2 panicked: the square of a norm is -1"],
         &["shard 0", "shard 1", "interfere", "use disjoint regions"],
         &["shard 1", "no input file"],
-        &["mapper `lost`", "map_leaf", "illegal processor 2", "legal: 0..2"],
+        &["mapper `lost`", "map_leaf", "illegal processor: 2", "legal: 0..2"],
     ];
     for ((title, run, with_mapper), words) in mistakes().into_iter().zip(words) {
         for _ in 0..3 {

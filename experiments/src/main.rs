@@ -147,6 +147,11 @@ impl log::Log for Warnings {
     fn flush(&self) {}
 }
 
+/// What the user has asked for, and would not see otherwise.
+fn note(message: impl Display) {
+    let _ = writeln!(io::stderr(), "maniple: {message}");
+}
+
 /// A whole number, also as `1e6`.
 fn count(text: &str) -> Result<usize, String> {
     let wrong = || format!("expected a whole number, found `{text}`");

@@ -1,6 +1,6 @@
 //! Replacing the mapper of a running command: `--mapper @FILE`, and a hangup signal when FILE has changed.
 
-use crate::{Failure, warn};
+use crate::{Failure, note, warn};
 use maniple::mapper::MapperSpec;
 
 /// On each SIGHUP from now on, reads the file of an `@FILE` again; what is wrong with it then is a warning, and the mapper
@@ -16,8 +16,9 @@ pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
     let mapper = mapper.clone();
     std::thread::spawn(move || {
         for _ in signals.forever() {
-            if let Err(e) = mapper.reload() {
-                warn(format_args!("{e}; the mapper before goes on"));
+            match mapper.reload() {
+                Ok(()) => note(format_args!("mapper {mapper} was read again")),
+                Err(e) => warn(format_args!("{e}; the mapper before goes on")),
             }
         }
     });

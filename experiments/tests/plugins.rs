@@ -198,5 +198,5 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
     let illegal = compiled("mapper/tests/libraries/odd.c", "libillegal.so", &["-DANSWER_ILLEGAL"]);
     let message = refused(&illegal, 1);
     assert!(message.contains("mapper `odd`, call place_shards for gang `"), "{message}");
-    assert!(message.ends_with("illegal processor of shard 0 99; legal: 0..2"), "{message}");
+    assert!(message.ends_with("illegal processor of shard 0: 99; legal: 0..2"), "{message}");
 }

@@ -54,7 +54,7 @@ fn a_hangup_reads_the_file_again() {
     hang_up(&child);
     written(&mut child, &b);
     // Runs end verified under either, or they would end it.
-    assert_eq!(ended(child), "");
+    assert_eq!(ended(child), format!("maniple: mapper @{} was read again\n", spec.display()));
     let first = |path: &Path| std::fs::read_to_string(path).expect("written").lines().next().map(str::to_owned);
     assert!(first(&a).is_some_and(|line| line.contains("\"default\"")), "{:?}", first(&a));
     assert!(first(&b).is_some_and(|line| line.contains("\"round-robin\"")), "{:?}", first(&b));
@@ -76,7 +76,12 @@ fn a_file_that_is_wrong_later_is_a_warning_and_the_mapper_before_goes_on() {
     assert!(std::fs::metadata(&a).expect("there").len() > before, "the mapper before is asked no more");
     assert_eq!(child.try_wait().expect("ours"), None);
     let said = ended(child);
-    assert!(said.starts_with("maniple: warning: unknown mapper `best`") && said.contains("goes on"), "{said}");
+    assert!(
+        said.starts_with("maniple: warning: mapper @")
+            && said.contains("unknown mapper `best`")
+            && said.contains("goes on"),
+        "{said}"
+    );
     std::fs::remove_dir_all(directory).expect("removed");
 }
 

@@ -156,7 +156,7 @@ pub struct RequirementInput<'a> {
 /// Input of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone)]
 pub struct LeafInput<'a> {
-    /// Name of the task.
+    /// Name of the task: the one it was given, else its function's full path, of which errors show the last part.
     pub task: &'a str,
     /// The shard that launches it.
     pub shard: u32,

@@ -12,7 +12,7 @@ use maniple_regions::{Coherence, Privilege};
 /// |---|---|---|
 /// | once a gang | [`place_shards`](Self::place_shards) | which processor runs each shard |
 /// | once a collective | [`choose_algorithm`](Self::choose_algorithm) | which of the algorithms that give the same bits |
-/// | once a collective | [`map_exchange`](Self::map_exchange) | memory, access and priority of its rounds |
+/// | once a collective, and by each processor again after the mapper was replaced | [`map_exchange`](Self::map_exchange) | memory, access and priority of its rounds |
 /// | once a shared region and launch | [`place_shared`](Self::place_shared) | which processor has the one instance |
 /// | once a copy with several sources | [`select_source`](Self::select_source) | where valid values are taken from |
 /// | once a field of a region, processor and launch | [`map_instance`](Self::map_instance) | find or create, in which memory |
@@ -71,8 +71,9 @@ pub trait Mapper: Send + Sync {
     /// [`LeafOutput::local`], with a copy of simultaneous regions that are read from elsewhere.
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut out = LeafOutput::local(input);
+        let processor = out.processor;
         for (access, r) in out.access.iter_mut().zip(input.requirements) {
-            let elsewhere = input.machine.owner(r.memory).0 != input.processor;
+            let elsewhere = input.machine.owner(r.memory).0 != processor;
             if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
                 *access = Access::Copy;
             }

@@ -77,8 +77,10 @@ impl MapperSlot {
     /// on several nodes does from the next `Top::adopt_mapper` on. Decisions made stay as they are, but that collectives are
     /// mapped again at their next calls. Never waits. The mapper before it goes with the slot.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) {
+        // Its name is asked for before anything is locked.
+        let named = Named::new(mapper, 0);
         let mut all = self.shared.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = Arc::new(Named::new(mapper, all.len() as u64));
+        let named = Arc::new(Named { number: all.len() as u64, ..named });
         all.push(named.clone());
         let number = named.number;
         self.current.store(named);

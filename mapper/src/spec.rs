@@ -6,7 +6,7 @@ use crate::stock::{
 use crate::{Mapper, MapperSlot};
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -114,6 +114,14 @@ pub enum SpecError {
         /// Why.
         source: std::io::Error,
     },
+    /// What the file of a specification says is wrong.
+    #[error("mapper @{}: {source}", .path.display())]
+    Within {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<SpecError>,
+    },
     /// The file of a specification names another file.
     #[error("mapper @{}: expected a name and options or the path of a library, found `{found}`", .path.display())]
     Nested {
@@ -199,6 +207,9 @@ impl Kind {
                     match option {
                         "file" if value.is_empty() => return Err(options.wrong("file", "a path", value)),
                         "file" => file = Some(value.into()),
+                        "inner" if value.starts_with('@') => {
+                            return Err(options.wrong("inner", "a mapper that is not read from a file", value));
+                        }
                         "inner" => inner = value,
                         other => return Err(options.unknown(other)),
                     }
@@ -210,7 +221,8 @@ impl Kind {
         rest.map_or(Ok(plain), |option| Err(options.unknown(option)))
     }
 
-    fn make(&self) -> Result<Arc<dyn Mapper>, SpecError> {
+    /// A mapper; one that logs to a file begins it anew, or goes on with it.
+    fn make(&self, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
@@ -221,18 +233,20 @@ impl Kind {
             Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load()?, std::io::stderr())),
             Kind::Logging { file: Some(path), inner } => {
                 let inner = inner.load()?;
-                let file = File::create(path).map_err(|source| SpecError::File { path: path.clone(), source })?;
+                let file = OpenOptions::new().create(true).write(true).truncate(anew).append(!anew).open(path);
+                let file = file.map_err(|source| SpecError::File { path: path.clone(), source })?;
                 Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
             }
             Kind::File(path) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| SpecError::Unreadable { path: path.clone(), source })?;
-                match Kind::parse(text.lines().next().unwrap_or_default().trim())? {
+                let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
+                match Kind::parse(text.lines().next().unwrap_or_default().trim()).map_err(within)? {
                     Kind::File(other) => {
                         let found = format!("@{}", other.display());
                         return Err(SpecError::Nested { path: path.clone(), found });
                     }
-                    kind => kind.make()?,
+                    kind => kind.make(anew).map_err(within)?,
                 }
             }
             #[cfg(unix)]
@@ -254,7 +268,7 @@ impl MapperSpec {
         if let Some(slot) = &*made {
             return Ok(slot.clone());
         }
-        let slot = MapperSlot::new(self.kind.make()?);
+        let slot = MapperSlot::new(self.kind.make(true)?);
         *made = Some(slot.clone());
         Ok(slot)
     }
@@ -283,7 +297,7 @@ impl MapperSpec {
     pub fn reload(&self) -> Result<(), SpecError> {
         let slot = self.slot()?;
         if self.file().is_some() {
-            slot.replace(self.kind.make()?);
+            slot.replace(self.kind.make(false)?);
         }
         Ok(())
     }

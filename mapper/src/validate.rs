@@ -12,7 +12,7 @@ use std::ops::Range;
 /// An illegal decision: which mapper call, for what, what it answered and what it may answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error(
-    "mapper `{}`, call {} for {}: illegal {} {}; legal: {}",
+    "mapper `{}`, call {} for {}: illegal {}: {}; legal: {}",
     .0.mapper, .0.call, .0.subject, .0.what, .0.value, .0.legal
 )]
 pub struct MapperError(pub Box<IllegalDecision>);
@@ -85,7 +85,7 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u
     if home < processors {
         return Ok(home);
     }
-    let subject = format!("{:?}", input.region);
+    let subject = format!("{}", input.region);
     Err(error(mapper, "place_shared", &subject, "processor", home.to_string(), format!("0..{processors}")))
 }
 
@@ -97,7 +97,7 @@ pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) ->
     if out != InstanceChoice::Find || input.found.is_some() {
         return Ok(out);
     }
-    let subject = format!("{:?} on processor {}", input.region, input.processor);
+    let subject = format!("{} on processor {}", input.region, input.processor);
     let legal = "Create (there is none yet)".into();
     Err(error(mapper, "map_instance", &subject, "instance", format!("{out:?}"), legal))
 }
@@ -110,7 +110,7 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, Ma
     if input.holders.contains(&out) {
         return Ok(out);
     }
-    let subject = format!("{:?} needed on processor {}", input.region, input.to);
+    let subject = format!("{} needed on processor {}", input.region, input.to);
     let legal = format!("one of {:?}", input.holders);
     Err(error(mapper, "select_source", &subject, "source", out.to_string(), legal))
 }
@@ -251,14 +251,14 @@ mod tests {
         let e = placement("mine", &input, Placement::Explicit(vec![0, 9, 1])).unwrap_err();
         assert_eq!(
             e.to_string(),
-            "mapper `mine`, call place_shards for gang `g`: illegal processor of shard 1 9; legal: 0..4"
+            "mapper `mine`, call place_shards for gang `g`: illegal processor of shard 1: 9; legal: 0..4"
         );
         assert!(placement("mine", &input, Placement::Explicit(vec![0])).unwrap_err().to_string().contains("legal: 3"));
         let input = LeafInput { task: "t", shard: 5, processor: 1, requirements: &[], machine: &machine };
         let far = LeafOutput { processor: 2, ..LeafOutput::local(&input) };
-        assert!(leaf("mine", &input, far).unwrap_err().to_string().contains("illegal processor 2; legal: 0..2"));
+        assert!(leaf("mine", &input, far).unwrap_err().to_string().contains("illegal processor: 2; legal: 0..2"));
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
-        assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority 8; legal: 0..8"));
+        assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
         assert!(leaf("mine", &input, LeafOutput::local(&input)).is_ok());
     }
 
@@ -321,17 +321,19 @@ mod tests {
             assert_eq!(instance("mine", &input(found), out), Ok(out));
         }
         let refused = instance("mine", &input(None), InstanceChoice::Find).unwrap_err().to_string();
-        assert!(refused.ends_with("illegal instance Find; legal: Create (there is none yet)"), "{refused}");
+        assert!(refused.ends_with("illegal instance: Find; legal: Create (there is none yet)"), "{refused}");
         let input = SourceInput { region, field, to: 0, holders: &[2, 3], machine: &machine };
         assert_eq!(source("mine", &input, 3), Ok(3));
-        assert!(source("mine", &input, 1).unwrap_err().to_string().ends_with("illegal source 1; legal: one of [2, 3]"));
+        assert!(
+            source("mine", &input, 1).unwrap_err().to_string().ends_with("illegal source: 1; legal: one of [2, 3]")
+        );
         let (placement, choices) = (&[0, 1][..], &["recursive-doubling", "two-level"][..]);
         let (collective, kind) = ("total", "allreduce");
         let input = AlgorithmInput { collective, kind, placement, bytes: 8, choices, machine: &machine };
         assert_eq!(algorithm("mine", &input, 1), Ok(1));
         assert_eq!(
             algorithm("mine", &input, 2).unwrap_err().to_string(),
-            "mapper `mine`, call choose_algorithm for collective `total`: illegal algorithm 2; legal: 0 (recursive-doubling), 1 \
+            "mapper `mine`, call choose_algorithm for collective `total`: illegal algorithm: 2; legal: 0 (recursive-doubling), 1 \
              (two-level)"
         );
     }

@@ -68,6 +68,14 @@ pub enum Error {
         /// What was refused.
         source: Box<RegionError>,
     },
+    /// A call of a mapper panicked, or failed as a library's may.
+    #[error("{call} failed: {message}")]
+    MapperFailed {
+        /// Which mapper, which call, and what for.
+        call: String,
+        /// The panic's message, or the library's.
+        message: String,
+    },
     /// A mapper's answer is illegal.
     #[error(transparent)]
     Mapper(#[from] MapperError),
@@ -200,7 +208,14 @@ impl From<RegionError> for Error {
 pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(s) => *s,
-        Err(p) => p.downcast_ref::<&str>().map_or_else(|| "(no message)".into(), |s| (*s).into()),
+        Err(other) => match other.downcast_ref::<&str>() {
+            Some(text) => (*text).into(),
+            None => {
+                // Its destructor is the program's, and might panic again where nobody expects it.
+                std::mem::forget(other);
+                "(no message)".into()
+            }
+        },
     }
 }
 

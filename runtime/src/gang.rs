@@ -1,4 +1,5 @@
 use crate::core::{Asker, Core};
+use crate::deadlock::Node;
 use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
 use crate::index::{Claim, Users, conflict};
 use crate::message::{
@@ -111,8 +112,9 @@ type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>)>;
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
     key: LaunchKey,
-    /// Who launched, for reports.
+    /// Who launched, for reports, and which shard that is.
     by: Place,
+    node: Option<Node>,
     /// Batches that have not reported.
     left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
@@ -129,6 +131,10 @@ impl LaunchState {
 
     pub fn by(&self) -> Place {
         self.by.clone()
+    }
+
+    pub fn node(&self) -> Option<Node> {
+        self.node
     }
 
     /// Takes in one processor's results; true when it was the last.
@@ -164,6 +170,8 @@ pub(crate) struct Launcher {
     pub versions: Rc<RefCell<Versions>>,
     /// Whether every node runs this code (then each speaks to its own processors only).
     pub replicated: bool,
+    /// Who this is in reports, if it is a shard.
+    pub node: Option<Node>,
     /// What this parent itself holds; the top-level task holds everything.
     pub held: Option<Vec<Held>>,
     /// The task that says which mapper is the newest, once it was needed.
@@ -211,6 +219,7 @@ impl Launcher {
             launches: Cell::new(0),
             versions: Rc::default(),
             replicated,
+            node: None,
             held: None,
             newest_mapper: OnceCell::new(),
             failures: Rc::default(),
@@ -305,6 +314,10 @@ impl Launcher {
                 plan.held.insert(at);
             }
         }
+        // Nothing is known to be where a refused launch would have put it.
+        if let Some(e) = refused {
+            return Err(e);
+        }
         for (key, into, at) in brought {
             versions.hold(&key, into, at);
         }
@@ -313,10 +326,7 @@ impl Launcher {
                 versions.write(&key, instance(h), place(s, h));
             }
         }
-        match refused {
-            Some(e) => Err(e),
-            None => Ok(plan),
-        }
+        Ok(plan)
     }
 
     /// Which of several holders sends the values of a column's part; the first one after a refusal.
@@ -460,6 +470,7 @@ impl Launcher {
         let state = LaunchState {
             key: launch,
             by: self.place(),
+            node: self.node,
             left: Cell::new(batches.len()),
             held: held.iter().copied().filter(|&p| mine(p)).collect(),
             settle: RefCell::new(settle),

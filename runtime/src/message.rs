@@ -72,6 +72,8 @@ pub(crate) enum Message {
     Put(Box<Put>, Buffer),
     /// The answer to `Put`.
     PutDone { token: u64 },
+    /// The answer to `Attach`, or to `Get` or `Put` with a token, if there is no instance.
+    Refused(Box<RefusedData>),
     /// The run is over, or has failed.
     Stop,
     /// A new object (within a node).
@@ -107,6 +109,7 @@ impl Message {
             Message::Got { .. } => "Got",
             Message::Put(..) => "Put",
             Message::PutDone { .. } => "PutDone",
+            Message::Refused(_) => "Refused",
             Message::Stop => "Stop",
             Message::Define(_) => "Define",
             Message::Leaf(_) => "Leaf",
@@ -247,6 +250,16 @@ pub(crate) struct Remote {
     pub column: ColumnKey,
     pub rect: Rect,
     pub token: u64,
+}
+
+/// Why a simultaneous region's instance can't be had.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RefusedData {
+    pub launch: LaunchKey,
+    pub column: ColumnKey,
+    /// None of an attachment.
+    pub token: Option<u64>,
+    pub error: Error,
 }
 
 /// New values of parts of a simultaneous region's instance on another node, one part after the other.

@@ -221,7 +221,7 @@ impl Core {
         shared_home: Option<ProcessorId>,
     ) -> Result<Store, Error> {
         Ok(match shared_home {
-            None => Store::Owned(self.owned_instance(key, field, Some(launch))?),
+            None => Store::Owned(self.owned_instance(key, field, launch)?),
             Some(home) if home == self.id => Store::shared(home, Some(self.shared_instance(key, field)?)),
             Some(home) => Store::shared(home, self.attached(launch, &key)),
         })

@@ -376,9 +376,11 @@ impl Shard {
         let task = crate::launch::short_name(std::any::type_name::<F>());
         let (shard, processor, machine) = (self.index(), self.processor(), self.core().machine());
         let input = SliceInput { task: &task, shard, processor, points, machine };
-        let slices = self.core().ask(Asker::Processor, ("slice_index", &task), |mapper, called| {
-            validate::slices(called, &input, mapper.slice_index(&input))
-        })?;
+        let slices = self.core().ask(
+            Asker::Processor,
+            ("slice_index", &format_args!("task `{task}` of shard {shard}")),
+            |mapper, called| validate::slices(called, &input, mapper.slice_index(&input)),
+        )?;
         let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
         let launch = |(a, target)| self.launch(function.clone(), a).meant_for(target).go();
         Ok(FutureMap::new(args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?))

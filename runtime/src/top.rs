@@ -114,9 +114,10 @@ impl Top {
         }
         let machine = self.core().machine();
         let input = PlaceShardsInput { gang: name, shards, machine };
-        let placement = self.core().ask(Asker::EveryNode, ("place_shards", &name), |mapper, called| {
-            validate::placement(called, &input, mapper.place_shards(&input))
-        })?;
+        let placement =
+            self.core().ask(Asker::EveryNode, ("place_shards", &format_args!("gang `{name}`")), |mapper, called| {
+                validate::placement(called, &input, mapper.place_shards(&input))
+            })?;
         let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
         Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
     }
@@ -257,9 +258,11 @@ impl Top {
     ) -> Result<usize, Error> {
         let placement = &self.placement(gang)?;
         let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().machine() };
-        self.core().ask(Asker::EveryNode, ("choose_algorithm", &collective), |mapper, called| {
-            validate::algorithm(called, &input, mapper.choose_algorithm(&input))
-        })
+        self.core().ask(
+            Asker::EveryNode,
+            ("choose_algorithm", &format_args!("collective `{collective}`")),
+            |mapper, called| validate::algorithm(called, &input, mapper.choose_algorithm(&input)),
+        )
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
@@ -355,6 +358,7 @@ impl Parent {
         let core = shard.core().clone();
         let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
         launcher.within = shard.inner.origin.within.clone();
+        launcher.node = Some(shard.node());
         launcher.held = Some(shard.held().to_vec());
         for h in shard.held() {
             for &field in &h.fields {

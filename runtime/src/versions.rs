@@ -256,8 +256,16 @@ mod tests {
                 if !write {
                     let mut moves = Vec::new();
                     // Any of them will do.
-                    let select = |_: Rect, holders: &[u32]| holders[number % holders.len()];
+                    let mut selected = HashMap::new();
+                    let select = |part: Rect, holders: &[u32]| {
+                        let one = holders[number % holders.len()];
+                        selected.insert(part, one);
+                        one
+                    };
                     versions.read(&key, key.rect, at, select, |source, t| moves.push((source, t)));
+                    for (source, t) in &moves {
+                        prop_assert_eq!(source, selected.get(&t.rect).unwrap_or(source));
+                    }
                     versions.hold(&key, key.rect, at);
                     for (source, t) in moves {
                         for x in t.rect.lo(0)..t.rect.hi(0) {

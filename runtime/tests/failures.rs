@@ -470,7 +470,7 @@ fn a_panic_in_a_mapper_call_is_an_error() {
     }
     for call in ["place_shards", "place_shared", "map_leaf"] {
         fails_on(with(call, true), call, uses_every_call, |e| match e.origin() {
-            Error::Panicked { message, .. } => assert_eq!(message, "mapper bomb"),
+            Error::MapperFailed { message, .. } => assert_eq!(message, "mapper bomb"),
             _ => panic!("{e:?}"),
         });
     }

@@ -99,9 +99,12 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
             assert!(words.iter().all(|w| e.contains(w)), "{at}: {e}");
         }
     };
-    refused(|_| Slicing::Explicit(vec![(0..12, 77)]), &["`answers`", "slice_index", "illegal processor of slice 0 77"]);
-    refused(|_| Slicing::Explicit(vec![(0..11, 0)]), &["slice_index", "number of points in slices 11; legal: 12"]);
-    refused(|_| panic!("no slices today"), &["`answers`", "slice_index", "panicked: no slices today"]);
+    refused(
+        |_| Slicing::Explicit(vec![(0..12, 77)]),
+        &["`answers`", "slice_index", "illegal processor of slice 0: 77"],
+    );
+    refused(|_| Slicing::Explicit(vec![(0..11, 0)]), &["slice_index", "number of points in slices: 11; legal: 12"]);
+    refused(|_| panic!("no slices today"), &["`answers`", "slice_index", "failed: no slices today"]);
     for (at, runtime) in drivers() {
         let mapper = Arc::new(Answers { slices: Some(Box::new(|_| panic!("never asked"))), ..Answers::default() });
         assert_eq!(index_launch(&runtime.mapper(mapper), 0), Ok(vec![]), "{at}: nothing to slice");
@@ -191,7 +194,7 @@ fn instances_are_where_the_mapper_says_with_the_values_of_those_before() {
     for (at, runtime) in drivers() {
         let mapper = Answers { instance: Some(Box::new(|_| InstanceChoice::Find)), ..Answers::default() };
         let e = watched(&at, || runtime.mapper(Arc::new(mapper)).run(thrice)).unwrap_err().to_string();
-        assert!(e.contains("map_instance") && e.contains("illegal instance Find; legal: Create"), "{at}: {e}");
+        assert!(e.contains("map_instance") && e.contains("illegal instance: Find; legal: Create"), "{at}: {e}");
     }
 }
 
@@ -237,7 +240,7 @@ fn copies_come_from_the_holder_the_mapper_selects() {
         }
         let mapper = Arc::new(Answers { source: Some(Box::new(|_| 3)), ..Answers::default() });
         let e = watched(&at, || runtime.mapper(mapper).run(spread)).unwrap_err().to_string();
-        assert!(e.contains("select_source") && e.contains("illegal source 3; legal: one of [0, 1, 2]"), "{at}: {e}");
+        assert!(e.contains("select_source") && e.contains("illegal source: 3; legal: one of [0, 1, 2]"), "{at}: {e}");
     }
 }
 
@@ -319,4 +322,83 @@ fn shared_writes_go_where_the_copies_are_made() {
     let (values, stats) = watched("copies", || Runtime::threads(2).mapper(mapper).run(program)).unwrap();
     assert_eq!(values, [9, 9]);
     assert!(stats.region_copies >= 2, "{stats:?}");
+}
+
+/// Whoever is refused what it needs can try again, and then gets it.
+#[test]
+fn what_was_refused_is_not_taken_for_done() {
+    async fn again(top: Top) -> Result<(String, Vec<u64>), Error> {
+        fn put(mut u: Write<u64>) {
+            u.write_with(|i| 7 * i as u64 + 1);
+        }
+        async fn shard(shard: Shard, (region, writes): (Region, bool)) -> Result<u64, Error> {
+            let u = shard.region(region)?;
+            if writes {
+                shard.launch(put, (u.write(U),)).go()?.detach();
+            }
+            shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
+        }
+        let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+        let p = top.processors();
+        let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
+        let task = top.task("shard", shard);
+        top.launch(&one, &task, |_| Start::new((line, true)).writes(line, [U]))?.all().await?;
+        let reads = |_| Start::new((line, false)).reads(line, [U]);
+        top.launch(&most, &task, reads)?.all().await?;
+        let refused = top.launch(&all, &task, reads).expect_err("the first answer is illegal").to_string();
+        Ok((refused, top.launch(&all, &task, reads)?.all().await?))
+    }
+    let sum = (0..100).map(|i| 7 * i + 1).sum::<u64>();
+    // With several nodes each would have to be refused alike, which a mapper of two moods can't do.
+    for workers in 3..=4 {
+        let asked = Arc::new(Mutex::new(0));
+        let source = move |input: &SourceInput<'_>| {
+            let mut asked = asked.lock().unwrap();
+            *asked += 1;
+            if *asked == 1 { 77 } else { input.holders[0] }
+        };
+        let mapper = Arc::new(Answers { source: Some(Box::new(source)), ..Answers::default() });
+        let (refused, sums) = watched("again", || Runtime::threads(workers).mapper(mapper).run(again)).unwrap().0;
+        assert!(refused.contains("illegal source: 77"), "{refused}");
+        assert_eq!(sums, vec![sum; workers as usize]);
+    }
+}
+
+/// The home of a shared region refuses to make an instance: whoever asked for it is told, and need not wait for the end.
+#[test]
+fn whoever_asks_for_an_instance_that_is_refused_is_told() {
+    async fn shard(shard: Shard, region: Region) -> Result<String, Error> {
+        if shard.index() == 0 {
+            return Ok(String::new());
+        }
+        let u = shard.region(region)?;
+        let mut value = shard.launch(|u: ReadShared<u64>| u.get([0]), (u.read_shared(U),)).go()?;
+        loop {
+            match shard.within(Duration::from_millis(1), &mut value).await {
+                Err(Error::TimedOut { .. }) => {}
+                Err(told) => return Ok(told.to_string()),
+                Ok(value) => panic!("{value} of an instance that is not there"),
+            }
+        }
+    }
+    for (at, runtime) in drivers() {
+        let find = |input: &InstanceInput<'_>| match input.coherence {
+            Coherence::Simultaneous => InstanceChoice::Find,
+            _ => InstanceChoice::Create(MemoryKind::Ordinary),
+        };
+        let mapper = Arc::new(Answers { instance: Some(Box::new(find)), ..Answers::default() });
+        let program = |top: Top| async move {
+            let line = top.tree("line", Rect::line(0, 8), &[U.info()])?;
+            let (gang, task) = (top.gang("all", 2)?, top.task("patient", shard));
+            let start = |s| {
+                let start = Start::new(line);
+                // The first reader's processor is the home.
+                let privilege = maniple_regions::Privilege::Read;
+                if s < 2 { start.holds(line, [U], privilege, Coherence::Simultaneous) } else { start }
+            };
+            top.launch(&gang, &task, start)?.all().await
+        };
+        let told = watched(&at, || runtime.mapper(mapper).run(program)).unwrap_or_else(|e| panic!("{at}: {e}")).0;
+        assert!(told[1].contains("illegal instance: Find; legal: Create"), "{at}: {told:?}");
+    }
 }

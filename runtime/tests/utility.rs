@@ -89,7 +89,7 @@ fn a_leaf_task_there_is_refused_with_the_processors_that_are_legal() {
         let mapper = Arc::new(Puts { shards, leaves: Some(2) });
         let outcome = run("leaves", &Runtime::threads(3).utility(1).mapper(mapper), |top| launch(top, 1));
         let message = outcome.unwrap_err().origin().to_string();
-        let expected = "illegal processor 2; legal: 0..2, the node of shard 0 without its utility processors";
+        let expected = "illegal processor: 2; legal: 0..2, the node of shard 0 without its utility processors";
         assert!(message.ends_with(expected), "{message}");
     }
 }

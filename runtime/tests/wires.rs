@@ -513,3 +513,46 @@ fn a_deadlock_is_drawn() {
         assert_eq!(report.lines().filter(|l| l.contains("a cycle: ")).count(), 1, "{at}: {report}");
     }
 }
+
+/// Who is to blame is the launch that does not end, not the shards that it keeps from starting.
+#[test]
+fn shards_that_have_not_started_are_not_taken_for_over() {
+    const U: maniple_regions::Field<u64> = maniple_regions::Field::new(0, "u");
+    async fn again(shard: Shard, (round, pairs): (u32, Pairs)) -> Result<(), Error> {
+        if round == 0 {
+            return Ok(());
+        }
+        if shard.index() == 1 {
+            shard.arrive(&pairs.producer(&shard)?.ready);
+            return Ok(());
+        }
+        shard.wait(&pairs.consumer(&shard, 1)?.ready).await
+    }
+    async fn culprit(_: Shard, (): ()) -> Result<(), Error> {
+        std::future::pending().await
+    }
+    for (at, runtime) in drivers() {
+        let outcome = watched(&at, || {
+            runtime.run(|top| async move {
+                let line = top.tree("line", maniple_regions::Rect::line(0, 8), &[U.info()])?;
+                let (gang, one) = (top.gang("all", 2)?, top.gang("one", 1)?);
+                let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+                let (again, culprit) = (top.task("again", again), top.task("culprit", culprit));
+                top.launch(&gang, &again, |_| Start::new((0, pairs)))?.all().await?;
+                let other = top.launch(&one, &culprit, |_| Start::new(()).writes(line, [U]))?;
+                let second = top.launch(&gang, &again, |s| {
+                    let start = Start::new((1, pairs));
+                    // Shard 1 needs what the culprit has.
+                    if s == 1 { start.writes(line, [U]) } else { start }
+                })?;
+                second.all().await?;
+                other.all().await
+            })
+        });
+        let report = report_of(&at, outcome);
+        assert!(!report.contains("is over"), "{at}: {report}");
+        let culprit = "task `culprit` of shard 0 waits for something that is not the framework's";
+        assert!(report.contains(culprit), "{at}: {report}");
+        assert!(report.contains("shard 1 has not been started"), "{at}: {report}");
+    }
+}

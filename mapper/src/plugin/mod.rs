@@ -21,7 +21,8 @@ use crate::Mapper;
 use host::{Hosted, message};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString};
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -106,7 +107,8 @@ pub enum Fault {
     NoChild(std::io::Error),
 }
 
-/// Makes a mapper by a library. A path without a directory is one in the working directory. The options are the library's
+/// Makes a mapper by a library, of which a copy is loaded: the file may be built anew meanwhile, and loaded again. (So what a
+/// library needs is not found beside it, by `$ORIGIN`.) A path without a directory is one in the working directory. The options are the library's
 /// own. Waits for the library, at most some 10 s longer than it takes; best called before a program has threads, whose
 /// locks the child process would inherit.
 ///
@@ -115,9 +117,36 @@ pub enum Fault {
 /// the options, or crashes, hangs or ends the process when it is loaded or makes its mapper.
 pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
     let fail = |fault| PluginError { path: path.to_owned(), fault };
-    look_at(path).map_err(fail)?;
-    probe::probe(|stage| open(path, options, stage).map(drop_not)).map_err(fail)?;
-    Ok(Arc::new(open(path, options, &mut |_| {}).map_err(fail)?))
+    let file = look_at(path).map_err(fail)?;
+    let copy = private_copy(path, file).map_err(Fault::Unreadable).map_err(fail)?;
+    let hosted = |stage: &mut dyn FnMut(Stage)| open(&copy, path, options, stage);
+    probe::probe(|stage| hosted(stage).map(drop_not)).map_err(fail)?;
+    Ok(Arc::new(hosted(&mut |_| {}).map_err(fail)?))
+}
+
+/// The name of a copy of a library for this process alone. The loader takes a file of a name it knows for the one that it
+/// has, even if that was built anew since, and a library that is written over while it is in use crashes.
+#[cfg(target_os = "linux")]
+fn private_copy(_: &Path, mut library: File) -> std::io::Result<PathBuf> {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    // SAFETY: a system call on a text that ends with NUL.
+    let number = unsafe { libc::memfd_create(c"maniple mapper".as_ptr(), libc::MFD_CLOEXEC) };
+    if number < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: it has just been opened, and nobody else has its number.
+    let mut copy = unsafe { File::from_raw_fd(number) };
+    std::io::copy(&mut library, &mut copy)?;
+    let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    // Never closed: the loader knows the library by this number.
+    std::mem::forget(copy);
+    Ok(name.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn private_copy(path: &Path, _: File) -> std::io::Result<PathBuf> {
+    // Without a directory the loader would look elsewhere.
+    Ok(if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) })
 }
 
 /// In the child, which ends at once, nothing is destroyed.
@@ -136,7 +165,7 @@ enum Stage {
 }
 
 /// Refuses what is no shared library; the system's loader would say so in other words on every system.
-fn look_at(path: &Path) -> Result<(), Fault> {
+fn look_at(path: &Path) -> Result<File, Fault> {
     let meta = std::fs::metadata(path).map_err(Fault::Unreadable)?;
     if meta.is_dir() {
         return Err(Fault::NoLibrary("a directory"));
@@ -144,9 +173,9 @@ fn look_at(path: &Path) -> Result<(), Fault> {
     if !meta.is_file() {
         return Err(Fault::NoLibrary("no regular file"));
     }
-    let mut file = std::fs::File::open(path).map_err(Fault::Unreadable)?;
+    let mut file = File::open(path).map_err(Fault::Unreadable)?;
     if cfg!(target_os = "linux") {
-        let mut head = [0; 18];
+        let mut head = [0; 20];
         let read = file.read_exact(&mut head);
         if read.is_err() || !head.starts_with(b"\x7fELF") {
             return Err(Fault::NoLibrary("a file of another format"));
@@ -156,18 +185,22 @@ fn look_at(path: &Path) -> Result<(), Fault> {
         if kind([head[16], head[17]]) != SHARED {
             return Err(Fault::NoLibrary("an object file or a program"));
         }
+        let mut own = [0; 20];
+        let known = File::open("/proc/self/exe").and_then(|mut exe| exe.read_exact(&mut own));
+        if known.is_ok() && (head[4], head[5], &head[18..]) != (own[4], own[5], &own[18..]) {
+            return Err(Fault::NoLibrary("one for another processor"));
+        }
+        file.rewind().map_err(Fault::Unreadable)?;
     }
-    Ok(())
+    Ok(file)
 }
 
 /// Opens the library and has it make a mapper, after saying what is next.
-fn open(path: &Path, options: &str, next: &mut dyn FnMut(Stage)) -> Result<Hosted, Fault> {
+fn open(file: &Path, path: &Path, options: &str, next: &mut dyn FnMut(Stage)) -> Result<Hosted, Fault> {
     let given = CString::new(options).map_err(|_| Fault::Options)?;
-    // Without a directory the loader would look elsewhere.
-    let file = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
     next(Stage::Load);
     // SAFETY: the library's constructors run; that they do no harm is what its author promises.
-    let library = unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) };
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Fault::Refused(e.to_string()))?;
     // SAFETY: a library that exports this name promises the header's type.
     let entry = unsafe { library.get::<abi::Entry>(b"maniple_mapper_library\0") };

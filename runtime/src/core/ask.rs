@@ -1,8 +1,8 @@
 //! Questions to the mapper: each is counted, a panic in it is an error, and its answer is checked before it is used.
 
 use super::Core;
+use crate::Error;
 use crate::error::panic_message;
-use crate::{Error, Place};
 use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,6 +87,5 @@ impl Core {
 
 #[cold]
 fn panicked(named: &Named, call: &str, subject: &dyn std::fmt::Display, message: String) -> Error {
-    let task = format!("mapper `{}`, call {call} for {subject}", named.name);
-    Error::Panicked { place: Place { task, shard: None }, message }
+    Error::MapperFailed { call: format!("mapper `{}`, call {call} for {subject}", named.name), message }
 }

@@ -59,6 +59,17 @@ pub(crate) struct Asked<'a> {
     pub by: &'a str,
 }
 
+/// A batch that waits, for reports.
+pub(crate) struct Queued<'a> {
+    pub asked: Asked<'a>,
+    pub shards: Vec<u32>,
+    /// Messages of data that it needs, and how many have come.
+    pub columns: u32,
+    pub came: usize,
+    /// Earlier launches that use the same data.
+    pub after: Vec<LaunchKey>,
+}
+
 #[derive(Default)]
 pub(crate) struct Batches {
     operations: VecDeque<Operation>,
@@ -173,18 +184,31 @@ impl Batches {
 
     /// Gangs whose shards here are over and none of which runs.
     pub fn ended(&self) -> impl Iterator<Item = ObjectId> {
-        let runs = |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang);
+        let queued = |gang: ObjectId| self.queued().any(|(_, b)| b.gang == gang);
+        let runs = move |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang) || queued(*gang);
         self.ended.iter().copied().filter(move |gang| !runs(gang))
     }
 
-    /// Batches that wait for data or for earlier ones, with how many messages of data they need and how many have come.
-    pub fn waiting(&self) -> impl Iterator<Item = (Asked<'_>, u32, usize)> {
-        self.operations.iter().filter_map(|o| match &o.work {
-            Some(Work::Batch(b)) => {
-                let came = self.columns.get(&b.launch).map_or(0, Vec::len);
-                Some((Asked { launch: b.launch, task: b.task, gang: b.gang, by: &b.by }, b.columns, came))
-            }
+    /// Batches that have not started, with their place among the operations.
+    fn queued(&self) -> impl Iterator<Item = (usize, &Batch)> {
+        self.operations.iter().enumerate().filter_map(|(at, o)| match &o.work {
+            Some(Work::Batch(b)) => Some((at, b)),
             _ => None,
+        })
+    }
+
+    /// Batches that wait for data or for earlier ones.
+    pub fn waiting(&self) -> impl Iterator<Item = Queued<'_>> {
+        self.queued().map(|(at, b)| {
+            let operation = &self.operations[at];
+            let earlier = self.operations.iter().take(at).filter(|e| operation.comes_after(e));
+            Queued {
+                asked: Asked { launch: b.launch, task: b.task, gang: b.gang, by: &b.by },
+                shards: b.shards.iter().map(|s| s.shard).collect(),
+                columns: b.columns,
+                came: self.columns.get(&b.launch).map_or(0, Vec::len),
+                after: earlier.map(|e| e.launch).filter(|&launch| launch != NOBODY).collect(),
+            }
         })
     }
 }
@@ -257,7 +281,7 @@ impl Core {
         let mut data_error = None;
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
             let parts = self.batches.borrow().parts_to_write(number, transfer);
-            if let Err(e) = self.write_transfer(transfer, bytes, &parts) {
+            if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, &parts) {
                 data_error = Some(e);
             }
         }
@@ -340,7 +364,7 @@ impl Core {
     }
 
     pub(super) fn end_later(&self, shard: Shard, result: Result<Parcel, Error>) {
-        self.spawn(shard.place(), end_when_leaves_are(shard, result), Box::new(|_, _| {}));
+        self.spawn_shard(shard.clone(), Box::pin(end_when_leaves_are(shard, result)));
     }
 
     /// A shard and its leaf tasks are over.

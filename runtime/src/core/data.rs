@@ -2,7 +2,7 @@
 
 use super::queue::TaskId;
 use super::{Asker, Core, Staged};
-use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, Remote, Transfer};
+use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, RefusedData, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 enum Held {
-    /// With the launch whose shards use it, the last one; none for data that has come for one that has yet to start.
-    Owned(Rc<Instance>, Option<LaunchKey>),
+    /// With the launch that uses it, the last one.
+    Owned(Rc<Instance>, LaunchKey),
     Shared(SharedInstance),
 }
 
@@ -69,18 +69,13 @@ impl Core {
         })
     }
 
-    /// The instance of a column that this processor alone uses; for shards of `launch`, or for data on its way.
-    pub fn owned_instance(
-        &self,
-        key: ColumnKey,
-        field: &FieldInfo,
-        launch: Option<LaunchKey>,
-    ) -> Result<Rc<Instance>, Error> {
+    /// The instance of a column that this processor alone uses, for `launch`: its shards, or data that has come for them.
+    pub fn owned_instance(&self, key: ColumnKey, field: &FieldInfo, launch: LaunchKey) -> Result<Rc<Instance>, Error> {
         let mut data = self.data.borrow_mut();
-        let (there, bytes) = match data.instances.get_mut(&key) {
+        let (there, bytes) = match data.instances.get(&key) {
             Some(Held::Owned(instance, user)) => {
                 // Other shards of the launch see each other's values in the one that is there.
-                if launch.is_none() || std::mem::replace(user, launch) == launch {
+                if *user == launch {
                     return Ok(instance.clone());
                 }
                 (Some(instance.clone()), None)
@@ -90,7 +85,10 @@ impl Core {
         };
         let choice = self.place_instance(key, field, Coherence::Exclusive, there.as_ref().map(|i| i.memory()))?;
         let kind = match (choice, &there) {
-            (InstanceChoice::Find, Some(instance)) => return Ok(instance.clone()),
+            (InstanceChoice::Find, Some(instance)) => {
+                data.instances.insert(key, Held::Owned(instance.clone(), launch));
+                return Ok(instance.clone());
+            }
             (InstanceChoice::Create(kind), _) => kind,
             (InstanceChoice::Find, None) => unreachable!("validated"),
         };
@@ -224,12 +222,30 @@ impl Core {
         let Some(request) = self.serve_later(from, launch, key, request) else {
             return;
         };
+        let token = match &request {
+            Early::Attach => None,
+            Early::Get { token, .. } | Early::Put { token, .. } => Some(*token),
+        };
         let served = self.field(key.tree, key.field).and_then(|field| {
             let shared = self.shared_instance(key, &field)?;
             self.serve_from(from, launch, key, &shared, request).map_err(|e| self.region_error(&key, e))
         });
-        if let Err(e) = served {
-            self.note_failure(&e);
+        if let Err(error) = served {
+            self.send(from, Message::Refused(Box::new(RefusedData { launch, column: key, token, error })));
+        }
+    }
+
+    /// Tasks that asked for an instance will not get it.
+    pub(super) fn take_refused(self: &Rc<Self>, refused: RefusedData) {
+        let RefusedData { launch, column, token, error } = refused;
+        let mut data = self.data.borrow_mut();
+        let waiting = match token {
+            Some(token) => data.tokens.remove(&token).into_iter().collect(),
+            None => data.attaching.remove(&(launch, column)).unwrap_or_default(),
+        };
+        drop(data);
+        for (id, ..) in waiting {
+            self.poison_leaf(id, error.clone());
         }
     }
 
@@ -330,9 +346,15 @@ impl Core {
     }
 
     /// Writes the parts, all of it as a rule, of what a launch of this processor was sent.
-    pub(super) fn write_transfer(&self, transfer: &Transfer, bytes: &Buffer, parts: &[Rect]) -> Result<(), Error> {
+    pub(super) fn write_transfer(
+        &self,
+        launch: LaunchKey,
+        transfer: &Transfer,
+        bytes: &Buffer,
+        parts: &[Rect],
+    ) -> Result<(), Error> {
         if *parts == [transfer.rect] {
-            return self.write_part(transfer, bytes);
+            return self.write_part(launch, transfer, bytes);
         }
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
         let field = self.field(transfer.tree, transfer.field)?;
@@ -341,18 +363,18 @@ impl Core {
         all.write_bytes(transfer.rect, bytes.as_bytes()).map_err(failed)?;
         for &rect in parts {
             let bytes = all.read_bytes(rect).map_err(failed)?;
-            self.write_part(&Transfer { rect, ..transfer.clone() }, &bytes)?;
+            self.write_part(launch, &Transfer { rect, ..transfer.clone() }, &bytes)?;
         }
         Ok(())
     }
 
-    fn write_part(&self, transfer: &Transfer, bytes: &Buffer) -> Result<(), Error> {
+    fn write_part(&self, launch: LaunchKey, transfer: &Transfer, bytes: &Buffer) -> Result<(), Error> {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
         let field = self.field(transfer.tree, transfer.field)?;
         if let Some(Held::Shared(shared)) = self.data.borrow().instances.get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e));
         }
-        let instance = self.owned_instance(key, &field, None)?;
+        let instance = self.owned_instance(key, &field, launch)?;
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e))
     }
 }

@@ -243,6 +243,7 @@ impl Core {
             Message::Got { token, bytes } => self.take_got(token, bytes),
             Message::Put(ask, bytes) => self.take_put(from, *ask, bytes),
             Message::PutDone { token } => self.take_put_done(token),
+            Message::Refused(refused) => self.take_refused(*refused),
             Message::Define(object) => self.define_here(object),
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
             Message::LeafDone(leaf) => self.take_back(from, *leaf),

@@ -85,6 +85,12 @@ impl Core {
         }
         self.report_leaves(&mut part);
         self.report_launches(&mut part);
+        // Each of them waits, and what it waits for is here.
+        let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
+        let is_future = |node: &Node| matches!(node, Node::Shard { .. } | Node::Other { .. });
+        for (node, _) in part.names.iter().filter(|(node, _)| is_future(node) && !explained.contains(node)) {
+            part.waits.push((*node, waits_for("something that is not the framework's", Vec::new())));
+        }
         part
     }
 
@@ -104,19 +110,29 @@ impl Core {
                 part.over.extend(table.members[self.id as usize].iter().map(|&shard| gang_id(gang, shard)));
             }
         }
-        for (asked, expected, came) in batches.waiting() {
-            let launch = Node::Launch(asked.launch);
-            part.names.push((launch, self.asked_for(&asked)));
-            let id = self.id;
-            let what = format!(" waits on processor {id} for earlier launches or data ({came} of {expected} came)");
-            part.waits.push((launch, Wait { what, on: On::Nodes(Vec::new()) }));
+        for queued in batches.waiting() {
+            let launch = Node::Launch(queued.asked.launch);
+            part.names.push((launch, self.asked_for(&queued.asked)));
+            let (id, columns, came) = (self.id, queued.columns, queued.came);
+            let what = format!(" waits on processor {id} for earlier launches or data ({came} of {columns} came)");
+            let after = queued.after.into_iter().map(Node::Launch).collect();
+            part.waits.push((launch, Wait { what, on: On::Nodes(after) }));
+            for shard in queued.shards {
+                let what = " has not been started".into();
+                part.waits.push((gang_id(queued.asked.gang, shard), Wait { what, on: On::Nodes(vec![launch]) }));
+            }
         }
         // Parents await their launches, for all that is known, unless they await something else.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         let idle: Vec<(Node, String)> = part.names.iter().filter(|(node, _)| !busy.contains(node)).cloned().collect();
         for state in self.launches.borrow().values() {
             let by = state.by().to_string();
-            for (node, _) in idle.iter().filter(|(_, name)| *name == by) {
+            // The top-level task is no shard: it is known by its name.
+            let is_it = |(node, name): &&(Node, String)| match state.node() {
+                Some(shard) => *node == shard,
+                None => *name == by,
+            };
+            for (node, _) in idle.iter().filter(is_it) {
                 part.waits.push((*node, waits_for("a launch", vec![Node::Launch(state.key())])));
             }
         }

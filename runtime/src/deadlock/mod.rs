@@ -98,6 +98,8 @@ pub(crate) struct Graph {
     waits: BTreeMap<Node, Vec<(String, Vec<Node>)>>,
     /// Shards that are over.
     over: HashSet<Node>,
+    /// One cycle of each group of nodes that wait for each other.
+    cycles: Vec<Vec<Node>>,
     /// Who is to blame, as far as that can be seen.
     causes: BTreeSet<String>,
 }
@@ -148,6 +150,7 @@ impl Graph {
             graph.waits.entry(node).or_default().push((what, on));
         }
         graph.over = over;
+        graph.cycles = graph.find_cycles();
         graph
     }
 
@@ -159,7 +162,7 @@ impl Graph {
             let missing: Vec<u32> = lacking().map(|(shard, _)| *shard).collect();
             let of = format!("generation {generation} of phase barrier `{name}`");
             if !missing.is_empty() {
-                self.causes.insert(format!("missing for {of}: shard {}", list(missing.iter())));
+                self.causes.insert(format!("missing for {of}: shard {}", a_few(&missing)));
             }
             let shards: Vec<Node> = missing.iter().map(|&shard| Node::Shard { gang, shard }).collect();
             for node in shards.iter().filter(|node| over.contains(node)) {
@@ -187,10 +190,7 @@ impl Graph {
         }
         let mut missing: Vec<u32> = made.iter().filter(|(_, n)| *n == least).map(|(shard, _)| *shard).collect();
         missing.sort_unstable();
-        let more = missing.len().saturating_sub(16);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let shards = list(missing.iter().take(16));
-        self.causes.insert(format!("missing in call {least} of `{name}`: shard {shards}{more}"));
+        self.causes.insert(format!("missing in call {least} of `{name}`: shard {}", a_few(&missing)));
         for shard in missing {
             let node = Node::Call { object, shard, slot: (least % slots.max(1)) as u32 };
             self.names.insert(node, format!("call {least} of `{name}` in shard {shard}"));
@@ -207,24 +207,25 @@ impl Graph {
         self.waits.get(&node).into_iter().flatten().flat_map(|(_, on)| on.iter().copied())
     }
 
-    /// One cycle of each group of nodes that wait for each other.
-    fn cycles(&self) -> Vec<Vec<Node>> {
+    fn find_cycles(&self) -> Vec<Vec<Node>> {
         let mut found: Vec<Vec<Node>> = Vec::new();
         let (mut done, mut cyclic) = (HashSet::new(), HashSet::new());
         for &start in self.waits.keys() {
             // Nodes on the way from `start`, each with those after it that have yet to be tried.
             let mut way: Vec<(Node, Vec<Node>)> = Vec::new();
+            let mut places: HashMap<Node, usize> = HashMap::new();
             let mut next = done.insert(start).then_some(start);
             loop {
                 if let Some(node) = next.take() {
+                    places.insert(node, way.len());
                     way.push((node, self.next(node).collect()));
                 }
                 let Some((_, rest)) = way.last_mut() else { break };
                 match rest.pop() {
-                    None => drop(way.pop()),
+                    None => drop(way.pop().and_then(|(node, _)| places.remove(&node))),
                     Some(to) if done.insert(to) => next = Some(to),
                     Some(to) => {
-                        let Some(at) = way.iter().position(|(node, _)| *node == to) else { continue };
+                        let Some(&at) = places.get(&to).filter(|_| !cyclic.contains(&to)) else { continue };
                         let cycle: Vec<Node> = way[at..].iter().map(|(node, _)| *node).collect();
                         if !cycle.iter().any(|node| cyclic.contains(node)) {
                             cyclic.extend(cycle.iter().copied());
@@ -251,6 +252,14 @@ fn default_name(node: Node) -> String {
 
 pub(crate) fn list<T: std::fmt::Display>(items: impl Iterator<Item = T>) -> String {
     items.map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Numbers, but only the first of many.
+fn a_few(numbers: &[u32]) -> String {
+    const MOST: usize = 16;
+    let more = numbers.len().saturating_sub(MOST);
+    let first = list(numbers.iter().take(MOST));
+    if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
 /// Which generations are `what`, of which there are `n`.

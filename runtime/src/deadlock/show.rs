@@ -4,8 +4,17 @@ use super::{Graph, Node};
 use std::collections::HashSet;
 use std::fmt::Write;
 
+/// Most edges of a drawing from one node with one reason.
+const EDGES: usize = 16;
+
 /// Most lines of a text.
 const LINES: usize = 200;
+
+/// Most causes, and most cycles, of a text.
+const CAUSES: usize = 40;
+
+/// Most nodes of a cycle that is written out.
+const AROUND: usize = 12;
 
 /// Most nodes of a drawing: more can't be read.
 const NODES: usize = 2000;
@@ -13,10 +22,15 @@ const NODES: usize = 2000;
 impl Graph {
     /// Causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once.
     pub fn text(&self) -> String {
-        let mut lines: Vec<String> = self.causes.iter().map(|cause| format!("  {cause}")).collect();
-        for cycle in self.cycles() {
-            let around = cycle.iter().chain(cycle.first()).map(|&node| self.name(node));
-            lines.push(format!("  a cycle: {}", around.collect::<Vec<_>>().join(" → ")));
+        let mut lines = Vec::new();
+        let causes = self.causes.iter().map(|cause| format!("  {cause}"));
+        let cycles = self.cycles.iter().map(|cycle| format!("  a cycle: {}", self.around(cycle)));
+        for list in [causes.collect::<Vec<_>>(), cycles.collect()] {
+            let more = list.len().saturating_sub(CAUSES);
+            lines.extend(list.into_iter().take(CAUSES));
+            if more > 0 {
+                lines.push(format!("  … and {more} more of these"));
+            }
         }
         let awaited: HashSet<Node> = self.waits.keys().flat_map(|&node| self.next(node)).collect();
         let mut shown = HashSet::new();
@@ -27,17 +41,30 @@ impl Graph {
             let at = lines.len();
             self.tree(root, &mut shown, &mut lines);
             // Copies of the top-level task on other nodes wait for the same.
-            if lines.len() == at + 1 && !before.insert(lines[at].clone()) {
+            if lines[at..].iter().all(|line| before.contains(line)) {
                 lines.truncate(at);
             }
-            before.extend(lines.get(at).cloned());
+            before.extend(lines[at..].iter().cloned());
+            if lines.len() > 2 * LINES {
+                // How many there would be in all is not worth the time.
+                break;
+            }
         }
-        let left = lines.len().saturating_sub(LINES);
-        lines.truncate(LINES);
-        if left > 0 {
-            lines.push(format!("  … and {left} more"));
+        if lines.len() > LINES {
+            lines.truncate(LINES);
+            lines.push("  … and more".into());
         }
         lines.join("\n")
+    }
+
+    /// The nodes of a cycle; of a long one those where it begins.
+    fn around(&self, cycle: &[Node]) -> String {
+        let mut names: Vec<String> = cycle.iter().take(AROUND).map(|&node| self.name(node)).collect();
+        if cycle.len() > AROUND {
+            names.push(format!("… {} more …", cycle.len() - AROUND));
+        }
+        names.extend(names.first().cloned());
+        names.join(" → ")
     }
 
     fn tree(&self, root: Node, shown: &mut HashSet<Node>, lines: &mut Vec<String>) {
@@ -51,24 +78,27 @@ impl Graph {
             // What a barrier lacks is said in front.
             if !matches!(node, Node::Phase { .. }) {
                 let name = self.name(node);
-                lines.extend(waits.iter().map(|(what, _)| format!("{indent}{name}{what}")));
+                let mut said: Vec<String> = waits.iter().map(|(what, _)| format!("{indent}{name}{what}")).collect();
+                said.dedup();
+                lines.extend(said);
                 match node {
                     _ if !waits.is_empty() => {}
                     _ if self.over.contains(&node) => lines.push(format!("{indent}{name} is over")),
                     Node::Shard { .. } if !self.names.contains_key(&node) => {
                         lines.push(format!("{indent}{name} is not running"));
                     }
-                    _ => lines.push(format!("{indent}{name} waits for something that is not the framework's")),
+                    _ => lines.push(format!("{indent}{name}")),
                 }
             }
-            stack.extend(waits.iter().rev().flat_map(|(_, on)| on.iter().rev().map(|&on| (on, depth + 1))));
+            let depth = if matches!(node, Node::Phase { .. }) { depth } else { depth + 1 };
+            stack.extend(waits.iter().rev().flat_map(|(_, on)| on.iter().rev().map(|&on| (on, depth))));
         }
     }
 
     /// A directed graph for Graphviz: an edge from each who waits to whom it waits for; cycles are red.
     pub fn dot(&self) -> String {
         let mut cyclic = HashSet::new();
-        for cycle in self.cycles() {
+        for cycle in &self.cycles {
             cyclic.extend(cycle.iter().copied().zip(cycle.iter().copied().cycle().skip(1)));
         }
         let mut numbers = std::collections::HashMap::new();
@@ -84,10 +114,14 @@ impl Graph {
         for (&node, waits) in self.waits.iter().take(NODES) {
             let from = number(node, &mut text);
             for (what, on) in waits {
-                for &to in on {
+                for &to in on.iter().take(EDGES) {
                     let colour = if cyclic.contains(&(node, to)) { ", color = red, penwidth = 2" } else { "" };
                     let to = number(to, &mut text);
-                    let _ = writeln!(edges, "  n{from} -> n{to} [label = {}{colour}];", quoted(what.trim()));
+                    let _ = writeln!(
+                        edges,
+                        "  n{from} -> n{to} [label = {}{colour}];",
+                        quoted(what.trim_start_matches([':', ' ']))
+                    );
                 }
             }
         }

@@ -33,6 +33,12 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Whether two workers are to be on one processor.
+    pub fn shared(&self) -> bool {
+        let mut seen = std::collections::HashSet::new();
+        !self.cpus.iter().flatten().all(|cpu| seen.insert(cpu))
+    }
+
     /// For workers that the calling thread will start: they are bound within what it may use, which the system would let
     /// them leave.
     pub fn of(binding: &Binding, workers: u32) -> Result<Self, Error> {

@@ -31,7 +31,7 @@ struct Net {
 
 impl Net {
     fn now(&self) -> u64 {
-        self.step * STEP
+        self.step.saturating_mul(STEP)
     }
 }
 
@@ -149,11 +149,12 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
         choices.extend(alarms().filter(|&(_, at)| at <= now).map(|(i, _)| n + n * n + i));
         if choices.is_empty() {
             let alarm = alarms().map(|(_, at)| at).min();
+            // Near the end of the clock the next step is past it.
             let alarm_step = alarm.map_or(u64::MAX, |at| at.div_ceil(STEP));
             match later {
                 Some(due) => net.borrow_mut().step = due.min(alarm_step),
                 None => {
-                    let awaits_outside = cores.iter().any(|c| c.has_foreign_waker());
+                    let awaits_outside = (0..n).filter(goes_on).any(|i| cores[i].has_foreign_waker());
                     let still_idle = || busy().next().is_none();
                     if awaits_outside {
                         let limit = alarm.map_or(OUTSIDE, |at| OUTSIDE.min(Duration::from_nanos(at - now)));

@@ -205,8 +205,8 @@ where
         start: Instant::now(),
         counter: config.trace.as_ref().and_then(|_| Counter::find()),
         slots: slots_between(n),
+        crowded: n > cores || places.shared(),
         places,
-        crowded: n > cores,
         stuck: AtomicBool::new(false),
         report: Mutex::default(),
     });

@@ -66,8 +66,8 @@ impl Wild {
                 let told = [&decision.subject, &decision.what, &decision.value, &decision.legal];
                 named && struck.contains(&&decision.call[..]) && told.iter().all(|text| !text.is_empty())
             }
-            Error::Panicked { place, message } => {
-                let bomb = |call: &&str| message == &format!("wild bomb in {call}") && place.task.contains(*call);
+            Error::MapperFailed { call: at, message } => {
+                let bomb = |call: &&str| message == &format!("wild bomb in {call}") && at.contains(*call);
                 struck.iter().any(bomb)
             }
             _ => false,

@@ -336,7 +336,7 @@ impl Chains {
     pub fn map(core: &Core, asker: Asker, spec: &dyn ReplaySpec, gang: &GangTable) -> Result<ExchangeOutput, Error> {
         let (shards, machine) = (gang.shards(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
-        core.ask(asker, ("map_exchange", &spec.name()), |mapper, called| {
+        core.ask(asker, ("map_exchange", &format_args!("collective `{}`", spec.name())), |mapper, called| {
             validate::exchange(called, &input, mapper.map_exchange(&input))
         })
     }

@@ -110,9 +110,10 @@ impl Core {
     #[cold]
     fn finish_late(self: &Rc<Self>, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
+        let poison = leaves.get(id).and_then(|leaf| leaf.poison.take());
         let Some(body) = leaves.take_body(id) else { return };
         drop(leaves);
-        self.end_leaf(id, body, &mut Vec::new(), Ok(()));
+        self.end_leaf(id, body, &mut Vec::new(), poison.map_or(Ok(()), Err));
     }
 
     /// Gives a task that is not staged yet a fresh copy to write into.

@@ -15,7 +15,7 @@ impl Core {
         let Some(mut body) = leaf.body.take() else { return };
         drop(leaves);
         let mut leases = self.leases.borrow_mut();
-        let outcome = match (self.lease_all(&mut body.uses, &mut leases), &body.task) {
+        let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
                 let began = body.launched.map(|_| self.wire.now());
                 let outcome = self.call(body.name, body.shard, Some(id), || task.run(&mut leases));
@@ -130,15 +130,15 @@ impl Core {
 
     /// Leases every use, or those before the first that fails.
     #[inline]
-    fn lease_all(&self, uses: &mut [UseAt], leases: &mut Vec<Lease>) -> Result<(), RegionError> {
+    fn lease_all(&self, uses: &mut [UseAt], runs: ProcessorId, leases: &mut Vec<Lease>) -> Result<(), RegionError> {
         for u in uses {
-            leases.push(self.lease(u)?);
+            leases.push(self.lease(u, runs)?);
         }
         Ok(())
     }
 
     #[inline]
-    fn lease(&self, u: &mut UseAt) -> Result<Lease, RegionError> {
+    fn lease(&self, u: &mut UseAt, runs: ProcessorId) -> Result<Lease, RegionError> {
         let column = &u.column;
         if let Some(staged) = &u.staged {
             return staged.copy.lease(column.rect(), u.privilege);
@@ -147,10 +147,10 @@ impl Core {
             Store::Owned(instance) => instance.lease(column.rect(), u.privilege, u.coherence),
             Store::Shared { home, instance: Some(instance), idle } => {
                 if let Some(kind) = u.access
-                    && *home != self.id
+                    && *home != runs
                     && u.privilege == Privilege::Read
                 {
-                    let memory = self.machine().memory(self.id, kind);
+                    let memory = self.machine().memory(runs, kind);
                     let copy = instance.copy(column.rect(), memory)?;
                     self.counters.region_copies.add(1);
                     self.counters.region_copy_bytes.add((column.rect().volume() * column.field.size) as u64);
