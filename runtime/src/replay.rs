@@ -54,6 +54,10 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn block(&self, shard: u32) -> Range<u32> {
         shard..shard + 1
     }
+    /// What the object is made with, beside its name: what must be the same on every process, for people to read.
+    fn parameters(&self) -> String {
+        format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
+    }
     /// The values of the chains of `shards` shards, which live on one processor.
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }
@@ -181,6 +185,12 @@ impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
     #[inline]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
+        if let Some(races) = &self.core.config.races
+            && outcome.is_ok()
+        {
+            let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
+            resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
+        }
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
                 resolver.settle_watched(self.core, outcome, &owner.failures);
@@ -194,6 +204,9 @@ impl ReplayCx<'_> {
     /// The object keeps the future until then: one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
+        if let Some(races) = &self.core.config.races {
+            races.call_takes(self.local.id, self.chains.call_of(self.links, chain), future.event());
+        }
         future.wait(self.waiting(chain))
     }
 

@@ -216,9 +216,11 @@ impl Core {
             // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
             (future, std::mem::replace(&mut s.waker, Waker::noop().clone()))
         };
+        let observing = self.config.races.as_ref().map(|races| races.observe(self, self.shard_at(slot).as_ref()));
         let polled = current::polling(slot, &waker, || {
             catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
         });
+        drop(observing);
         let panic = match polled {
             Ok(Poll::Pending) => {
                 let mut exec = self.exec.borrow_mut();
@@ -252,6 +254,15 @@ impl Core {
             }
             (Some(Whose::Other(other)), panic) => (other.1)(self, panic),
             (Some(Whose::Shard(_)) | None, _) => {}
+        }
+    }
+
+    /// The shard whose future is in a slot, if it is a shard's.
+    #[cold]
+    fn shard_at(&self, slot: u32) -> Option<Shard> {
+        match &self.exec.borrow().slots[slot as usize].whose {
+            Some(Whose::Shard(shard)) => Some(shard.clone()),
+            _ => None,
         }
     }
 
