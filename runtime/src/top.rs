@@ -108,10 +108,14 @@ impl Top {
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
-        let described: Vec<String> = fields.fields().iter().map(|f| format!("{}: {}", f.name, f.type_name)).collect();
-        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }), |_| {
-            format!("of {rect} with fields [{}]", described.join(", "))
-        });
+        let of = |o: &Object| match o {
+            Object::Tree(t) => {
+                let fields = t.fields.fields().iter().map(|f| format!("{}: {}", f.name, f.type_name));
+                format!("of {rect} with fields [{}]", fields.collect::<Vec<_>>().join(", "))
+            }
+            _ => String::new(),
+        };
+        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }), of);
         Ok(Region { tree: TreeId(id), rect })
     }
 

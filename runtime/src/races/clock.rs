@@ -78,7 +78,6 @@ impl Lanes {
 pub(crate) struct Event(Arc<OnceLock<Clock>>);
 
 impl Event {
-
     /// It happens, after what is in `clock`. Only the first time counts.
     pub fn happens(&self, clock: &Clock) {
         let _ = self.0.set(clock.clone());

@@ -18,11 +18,16 @@ pub(crate) struct Races(Mutex<State>);
 
 impl fmt::Debug for Races {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Races{:?}", self.state().size())
+        write!(f, "Races{:?}", self.size())
     }
 }
 
 impl Races {
+    /// How much is kept: lanes, shards and tasks, generations, calls, launches, uses.
+    pub fn size(&self) -> [usize; 6] {
+        self.state().size()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

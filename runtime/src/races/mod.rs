@@ -28,3 +28,6 @@ mod state;
 
 pub(crate) use clock::{Clock, Event};
 pub(crate) use hooks::{Races, seen, unseen};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

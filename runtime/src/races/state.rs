@@ -282,7 +282,7 @@ impl State {
         self.launched.remove(&number);
     }
 
-    /// How much is kept, for tests: lanes, shards and tasks, generations, calls, launches, accesses.
+    /// See [`Races::size`](super::Races::size).
     pub fn size(&self) -> [usize; 6] {
         let generations = self.barriers.values().map(Generations::len).sum();
         let accesses = self.fields.values().map(Field::len).sum();
