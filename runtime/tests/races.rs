@@ -80,7 +80,7 @@ fn random(seed: u64) -> Program {
             waited[to_wait][s] += u64::from(may);
             may.then_some(to_wait)
         };
-        let mut may_arrive = |arrived: &mut [Vec<u64>]| {
+        let may_arrive = |arrived: &mut [Vec<u64>]| {
             let may = arrivers[to_arrive].contains(&(s as u32));
             arrived[to_arrive][s] += u64::from(may);
             may.then_some(to_arrive)
@@ -390,12 +390,10 @@ fn a_ring_without_one_of_its_waits_races_in_every_order() {
                 assert_eq!(**rect, Rect::line(slot.into(), i64::from(slot) + 1), "{at}");
                 let mut both = [&first, &second].map(|a| (a.place.to_string(), a.privilege));
                 both.sort();
-                let [getter, putter] = [(slot + 1) % 3, slot];
-                let expected = [
-                    (format!("task `get` of shard {getter}"), Privilege::Read),
-                    (format!("task `put` of shard {putter}"), Privilege::WriteDiscard),
-                ];
-                assert_eq!(both, expected, "{at}");
+                // Where nothing orders a fill and its take, nothing orders that fill and the next.
+                let get = (format!("task `get` of shard {}", (slot + 1) % 3), Privilege::Read);
+                let put = (format!("task `put` of shard {slot}"), Privilege::WriteDiscard);
+                assert!(both == [get, put.clone()] || both == [put.clone(), put], "{at}: {e}");
                 for words in ["no barrier, future or collective orders them", "write-discard of", "`slots`"] {
                     assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
                 }

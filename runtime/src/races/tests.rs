@@ -10,7 +10,7 @@ fn put(mut slot: WriteShared<u64>, own: ReadWrite<u64>) {
     slot.fill(own.as_slice()[0]);
 }
 fn get(slot: ReadShared<u64>, mut own: ReadWrite<u64>) {
-    own.fill(slot.get([slot.rect().lo(0)]) + 1);
+    own.as_mut_slice()[0] = slot.get([slot.rect().lo(0)]) + 1;
 }
 fn after(_: Val<()>) {}
 

@@ -294,7 +294,9 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
                 // A generation is over when all before it are: there is something in all their columns.
                 let width = waiter.generation() as i64 + 1;
                 let cells = Cells { first, stride: rows, count: rows, width };
-                let board = local(Rect::line(first, first + rows * width))?.read_shared(U);
+                // Of generations that nobody ever arrives for there are no columns.
+                let all = rows * width.min(program.columns(phase));
+                let board = local(Rect::line(first, first + all))?.read_shared(U);
                 match by {
                     By::Leaf => Number::Later(shard.launch(look, (board, cells.into(), input(of))).wait(&waiter).go()?),
                     By::Shard if program.phases[phase].fold.is_some() => {
