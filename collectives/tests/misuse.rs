@@ -76,9 +76,10 @@ fn objects_may_be_called_in_any_order() {
                 let max = Allreduce::new(&top, &gang, "max", Operator::<u64>::max())?;
                 let task = top.task("calls", move |shard: Shard, _: ()| async move {
                     let me = u64::from(shard.index());
-                    let calls = |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
-                        Ok([first.call(&shard, me)?, second.call(&shard, me)?])
-                    };
+                    let calls =
+                        |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
+                            Ok([first.call(&shard, me)?, second.call(&shard, me)?])
+                        };
                     if shard.index() % 2 == 0 {
                         let [a, b] = calls(sum, max)?;
                         Ok((a.await?, b.await?))
@@ -171,7 +172,8 @@ fn results_of_collectives_order_accesses() {
                         };
                         let mut before = TaskFuture::ready(0);
                         for _ in 0..5 {
-                            let made = shard.launch(put, (slot(shard.index())?.write_shared(U), (&before).into())).go()?;
+                            let made =
+                                shard.launch(put, (slot(shard.index())?.write_shared(U), (&before).into())).go()?;
                             let filled = total.call(&shard, &made)?;
                             let read = slot(shard.index() + 1)?.read_shared(U);
                             let seen = match how {

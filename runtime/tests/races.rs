@@ -5,8 +5,12 @@ mod common;
 
 use common::{mix, run, runtimes, watched};
 use fastrand::Rng;
-use maniple_regions::{Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared};
-use maniple_runtime::{Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Val, Value};
+use maniple_regions::{
+    Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
+};
+use maniple_runtime::{
+    Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Val, Value,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -197,7 +201,12 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
     pairs
 }
 
-async fn script(shard: Shard, program: Arc<Program>, (shared, own): (Region, Region), gates: Vec<PhaseBarrier>) -> Result<(), Error> {
+async fn script(
+    shard: Shard,
+    program: Arc<Program>,
+    (shared, own): (Region, Region),
+    gates: Vec<PhaseBarrier>,
+) -> Result<(), Error> {
     let own = shard.region(own)?;
     let mut leaves: Vec<TaskFuture<i64>> = Vec::new();
     for step in &program.scripts[shard.index() as usize] {
@@ -361,9 +370,11 @@ fn run_ring(at: &str, runtime: &Runtime, shards: u32, left: Left) -> Result<Vec<
         let task = top.task("ring", ring);
         let done = top.launch(&gang, &task, |s| {
             let from = (s + shards - 1) % shards;
-            Start::new((pairs, slots.clone(), left))
-                .shares(slots[s as usize], [U], Privilege::ReadWrite)
-                .shares(slots[from as usize], [U], Privilege::Read)
+            Start::new((pairs, slots.clone(), left)).shares(slots[s as usize], [U], Privilege::ReadWrite).shares(
+                slots[from as usize],
+                [U],
+                Privilege::Read,
+            )
         })?;
         done.all().await
     })

@@ -126,7 +126,8 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
             Placement::Explicit((0..input.shards).map(|s| (s + asked / 2) % 2).collect())
         }
     }
-    let runtime = Runtime::seeded(3, 1).mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>).check(Check::Replicas);
+    let runtime =
+        Runtime::seeded(3, 1).mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>).check(Check::Replicas);
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
     let Error::Divergence { call: 1, expected, node: 2, came } = &e else { panic!("{e}") };
     assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
@@ -136,7 +137,8 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
 #[test]
 fn nodes_that_fail_alike_do_the_same() {
     for seed in 0..50 {
-        let runtime = Runtime::seeded(3, seed).mapper(Arc::new(CollectiveMapper) as Arc<dyn Mapper>).check(Check::Replicas);
+        let runtime =
+            Runtime::seeded(3, seed).mapper(Arc::new(CollectiveMapper) as Arc<dyn Mapper>).check(Check::Replicas);
         let begun = AtomicU32::new(0);
         let outcome = watched("failing", || {
             runtime.run(move |top| {

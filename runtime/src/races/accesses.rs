@@ -54,7 +54,8 @@ impl Field {
         let writes = matches!(access.at.privilege, Privilege::ReadWrite | Privilege::WriteDiscard);
         let covers = |a: &Access| access.at.region.contains(&a.at.region);
         let alike = |a: &Access| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
-        let stands_for = |a: &Access| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
+        let stands_for =
+            |a: &Access| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
         self.0.retain(|a| a.stamp == access.stamp || !stands_for(a));
         self.0.push(access);
         None
