@@ -212,7 +212,10 @@ impl<T: 'static> Resolver<T> {
     #[inline]
     pub fn renew(&mut self) -> TaskFuture<T> {
         match Rc::get_mut(&mut self.cell) {
-            Some(cell) => (cell.promise, cell.seen, cell.past) = Default::default(),
+            Some(cell) => {
+                (cell.promise, cell.seen) = Default::default();
+                cell.forget_past();
+            }
             None => self.cell = Rc::new(FutureCell::new(())),
         }
         TaskFuture::of(self.cell.clone())
@@ -271,7 +274,7 @@ impl<T, B> FutureCell<T, B> {
         {
             debug_assert!(!fresh.promise.get_mut().is_settled(), "a spare cell was cleared");
             fresh.task = task;
-            fresh.past = OnceCell::new();
+            fresh.forget_past();
             return cell;
         }
         Rc::new(Self::new(task))
@@ -306,6 +309,13 @@ impl<T, B> FutureCell<T, B> {
 }
 
 impl<T, B: ?Sized> FutureCell<T, B> {
+    #[inline]
+    fn forget_past(&mut self) {
+        if self.past.get().is_some() {
+            self.past = OnceCell::new();
+        }
+    }
+
     /// Whoever looks finds the value.
     #[inline(always)]
     fn is_seen(&self) {

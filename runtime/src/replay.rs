@@ -185,11 +185,8 @@ impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
     #[inline]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        if let Some(races) = &self.core.config.races
-            && outcome.is_ok()
-        {
-            let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
-            resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
+        if self.core.config.races.is_some() && outcome.is_ok() {
+            self.happens(chain, resolver);
         }
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
@@ -197,6 +194,15 @@ impl ReplayCx<'_> {
                 owner.one_over(self.core);
             }
             None => resolver.settle(self.core, outcome),
+        }
+    }
+
+    /// Where races are looked for: what comes before the result of a chain's call, which is over.
+    #[cold]
+    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
+        if let Some(races) = &self.core.config.races {
+            let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
+            resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
         }
     }
 

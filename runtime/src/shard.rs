@@ -533,16 +533,14 @@ impl Shard {
                         "a call while calls of another launch are under way",
                     ),
                 };
-                let call = |state: &mut R, at: (u32, u64), cx: &mut ReplayCx<'_>| {
-                    let unseen = self.core().config.races.as_ref().map(|races| {
-                        races.calls(self, object, at.1);
-                        races::unseen()
-                    });
-                    let made = f(state, at, cx);
-                    drop(unseen);
-                    made
-                };
-                let made = self.core().with_replay(local, position, &self.inner.owner, refuse, call);
+                let races = &self.core().config.races;
+                if let Some(races) = races {
+                    races.calls(self, object, local.chains.as_ref().map_or(0, |c| c.calls_of(position)));
+                }
+                let made = self.core().with_replay(local, position, &self.inner.owner, refuse, f);
+                if races.is_some() {
+                    races::resume();
+                }
                 // The shard's own code may now take its time.
                 self.core().send_what_is_late();
                 made

@@ -5,6 +5,7 @@ use crate::current;
 use crate::deadlock::{Node, Part};
 use crate::error::panic_message;
 use crate::object::ShardFuture;
+use crate::races::Races;
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_mapper::Priority;
@@ -204,7 +205,21 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(super) fn poll_shard(self: &Rc<Self>, slot: u32) {
+        match &self.config.races {
+            None => self.poll_future(slot),
+            Some(races) => self.poll_observed(races, slot),
+        }
+    }
+
+    #[cold]
+    fn poll_observed(self: &Rc<Self>, races: &Arc<Races>, slot: u32) {
+        let _observing = races.observe(self, self.shard_at(slot).as_ref());
+        self.poll_future(slot);
+    }
+
+    fn poll_future(self: &Rc<Self>, slot: u32) {
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
@@ -216,11 +231,9 @@ impl Core {
             // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
             (future, std::mem::replace(&mut s.waker, Waker::noop().clone()))
         };
-        let observing = self.config.races.as_ref().map(|races| races.observe(self, self.shard_at(slot).as_ref()));
         let polled = current::polling(slot, &waker, || {
             catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
         });
-        drop(observing);
         let panic = match polled {
             Ok(Poll::Pending) => {
                 let mut exec = self.exec.borrow_mut();
@@ -258,7 +271,6 @@ impl Core {
     }
 
     /// The shard whose future is in a slot, if it is a shard's.
-    #[cold]
     fn shard_at(&self, slot: u32) -> Option<Shard> {
         match &self.exec.borrow().slots[slot as usize].whose {
             Some(Whose::Shard(shard)) => Some(shard.clone()),

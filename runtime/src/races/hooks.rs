@@ -8,7 +8,7 @@ use crate::message::{Ancestors, LaunchKey, NOBODY, ObjectId};
 use crate::object::Object;
 use crate::shard::Shard;
 use maniple_regions::{Coherence, Use};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +36,8 @@ impl Races {
 thread_local! {
     /// Who is polled on this thread: it sees the futures that it finds settled.
     static OBSERVER: RefCell<Option<(Arc<Races>, Actor)>> = const { RefCell::new(None) };
+    /// The runtime looks at futures, not who is polled.
+    static PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Who sees futures for as long as this lives.
@@ -43,6 +45,7 @@ pub(crate) struct Observing(Option<(Arc<Races>, Actor)>);
 
 impl Observing {
     fn by(observer: Option<(Arc<Races>, Actor)>) -> Self {
+        PAUSED.set(false);
         Self(OBSERVER.replace(observer))
     }
 }
@@ -53,16 +56,16 @@ impl Drop for Observing {
     }
 }
 
-/// Nobody sees futures for as long as this lives: the runtime looks at them.
+/// Whoever is polled sees futures again, which the runtime has looked at since [`Races::calls`].
 #[cold]
-pub(crate) fn unseen() -> Observing {
-    Observing::by(None)
+pub(crate) fn resume() {
+    PAUSED.set(false);
 }
 
 /// Whoever is polled has found a future settled.
 #[cold]
 pub(crate) fn seen(event: &Event) {
-    let observer = OBSERVER.with_borrow(Clone::clone);
+    let observer = if PAUSED.get() { None } else { OBSERVER.with_borrow(Clone::clone) };
     if let (Some((races, actor)), Some(past)) = (observer, event.past()) {
         races.state().sees(actor, past);
     }
@@ -168,8 +171,10 @@ impl Races {
         self.state().waited(shard.actor(), barrier, generation, waiters);
     }
 
+    /// A shard calls a collective. It does not see what the runtime looks at before [`resume`].
     #[cold]
     pub fn calls(&self, shard: &Shard, object: ObjectId, call: u64) {
+        PAUSED.set(true);
         self.state().calls(shard.actor(), object, call);
     }
 

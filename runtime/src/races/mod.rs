@@ -27,7 +27,7 @@ mod hooks;
 mod state;
 
 pub(crate) use clock::{Clock, Event};
-pub(crate) use hooks::{Races, seen, unseen};
+pub(crate) use hooks::{Races, resume, seen};
 
 #[cfg(all(test, not(loom)))]
 mod tests;
