@@ -164,6 +164,7 @@ impl<T: Element> Allreduce<T> {
     ///
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
+    #[inline]
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();

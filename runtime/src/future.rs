@@ -133,6 +133,7 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// Looks at the outcome, if it is there. Never waits.
+    #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
         match self.cell.promise.borrow().state() {
             PromiseState::Pending(_) => None,

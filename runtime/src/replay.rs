@@ -185,8 +185,8 @@ impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
     #[inline]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        if self.core.config.races.is_some() && outcome.is_ok() {
-            self.happens(chain, resolver);
+        if self.core.config.races.is_some() {
+            self.happens(chain, resolver, outcome.is_ok());
         }
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
@@ -199,8 +199,8 @@ impl ReplayCx<'_> {
 
     /// Where races are looked for: what comes before the result of a chain's call, which is over.
     #[cold]
-    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        if let Some(races) = &self.core.config.races {
+    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>, has_result: bool) {
+        if let Some(races) = self.core.config.races.as_ref().filter(|_| has_result) {
             let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
             resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
         }

@@ -514,6 +514,7 @@ impl Shard {
     ///
     /// # Errors
     /// When the object is of another kind or of another gang, or calls of another launch are under way.
+    #[inline]
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
@@ -535,7 +536,7 @@ impl Shard {
                 };
                 let races = &self.core().config.races;
                 if let Some(races) = races {
-                    races.calls(self, object, local.chains.as_ref().map_or(0, |c| c.calls_of(position)));
+                    races.calls(self, local, position);
                 }
                 let made = self.core().with_replay(local, position, &self.inner.owner, refuse, f);
                 if races.is_some() {

@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, Event};
 use super::state::{Actor, BarrierKey, State, common};
-use crate::core::{ArrivalAt, Core, TaskId, UseAt, WaitAt};
+use crate::core::{ArrivalAt, Core, Local, TaskId, UseAt, WaitAt};
 use crate::error::{Access, Error};
 use crate::message::{Ancestors, LaunchKey, NOBODY, ObjectId};
 use crate::object::Object;
@@ -173,9 +173,10 @@ impl Races {
 
     /// A shard calls a collective. It does not see what the runtime looks at before [`resume`].
     #[cold]
-    pub fn calls(&self, shard: &Shard, object: ObjectId, call: u64) {
+    pub fn calls(&self, shard: &Shard, local: &Local, position: u32) {
         PAUSED.set(true);
-        self.state().calls(shard.actor(), object, call);
+        let call = local.chains.as_ref().map_or(0, |chains| chains.calls_of(position));
+        self.state().calls(shard.actor(), local.id, call);
     }
 
     #[cold]
