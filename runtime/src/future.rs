@@ -238,7 +238,7 @@ impl<T: 'static> Resolver<T> {
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle_watched(&self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
         match outcome {
             Ok(value) => self.cell.settle(core, Ok(value)),

@@ -183,7 +183,7 @@ pub struct ReplayCx<'a> {
 
 impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
-    #[inline]
+    #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         if self.core.config.races.is_some() {
             self.happens(chain, resolver, outcome.is_ok());

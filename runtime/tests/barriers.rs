@@ -34,7 +34,7 @@ impl Tally {
         let at = &format!("{at}, mapper {}", mapper.name());
         let runtime = runtime.mapper(mapper);
         // Their data are ordered by their barriers: there is no race to be found.
-        let runtime = if seed / 2 % 2 == 0 { runtime } else { runtime.check(Check::Races) };
+        let runtime = if (seed / 2).is_multiple_of(2) { runtime } else { runtime.check(Check::Races) };
         let outcome = watched(at, || program.run(&runtime));
         match (outcome, values) {
             (Ok(came), Ok(expected)) => {

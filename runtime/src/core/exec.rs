@@ -219,6 +219,7 @@ impl Core {
         self.poll_future(slot);
     }
 
+    #[inline(always)]
     fn poll_future(self: &Rc<Self>, slot: u32) {
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
