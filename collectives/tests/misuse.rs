@@ -80,7 +80,7 @@ fn objects_may_be_called_in_any_order() {
                         |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
                             Ok([first.call(&shard, me)?, second.call(&shard, me)?])
                         };
-                    if shard.index() % 2 == 0 {
+                    if shard.index().is_multiple_of(2) {
                         let [a, b] = calls(sum, max)?;
                         Ok((a.await?, b.await?))
                     } else {

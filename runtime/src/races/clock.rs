@@ -109,9 +109,8 @@ mod tests {
                 for source in sources.iter().filter(|_| i > 0).map(|s| s.index(i)) {
                     past.join(&clocks[source]);
                     before[i][source] = true;
-                    for j in 0..n {
-                        before[i][j] |= before[source][j];
-                    }
+                    let further = before[source].clone();
+                    before[i].iter_mut().zip(further).for_each(|(b, f)| *b |= f);
                 }
                 stamps.push(lanes.extend(&mut past, favourites[i]));
                 clocks.push(past);
