@@ -100,6 +100,11 @@ impl<T: Element> ReplaySpec for Spec<T> {
     fn block(&self, shard: u32) -> Range<u32> {
         self.algorithm.block(shard, &self.blocks)
     }
+    fn parameters(&self) -> String {
+        let (Options { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
+        let (operator, algorithm) = (self.operator.name(), self.algorithm.name());
+        format!("allreduce of {elements} x {element} by operator `{operator}`, {slots} slots, {algorithm}")
+    }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
         let Options { elements, slots, .. } = self.options;
         Box::new(Engine::new(&self.name, self.operator.clone(), elements, slots, shards))
@@ -159,6 +164,7 @@ impl<T: Element> Allreduce<T> {
     ///
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
+    #[inline]
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();

@@ -420,7 +420,7 @@ impl<T: Element> Replay for Engine<T> {
         Ok(true)
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
         let c = &mut self.chains[chain as usize];
         c.state = State::Idle;

@@ -51,6 +51,13 @@ enum Command {
     WeakScaling(weak_scaling::Args),
 }
 
+/// What `--check` can look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Check {
+    /// Tasks that use the same values at the same time, of which one writes, while nothing orders them
+    Races,
+}
+
 /// How the command ends, where it does not end well.
 #[derive(Debug)]
 enum Failure {

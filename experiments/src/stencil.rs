@@ -59,6 +59,10 @@ pub struct Args {
     #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
     mapper: MapperSpec,
 
+    /// Look for mistakes of the program: races, of tasks of two shards that nothing orders (slower)
+    #[arg(long, value_name = "WHAT")]
+    check: Option<crate::Check>,
+
     /// Start from the numbers in this file, dealt to the shards evenly
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -88,6 +92,7 @@ impl Args {
             mapper: self.mapper.clone(),
             bind: self.workers.bind,
             utility: self.workers.utility,
+            races: self.check.is_some(),
             input: self.input.clone(),
             output: self.output.clone(),
             trace: self.trace.clone(),

@@ -221,12 +221,23 @@ fn bad_arguments() {
     assert!(unknown.contains("unknown mapper `best`; expected one of default, collective"), "{unknown}");
     let unknown = message(&["--format", "xml"]);
     assert!(unknown.contains("'xml'") && unknown.contains("[possible values: table, json, csv]"), "{unknown}");
+    let unknown = message(&["--check", "luck"]);
+    assert!(unknown.contains("'luck'") && unknown.contains("[possible values: races]"), "{unknown}");
     assert!(message(&["--size", "3"]).starts_with("unexpected argument '--size' found"));
     assert!(message(&["--shards"]).starts_with("a value is required for '--shards <P>'"));
     assert!(refused(&maniple(&["stencils"])).starts_with("unrecognized subcommand 'stencils'"));
     let nothing = maniple(&[]);
     assert_eq!(nothing.status.code(), Some(2));
     assert!(stderr(&nothing).contains("Usage: maniple <COMMAND>"));
+}
+
+#[test]
+fn the_stencil_has_no_races() {
+    for collective in ["recursive-doubling", "two-level", "aggregation"] {
+        let small = ["--shards", "5", "--cells", "20", "--iterations", "10", "--repeat", "1", "--check", "races"];
+        let out = stencil(&[&small[..], &["--collective", collective]].concat());
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+    }
 }
 
 #[test]

@@ -1,10 +1,16 @@
+use crate::races::Races;
 use maniple_mapper::{Machine, MapperSlot};
+use std::sync::Arc;
 
 /// What every processor of a run knows.
 pub(crate) struct Config {
     pub machine: Machine,
     pub mapper: MapperSlot,
     pub trace: Option<crate::trace::Tracing>,
+    /// Looks for races, if that is asked for.
+    pub races: Option<Arc<Races>>,
+    /// Whether nodes compare what their top-level tasks do, where there are several.
+    pub compares: bool,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
 }

@@ -1,6 +1,6 @@
 use maniple_barriers::BarrierError;
 use maniple_mapper::MapperError;
-use maniple_regions::RegionError;
+use maniple_regions::{Privilege, Rect, RegionError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -20,6 +20,23 @@ impl fmt::Display for Place {
             Some(s) => write!(f, "task `{}` of shard {s}", self.task),
             None => write!(f, "task `{}`", self.task),
         }
+    }
+}
+
+/// One side of a race: what a leaf task does to a region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// The task and its shard.
+    pub place: Place,
+    /// What it may do to the values.
+    pub privilege: Privilege,
+    /// Its rectangle.
+    pub rect: Rect,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} of {})", self.place, self.privilege, self.rect)
     }
 }
 
@@ -88,6 +105,41 @@ pub enum Error {
         between: String,
         /// What to do.
         hint: String,
+    },
+    /// Two leaf tasks use the same values under simultaneous coherence, one of them writes, and nothing orders them. Found by
+    /// [`Check::Races`](crate::Check::Races).
+    #[error(
+        "race: {first} and {second} both use {rect} of field `{field}` of {region} under simultaneous coherence, and no \
+         barrier, future or collective orders them; have the one arrive at a barrier, or make a value, that the other waits \
+         for"
+    )]
+    Race {
+        /// Which region tree.
+        region: String,
+        /// Name of the field.
+        field: String,
+        /// The points that both use.
+        rect: Box<Rect>,
+        /// Who ran first this time.
+        first: Box<Access>,
+        /// Who ran second, and fails.
+        second: Box<Access>,
+    },
+    /// The top-level tasks of two nodes do not do the same. Looked for in debug builds and by
+    /// [`Check::Replicas`](crate::Check::Replicas).
+    #[error(
+        "the top-level task must do the same on every node, but its call {call} is\n  on node 0: {expected}\n  on node \
+         {node}: {came}"
+    )]
+    Divergence {
+        /// Which of its calls, from 0.
+        call: u64,
+        /// What node 0 does.
+        expected: String,
+        /// Which other node.
+        node: u32,
+        /// What that one does.
+        came: String,
     },
     /// The runtime was asked for something it cannot do.
     #[error("{what}: expected {expected}, got {came}")]

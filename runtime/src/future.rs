@@ -1,9 +1,10 @@
 use crate::Error;
 use crate::core::{Core, Waiting};
 use crate::current::{self, Poller};
+use crate::races::{self, Clock, Event};
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,6 +16,8 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Box<Error>>>,
     /// Somebody has seen the error, or a task or a call has been told of it.
     seen: Cell<bool>,
+    /// What comes before the value, if races are looked for.
+    past: OnceCell<Event>,
     task: B,
 }
 
@@ -122,19 +125,32 @@ impl<T: 'static> TaskFuture<T> {
 
     /// Whether the value or an error is there. Never waits.
     pub fn is_settled(&self) -> bool {
-        self.cell.promise.borrow().is_settled()
+        let settled = self.cell.promise.borrow().is_settled();
+        if settled {
+            self.cell.is_seen();
+        }
+        settled
     }
 
     /// Looks at the outcome, if it is there. Never waits.
+    #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
         match self.cell.promise.borrow().state() {
             PromiseState::Pending(_) => None,
-            PromiseState::Ready(v) => Some(look(Ok(v))),
+            PromiseState::Ready(v) => {
+                self.cell.is_seen();
+                Some(look(Ok(v)))
+            }
             PromiseState::Poisoned(e) => {
                 self.cell.seen.set(true);
                 Some(look(Err(e)))
             }
         }
+    }
+
+    /// What comes before the value, where races are looked for.
+    pub(crate) fn event(&self) -> Event {
+        self.cell.past.get_or_init(Event::default).clone()
     }
 
     /// Registers a waiter; false when the future is settled already.
@@ -197,7 +213,10 @@ impl<T: 'static> Resolver<T> {
     #[inline]
     pub fn renew(&mut self) -> TaskFuture<T> {
         match Rc::get_mut(&mut self.cell) {
-            Some(cell) => (cell.promise, cell.seen) = Default::default(),
+            Some(cell) => {
+                (cell.promise, cell.seen) = Default::default();
+                cell.forget_past();
+            }
             None => self.cell = Rc::new(FutureCell::new(())),
         }
         TaskFuture::of(self.cell.clone())
@@ -207,6 +226,11 @@ impl<T: 'static> Resolver<T> {
         Sink::each_waiter(&*self.cell, each);
     }
 
+    /// Where races are looked for: what comes before the value, which is about to be there.
+    pub(crate) fn happens(&self, past: &Clock) {
+        self.cell.past.get_or_init(Event::default).happens(past);
+    }
+
     /// Settles the future.
     #[inline]
     pub(crate) fn settle(&self, core: &Rc<Core>, outcome: Result<T, Error>) {
@@ -214,7 +238,7 @@ impl<T: 'static> Resolver<T> {
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle_watched(&self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
         match outcome {
             Ok(value) => self.cell.settle(core, Ok(value)),
@@ -228,7 +252,12 @@ impl<T: 'static> Resolver<T> {
 
 impl<T, B> FutureCell<T, B> {
     pub fn new(task: B) -> Self {
-        Self { promise: RefCell::default(), seen: Cell::new(false), task }
+        Self { promise: RefCell::default(), seen: Cell::new(false), past: OnceCell::new(), task }
+    }
+
+    /// What comes before the value of a task that is launched.
+    pub fn begins(&self, event: Event) {
+        let _ = self.past.set(event);
     }
 
     pub fn task(&self) -> &B {
@@ -246,6 +275,7 @@ impl<T, B> FutureCell<T, B> {
         {
             debug_assert!(!fresh.promise.get_mut().is_settled(), "a spare cell was cleared");
             fresh.task = task;
+            fresh.forget_past();
             return cell;
         }
         Rc::new(Self::new(task))
@@ -275,6 +305,23 @@ impl<T, B> FutureCell<T, B> {
         }
         if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
             core.notify_poison(waiting, || (**e).clone());
+        }
+    }
+}
+
+impl<T, B: ?Sized> FutureCell<T, B> {
+    #[inline]
+    fn forget_past(&mut self) {
+        if self.past.get().is_some() {
+            self.past = OnceCell::new();
+        }
+    }
+
+    /// Whoever looks finds the value.
+    #[inline(always)]
+    fn is_seen(&self) {
+        if let Some(event) = self.past.get() {
+            races::seen(event);
         }
     }
 }

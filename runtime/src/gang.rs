@@ -1,3 +1,4 @@
+use crate::core::replicas::hash;
 use crate::core::{Asker, Core};
 use crate::deadlock::Node;
 use crate::future::{Failures, FutureMap, Resolver, TaskFuture};
@@ -8,6 +9,7 @@ use crate::message::{
 };
 use crate::object::{GangTable, Object};
 use crate::parcel::{Parcel, Portable};
+use crate::races::Clock;
 use crate::versions::{Versions, union_of};
 use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
@@ -107,7 +109,8 @@ impl<A> Start<A> {
     }
 }
 
-type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>)>;
+/// Takes one shard's result and, where races are looked for, what comes before it.
+type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>, Option<&Clock>)>;
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
@@ -143,7 +146,8 @@ impl LaunchState {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
         for (shard, result) in done.results {
-            (self.settle.borrow_mut())(core, shard, result);
+            let past = core.config.races.as_ref().map(|races| races.end_of(self.key, shard));
+            (self.settle.borrow_mut())(core, shard, result, past.as_ref());
         }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {
@@ -151,6 +155,9 @@ impl LaunchState {
                 core.send(p, Message::LaunchOver { launch: self.key });
             }
             if let Some(over) = self.over.borrow_mut().take() {
+                if let Some(races) = &core.config.races {
+                    over.happens(&races.launch_over(core, self.key));
+                }
                 over.settle(core, Ok(()));
             }
         }
@@ -249,8 +256,11 @@ impl Launcher {
         let (resolvers, futures): (Vec<_>, Vec<_>) = starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
         let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
         let failures = self.failures.clone();
-        let settle: Settle = Box::new(move |core, shard, result| {
+        let settle: Settle = Box::new(move |core, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
+                if let Some(past) = past {
+                    resolver.happens(past);
+                }
                 resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
             }
         });
@@ -258,6 +268,9 @@ impl Launcher {
         self.check(&held)?;
         self.find_homes(&table, &mut held)?;
         let mut plan = self.plan(&table, &held, |h| h.region.rect)?;
+        if self.replicated {
+            self.core.replicated(|| self.described(task.id, &table, &held));
+        }
         planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
@@ -269,6 +282,18 @@ impl Launcher {
         }
         self.dispatch(plan, task.id, gang.id, settle)?.detach();
         Ok(FutureMap::new(futures))
+    }
+
+    /// A launch in words: what must be the same on every node.
+    fn described(&self, task: ObjectId, table: &GangTable, held: &[Vec<Held>]) -> String {
+        let task = self.core.local(task).map_or_else(|| format!("object {task}"), |l| l.object.describe());
+        let hold = |h: &Held| format!("{} {} on {} of {:?}", h.coherence, h.privilege, h.region, h.fields);
+        let held: Vec<String> = held.iter().flatten().map(hold).collect();
+        let requirements = match held.len() {
+            0..=4 => format!("[{}]", held.join(", ")),
+            n => format!("{n} requirements, hash {:016x}", hash(&held)),
+        };
+        format!("launch of {task} on gang `{}` with {requirements}", table.name)
     }
 
     /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.
@@ -462,6 +487,9 @@ impl Launcher {
         let Plan { orders, batches, mut uses, held } = plan;
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
+        if let Some(races) = &self.core.config.races {
+            races.launches(&self.core, launch);
+        }
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
         // Where regions that a parent shares are at home, apart from its own processor: that one has started it.
         let own = self.held.iter().flatten().filter(|h| h.coherence == Coherence::Simultaneous).map(|h| h.home);
@@ -530,7 +558,11 @@ impl Launcher {
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
         let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
-        self.dispatch(plan, 0, 0, Box::new(|_, _, _| {}))?.await
+        self.dispatch(plan, 0, 0, Box::new(|_, _, _, _| {}))?.await?;
+        if let Some(races) = &self.core.config.races {
+            races.mapped(self.number);
+        }
+        Ok(())
     }
 
     /// The result of the parent's code, unless a shard failed and nobody looked. After [`Self::settle`].
@@ -538,6 +570,13 @@ impl Launcher {
         match (result, self.failures.unseen()) {
             (Ok(_), Some(e)) => Err(e),
             (result, _) => result,
+        }
+    }
+
+    /// Nothing is launched any more.
+    pub fn ended(&self) {
+        if let Some(races) = &self.core.config.races {
+            races.launcher_over(self.number);
         }
     }
 

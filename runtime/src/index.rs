@@ -95,7 +95,7 @@ fn conflict_of_column(column: &[Claim], users: Users) -> Option<(&Claim, &Claim,
 pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().reserve_leaf();
-    let mut declaring = Declaring { shard, task, uses: &mut body.uses, unmet: 0 };
+    let mut declaring = Declaring { shard, task, uses: &mut body.uses, unmet: 0, inputs: Vec::new() };
     let mut declare = || -> Result<(), Error> {
         for (user, args) in (0u32..).zip(args) {
             F::declare(args, &mut declaring)?;

@@ -1,5 +1,6 @@
 use crate::core::{ArrivalAt, Core, LeafTask, SendTask, Start, TaskId, UseAt, WaitAt, Waiting};
 use crate::future::{FutureCell, TaskFuture};
+use crate::races::Event;
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
@@ -114,6 +115,8 @@ pub struct Declaring<'a> {
     pub(crate) uses: &'a mut Vec<UseAt>,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
+    /// All input futures, if races are looked for.
+    pub(crate) inputs: Vec<Event>,
 }
 
 impl Declaring<'_> {
@@ -166,10 +169,13 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     type Kept = Value<T>;
     type Sent = T;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        if let Value::Later(future) = arg
-            && future.wait(Waiting::Task(declaring.task))
-        {
-            declaring.unmet += 1;
+        if let Value::Later(future) = arg {
+            if declaring.shard.core().config.races.is_some() {
+                declaring.inputs.push(future.event());
+            }
+            if future.wait(Waiting::Task(declaring.task)) {
+                declaring.unmet += 1;
+            }
         }
         Ok(())
     }
@@ -521,9 +527,9 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let Launch { shard, name, target, priority, .. } = self;
         let core = shard.core();
         let (id, mut body) = core.reserve_leaf();
-        let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0 };
+        let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0, inputs: Vec::new() };
         let declared = F::declare(&self.args, &mut declaring);
-        let unmet = declaring.unmet;
+        let (unmet, inputs) = (declaring.unmet, declaring.inputs);
         let (waits, arrivals) = (&self.waits, &self.arrivals);
         let start = Start { id, name, shard: shard.index(), target, priority, unmet, waits, arrivals };
         match declared.and_then(|()| core.map_leaf(&start, &mut body.uses)) {
@@ -531,6 +537,9 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
                 let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
+                if let Some(races) = &core.config.races {
+                    task.begins(races.leaf_launched(shard, id, inputs, &body.uses));
+                }
                 core.launch_leaf(&start, mapped, body, &shard.inner.owner);
                 Ok(TaskFuture::of(task))
             }

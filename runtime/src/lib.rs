@@ -28,6 +28,7 @@ mod payload;
 mod phase;
 #[cfg(feature = "plant")]
 pub mod plant;
+mod races;
 mod region;
 pub mod replay;
 mod shard;
@@ -38,7 +39,7 @@ mod versions;
 pub mod wire;
 
 pub use counters::Stats;
-pub use error::{Error, Place};
+pub use error::{Access, Error, Place};
 pub use future::{FutureMap, Resolver, TaskFuture};
 pub use gang::{Gang, ShardTask, Start};
 pub use launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
@@ -50,4 +51,4 @@ pub use region::Local;
 pub use shard::Shard;
 pub use top::{Parent, Top};
 pub use trace::TraceFile;
-pub use wire::{Binding, Driver, Runtime};
+pub use wire::{Binding, Check, Driver, Runtime};

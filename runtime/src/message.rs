@@ -74,6 +74,8 @@ pub(crate) enum Message {
     PutDone { token: u64 },
     /// The answer to `Attach`, or to `Get` or `Put` with a token, if there is no instance.
     Refused(Box<RefusedData>),
+    /// To node 0: the next call of another node's top-level task.
+    Replicated(Box<ReplicatedCall>),
     /// The run is over, or has failed.
     Stop,
     /// A new object (within a node).
@@ -110,6 +112,7 @@ impl Message {
             Message::Put(..) => "Put",
             Message::PutDone { .. } => "PutDone",
             Message::Refused(_) => "Refused",
+            Message::Replicated(_) => "Replicated",
             Message::Stop => "Stop",
             Message::Define(_) => "Define",
             Message::Leaf(_) => "Leaf",
@@ -182,6 +185,21 @@ pub(crate) struct Batch {
     /// Who wants the results: one processor, or the first of every node.
     pub reply: Reply,
     pub uses: Vec<BatchUse>,
+}
+
+/// A call of a replicated top-level task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ReplicatedCall {
+    /// What must be the same on every node.
+    pub what: String,
+    /// What need not be.
+    pub detail: String,
+}
+
+impl std::fmt::Display for ReplicatedCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.what, self.detail)
+    }
 }
 
 /// What an operation does to points of an instance.

@@ -54,6 +54,10 @@ pub trait ReplaySpec: Send + Sync + 'static {
     fn block(&self, shard: u32) -> Range<u32> {
         shard..shard + 1
     }
+    /// What the object is made with, beside its name: what must be the same on every process, for people to read.
+    fn parameters(&self) -> String {
+        format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
+    }
     /// The values of the chains of `shards` shards, which live on one processor.
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }
@@ -179,8 +183,11 @@ pub struct ReplayCx<'a> {
 
 impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
-    #[inline]
+    #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
+        if self.core.config.races.is_some() {
+            self.happens(chain, resolver, outcome.is_ok());
+        }
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
                 resolver.settle_watched(self.core, outcome, &owner.failures);
@@ -190,10 +197,22 @@ impl ReplayCx<'_> {
         }
     }
 
+    /// Where races are looked for: what comes before the result of a chain's call, which is over.
+    #[cold]
+    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>, has_result: bool) {
+        if let Some(races) = self.core.config.races.as_ref().filter(|_| has_result) {
+            let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
+            resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
+        }
+    }
+
     /// Has the chain started when `future` is settled; false when it is settled already.
     /// The object keeps the future until then: one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
+        if let Some(races) = &self.core.config.races {
+            races.call_takes(self.local.id, self.chains.call_of(self.links, chain), future.event());
+        }
         future.wait(self.waiting(chain))
     }
 

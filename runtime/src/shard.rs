@@ -7,6 +7,7 @@ use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, ObjectId, Valid};
 use crate::object::{GangTable, Object};
 use crate::phase::PhaseAddress;
+use crate::races;
 use crate::region::{Column, Local, Store};
 use crate::replay::{Replay, ReplayCx};
 use crate::versions::{Right, Rights, Versions};
@@ -436,7 +437,12 @@ impl Shard {
             };
             let over = match outcome {
                 Waited::Registered => return Poll::Pending,
-                Waited::Complete => Ok(()),
+                Waited::Complete => {
+                    if let Some(races) = &core.config.races {
+                        races.waited(self, point);
+                    }
+                    Ok(())
+                }
                 Waited::Poisoned(e) => Err(e.poisons(self.place())),
             };
             wait.registered = None;
@@ -447,7 +453,11 @@ impl Shard {
 
     /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
-        match barrier.next_arrival().0 {
+        let at = barrier.next_arrival().0;
+        if let Some(races) = &self.core().config.races {
+            races.arrives(self, at);
+        }
+        match at {
             ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),
             ArrivalAt::Phase { object, arriver, generation, value } => {
                 self.core().arrive_phase(object, arriver, generation, value);
@@ -458,7 +468,11 @@ impl Shard {
     /// Arrives at a reduction barrier with a value.
     pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
         let PhaseAddress { object, arriver } = barrier.address();
-        self.core().arrive_phase(object, arriver, barrier.take(), value);
+        let generation = barrier.take();
+        if let Some(races) = &self.core().config.races {
+            races.arrives(self, ArrivalAt::Phase { object, arriver, generation, value });
+        }
+        self.core().arrive_phase(object, arriver, generation, value);
     }
 
     /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
@@ -502,6 +516,7 @@ impl Shard {
     ///
     /// # Errors
     /// When the object is of another kind or of another gang, or calls of another launch are under way.
+    #[inline]
     pub fn replay<R: Replay, T>(
         &self,
         object: ObjectId,
@@ -521,7 +536,14 @@ impl Shard {
                         "a call while calls of another launch are under way",
                     ),
                 };
+                let races = &self.core().config.races;
+                if let Some(races) = races {
+                    races.calls(self, local, position);
+                }
                 let made = self.core().with_replay(local, position, &self.inner.owner, refuse, f);
+                if races.is_some() {
+                    races::resume();
+                }
                 // The shard's own code may now take its time.
                 self.core().send_what_is_late();
                 made
@@ -538,6 +560,9 @@ impl Shard {
             false => Poll::Pending,
         })
         .await;
+        if let Some(races) = &self.core().config.races {
+            races.leaves_over(self);
+        }
     }
 
     /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.

@@ -1,4 +1,5 @@
 use crate::Error;
+use crate::core::replicas::list;
 use crate::core::{Asker, Chains, Core};
 use crate::error::panic_message;
 use crate::future::FutureMap;
@@ -13,6 +14,7 @@ use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
+use std::any::type_name;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
@@ -66,7 +68,7 @@ pub struct Top {
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
         let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)) };
-        top.define(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
+        top.add(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
         top
     }
 
@@ -74,7 +76,13 @@ impl Top {
         &self.launcher.core
     }
 
-    fn define(&self, object: Object) -> ObjectId {
+    /// Adds an object; with its kind and name, `parameters` say all that must be the same on every node.
+    fn define(&self, object: Object, parameters: impl FnOnce(&Object) -> String) -> ObjectId {
+        self.core().replicated(|| format!("{} {}", object.describe(), parameters(&object)));
+        self.add(object)
+    }
+
+    fn add(&self, object: Object) -> ObjectId {
         let core = self.core();
         let id = core.known();
         let object = Arc::new(object);
@@ -100,7 +108,14 @@ impl Top {
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
-        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }));
+        let of = |o: &Object| match o {
+            Object::Tree(t) => {
+                let fields = t.fields.fields().iter().map(|f| format!("{}: {}", f.name, f.type_name));
+                format!("of {rect} with fields [{}]", fields.collect::<Vec<_>>().join(", "))
+            }
+            _ => String::new(),
+        };
+        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }), of);
         Ok(Region { tree: TreeId(id), rect })
     }
 
@@ -119,7 +134,10 @@ impl Top {
                 validate::placement(called, &input, mapper.place_shards(&input))
             })?;
         let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
-        Ok(Gang { id: self.define(Object::Gang(Arc::new(table))), shards })
+        let id = self.define(Object::Gang(Arc::new(table)), |_| {
+            format!("of {shards} shards on processors {}", list(&placement))
+        });
+        Ok(Gang { id, shards })
     }
 
     /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.
@@ -145,7 +163,8 @@ impl Top {
             let future = Some(function(shard.clone(), args.open()?));
             Ok(Box::pin(ShardBody { shard, future }))
         };
-        let id = self.define(Object::Task(Task { name: name.into(), start: Box::new(start) }));
+        let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
+        let id = self.define(Object::Task(Task { name: name.into(), start: Box::new(start) }), types);
         ShardTask { id, types: PhantomData }
     }
 
@@ -174,6 +193,7 @@ impl Top {
                     Err(error)
                 });
                 parent.launcher.settle().await;
+                parent.launcher.ended();
                 parent.launcher.outcome(result)
             }
         })
@@ -201,7 +221,11 @@ impl Top {
             let what = format!("consumer of shard {s} in pairs `{name}`");
             return Err(Error::misuse(what, format!("a shard in 0..{}", gang.shards), to[s]));
         }
-        let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)));
+        let of = |o: &Object| match o {
+            Object::Pairs(p) => format!("of gang `{}`, consumers {}", p.gang.name, list(&p.to)),
+            _ => String::new(),
+        };
+        let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)), of);
         Ok(Pairs { id })
     }
 
@@ -226,9 +250,20 @@ impl Top {
             }
         }
         let tree = CombiningTree::new(members(&table, &options), options.arity);
-        let PhaseOptions { arrivers, waiters, window, fold, .. } = options;
+        let PhaseOptions { arrivers, waiters, window, arity, fold } = options;
         let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, fold };
-        Ok(PhaseBarrier { id: self.define(Object::Phase(spec)) })
+        let of = |o: &Object| match o {
+            Object::Phase(p) => {
+                let (arrivers, waiters) = (list(&p.arrivers), list(&p.waiters));
+                let values = if p.fold.is_some() { "with" } else { "without" };
+                format!(
+                    "of gang `{}`, arrivers {arrivers}, waiters {waiters}, window {}, arity {arity}, {values} values",
+                    p.gang.name, p.window
+                )
+            }
+            _ => String::new(),
+        };
+        Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of) })
     }
 
     /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the
@@ -241,7 +276,11 @@ impl Top {
         let cells = Arc::new(Chains::check(&*spec, &table)?);
         let number = self.core().mapper_number(Asker::EveryNode);
         let mapping = Chains::map(self.core(), Asker::EveryNode, &*spec, &table)?;
-        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells })))
+        let of = |o: &Object| match o {
+            Object::Replay(r) => format!("of gang `{}`: {}", r.gang.name, r.spec.parameters()),
+            _ => String::new(),
+        };
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells }), of))
     }
 
     /// Asks the mapper which of several algorithms a collective of a gang uses, for the crate that makes it: a position in
@@ -258,11 +297,15 @@ impl Top {
     ) -> Result<usize, Error> {
         let placement = &self.placement(gang)?;
         let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().machine() };
-        self.core().ask(
+        let chosen = self.core().ask(
             Asker::EveryNode,
             ("choose_algorithm", &format_args!("collective `{collective}`")),
             |mapper, called| validate::algorithm(called, &input, mapper.choose_algorithm(&input)),
-        )
+        )?;
+        self.core().replicated(|| {
+            format!("algorithm `{}` of {choices:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])
+        });
+        Ok(chosen)
     }
 
     /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an

@@ -114,6 +114,8 @@ pub struct Config {
     pub bind: Bind,
     /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
     pub utility: usize,
+    /// Whether races between the shards' tasks are looked for, which slows a run down.
+    pub races: bool,
     /// A file with the first vector; without it the operator's dominant mode.
     pub input: Option<PathBuf>,
     /// A file for the last vector of the last run.
@@ -140,6 +142,7 @@ impl Default for Config {
             mapper: MapperSpec::default(),
             bind: Bind::None,
             utility: 0,
+            races: false,
             input: None,
             output: None,
             trace: None,

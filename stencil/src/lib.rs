@@ -34,7 +34,7 @@ pub use config::{
 };
 
 use maniple::prelude::Runtime;
-use maniple::runtime::TraceFile;
+use maniple::runtime::{Check, TraceFile};
 use reference::DominantMode;
 use std::path::Path;
 
@@ -226,6 +226,9 @@ fn simulate(
     let mut runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into()).utility(utility);
     if let Some(file) = trace {
         runtime = runtime.trace(file.clone());
+    }
+    if config.races {
+        runtime = runtime.check(Check::Races);
     }
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;

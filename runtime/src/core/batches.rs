@@ -341,6 +341,9 @@ impl Core {
         self.counters.shards.add(1);
         let ShardStart { shard: index, args, held } = start;
         let shard = Shard::new(self, origin, gang, index, held);
+        if let Some(races) = &self.config.races {
+            races.shard_starts(&shard, &origin.within);
+        }
         let begun = shard.clone();
         // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
         let started = catch_unwind(AssertUnwindSafe(move || match data_error {
@@ -370,6 +373,9 @@ impl Core {
     /// A shard and its leaf tasks are over.
     fn shard_over(self: &Rc<Self>, shard: &Shard, result: Result<Parcel, Error>) {
         let valid = shard.take_valid();
+        if let Some(races) = &self.config.races {
+            races.shard_ends(shard);
+        }
         self.end_shard(shard.launch_key(), shard.index(), result, valid);
     }
 

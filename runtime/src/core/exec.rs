@@ -5,6 +5,7 @@ use crate::current;
 use crate::deadlock::{Node, Part};
 use crate::error::panic_message;
 use crate::object::ShardFuture;
+use crate::races::Races;
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_mapper::Priority;
@@ -204,7 +205,22 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(super) fn poll_shard(self: &Rc<Self>, slot: u32) {
+        match &self.config.races {
+            None => self.poll_future(slot),
+            Some(races) => self.poll_observed(races, slot),
+        }
+    }
+
+    #[cold]
+    fn poll_observed(self: &Rc<Self>, races: &Arc<Races>, slot: u32) {
+        let _observing = races.observe(self, self.shard_at(slot).as_ref());
+        self.poll_future(slot);
+    }
+
+    #[inline(always)]
+    fn poll_future(self: &Rc<Self>, slot: u32) {
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
@@ -252,6 +268,14 @@ impl Core {
             }
             (Some(Whose::Other(other)), panic) => (other.1)(self, panic),
             (Some(Whose::Shard(_)) | None, _) => {}
+        }
+    }
+
+    /// The shard whose future is in a slot, if it is a shard's.
+    fn shard_at(&self, slot: u32) -> Option<Shard> {
+        match &self.exec.borrow().slots[slot as usize].whose {
+            Some(Whose::Shard(shard)) => Some(shard.clone()),
+            _ => None,
         }
     }
 

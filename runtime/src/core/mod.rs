@@ -12,6 +12,7 @@ mod exec;
 mod leaves;
 mod objects;
 mod queue;
+pub(crate) mod replicas;
 mod report;
 mod timers;
 mod trace;
@@ -89,6 +90,7 @@ pub(crate) struct Core {
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: RefCell<Option<Error>>,
+    replicas: RefCell<replicas::Replicas>,
 }
 
 impl Core {
@@ -118,6 +120,7 @@ impl Core {
             next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
             failure: RefCell::default(),
+            replicas: RefCell::default(),
             config,
         })
     }
@@ -200,7 +203,7 @@ impl Core {
     }
 
     /// Takes in one message.
-    fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
+    pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
                 let objects = self.objects.borrow();
@@ -247,6 +250,7 @@ impl Core {
             Message::Define(object) => self.define_here(object),
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
             Message::LeafDone(leaf) => self.take_back(from, *leaf),
+            Message::Replicated(call) => self.take_replicated(from, *call),
             Message::Stop => self.exec.borrow_mut().stop(),
         }
     }

@@ -53,6 +53,8 @@ pub(crate) trait Wire {
     fn step(&self) -> u64 {
         0
     }
+    /// Ends the run with an error. Only a wire of several nodes is asked to.
+    fn abort(&self, _error: Error) {}
     /// Makes sure that everything sent will be seen, before this processor does something long.
     fn flush(&self) {}
     /// Which of `n` equally urgent items runs next.
@@ -79,6 +81,22 @@ pub enum Driver {
     },
 }
 
+/// What a run can look for beside what it always does. None is on unless asked for; each slows the run down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// Two leaf tasks that use the same values under simultaneous coherence, of which one writes, while nothing orders them:
+    /// [`Error::Race`], whether or not they met in this run.
+    ///
+    /// Leaf tasks of a shard are ordered by the data they hold exclusively, by barriers, by futures, and by what the shard
+    /// awaits; those of different shards by barriers, collectives and the ends of launches. What counts is the rectangle
+    /// that a task's argument names, so that what is reported *may* race. It needs all processors in one address space.
+    Races,
+    /// Nodes whose top-level tasks do not do the same: [`Error::Divergence`]. Debug builds always look for these. Costs a
+    /// message for each call of [`Top`] on each node but the first.
+    Replicas,
+}
+
 /// A run to be: driver, mapper and binding.
 ///
 /// ```
@@ -103,6 +121,7 @@ pub struct Runtime {
     binding: Binding,
     utility: u32,
     trace: Option<TraceFile>,
+    checks: Vec<Check>,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -116,6 +135,7 @@ impl Runtime {
             binding: Binding::None,
             utility: 0,
             trace: None,
+            checks: Vec::new(),
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -158,6 +178,12 @@ impl Runtime {
     /// Has every run write what it did, and when, to a file, also a run that fails; see [`TraceFile`].
     pub fn trace(mut self, file: TraceFile) -> Self {
         self.trace = Some(file);
+        self
+    }
+
+    /// Has the run look for something that it does not look for otherwise.
+    pub fn check(mut self, check: Check) -> Self {
+        self.checks.push(check);
         self
     }
 
@@ -244,6 +270,8 @@ impl Runtime {
             machine: Machine::new(processors, per_node).with_utility(self.utility),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
+            races: self.checks.contains(&Check::Races).then(Arc::default),
+            compares: cfg!(debug_assertions) || self.checks.contains(&Check::Replicas),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
@@ -282,7 +310,7 @@ where
         Ok(future) => future,
         Err(panic) => {
             *outcome.borrow_mut() = Some(Err(panicked(crate::error::panic_message(panic))));
-            stop_node(core);
+            stop_node(core, &outcome);
             return outcome;
         }
     };
@@ -303,14 +331,15 @@ where
             if let Some(message) = panic {
                 *at_end.borrow_mut() = Some(Err(panicked(message)));
             }
-            stop_node(core);
+            stop_node(core, &at_end);
         }),
     );
     outcome
 }
 
-/// Ends the processors of the core's node.
-fn stop_node(core: &Rc<Core>) {
+/// Ends the processors of the core's node, whose top-level task is over.
+fn stop_node<R>(core: &Rc<Core>, outcome: &Outcome<R>) {
+    core.replica_over(outcome.borrow().as_ref().and_then(|o| o.as_ref().err()));
     for p in core.machine().processors_of(core.machine().node_of(core.id)) {
         core.send(p, Message::Stop);
     }

@@ -25,6 +25,8 @@ struct Net {
     /// Encoded messages of each ordered pair, with the earliest step at which each may be delivered.
     queues: Vec<VecDeque<(u64, Vec<u8>)>>,
     processors: usize,
+    /// Calls of top-level tasks, for processor 0 to compare.
+    replicated: VecDeque<(ProcessorId, Vec<u8>)>,
     step: u64,
     error: Option<Error>,
 }
@@ -44,6 +46,8 @@ impl Wire for SeededWire {
     fn send(&self, to: ProcessorId, message: Message) {
         let mut net = self.net.borrow_mut();
         match postcard::to_stdvec(&message) {
+            // No chance is drawn: a seed gives the same run whether or not nodes compare their calls.
+            Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, bytes)),
             Ok(bytes) => {
                 // Most messages are quick, some are very slow.
                 let slow = net.random.u32(0..8) == 0;
@@ -56,6 +60,10 @@ impl Wire for SeededWire {
                 net.error.get_or_insert(Error::Encoding { what, message: e.to_string() });
             }
         }
+    }
+
+    fn abort(&self, error: Error) {
+        self.net.borrow_mut().error.get_or_insert(error);
     }
 
     fn now(&self) -> u64 {
@@ -82,6 +90,7 @@ where
         random: fastrand::Rng::with_seed(seed),
         queues: (0..processors * processors).map(|_| VecDeque::new()).collect(),
         processors,
+        replicated: VecDeque::new(),
         step: 0,
         error: None,
     }));
@@ -96,6 +105,8 @@ where
     let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
+    // Whatever else goes wrong follows from this.
+    let diverged = compare(&cores[0], &net).or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
     for core in &cores {
         core.drop_futures();
     }
@@ -109,6 +120,9 @@ where
     let first = results.next().flatten();
     let other_error = results.find_map(|r| r.and_then(Result::err));
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(0, panic));
+    if let Some(e) = diverged {
+        return Err(e);
+    }
     match (first, unawaited.or(failure).or(other_error).or(dropped)) {
         (Some(Err(e)), _) | (_, Some(e)) => Err(e),
         (Some(Ok(value)), None) => Ok((value, stats)),
@@ -116,12 +130,28 @@ where
     }
 }
 
+/// Has the first processor compare the calls that the nodes have made; an error if the run is to end.
+fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
+    loop {
+        let next = net.borrow_mut().replicated.pop_front();
+        let Some((from, bytes)) = next else { return net.borrow_mut().error.take() };
+        match postcard::from_bytes(&bytes) {
+            Ok(message) => first.deliver(from, message),
+            Err(e) => return Some(undecoded(from, 0, &e)),
+        }
+    }
+}
+
+fn undecoded(from: ProcessorId, to: ProcessorId, e: &postcard::Error) -> Error {
+    Error::Encoding { what: format!("a message from processor {from} to {to}"), message: e.to_string() }
+}
+
 /// Runs until every processor has stopped; the error if it cannot go on.
 fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Error> {
     let n = cores.len();
     let mut choices: Vec<usize> = Vec::new();
     loop {
-        if let Some(e) = net.borrow_mut().error.take() {
+        if let Some(e) = compare(&cores[0], net) {
             return Some(e);
         }
         // Shards that are left, after a panic of the top-level task, do not go on.
@@ -193,10 +223,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
         };
         match postcard::from_bytes(&bytes) {
             Ok(message) => cores[pair % n].receive((pair / n) as u32, message),
-            Err(e) => {
-                let what = format!("a message from processor {} to {}", pair / n, pair % n);
-                return Some(Error::Encoding { what, message: e.to_string() });
-            }
+            Err(e) => return Some(undecoded((pair / n) as u32, (pair % n) as u32, &e)),
         }
     }
 }

@@ -477,6 +477,8 @@ mod tests {
 
     fn alone_config() -> Config {
         Config {
+            races: None,
+            compares: false,
             machine: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
             trace: None,

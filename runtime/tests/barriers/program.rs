@@ -120,7 +120,7 @@ pub fn put(mut slot: WriteShared<i64>, value: Val<i64>) -> i64 {
     joined(*value, 1)
 }
 
-/// `count` rows of `width` cells each, `stride` apart.
+/// `count` rows of `width` cells each; those of a row are `stride` apart.
 #[derive(Clone, Copy)]
 struct Cells {
     first: i64,
@@ -130,7 +130,7 @@ struct Cells {
 }
 
 fn look(board: ReadShared<i64>, cells: Val<Cells>, value: Val<i64>) -> i64 {
-    let at = (0..cells.count).flat_map(|i| (0..cells.width).map(move |j| cells.first + i * cells.stride + j));
+    let at = (0..cells.count).flat_map(|i| (0..cells.width).map(move |j| cells.first + i + j * cells.stride));
     at.fold(*value, |sum, at| joined(sum, board.get([at])))
 }
 
@@ -168,7 +168,8 @@ impl Number {
     }
 }
 
-// Where things are: phase after phase one row an arriver and one column a generation, then the buffers of each pair,
+// Where things are: phase after phase one row an arriver and one column a generation,
+// column after column, so that whoever waits for a generation names no cells of later ones; then the buffers of each pair,
 // then the cells of each shard.
 
 impl Program {
@@ -272,8 +273,8 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
             Step::Arrive { phase, value, of, by } => {
                 let arriver = handles.1[phase].arriver(&shard)?;
                 let row = program.phases[phase].arrivers.iter().position(|&s| s == me).unwrap_or(0);
-                let at = program.board(phase).lo(0) + row as i64 * program.columns(phase);
-                let at = at + arriver.generation() as i64;
+                let rows = program.phases[phase].arrivers.len() as i64;
+                let at = program.board(phase).lo(0) + arriver.generation() as i64 * rows + row as i64;
                 let slot = local(Rect::line(at, at + 1))?.write_shared(U);
                 match by {
                     By::Leaf => Number::Later(shard.launch(put, (slot, input(of))).arrive(&arriver).go()?),
@@ -289,12 +290,13 @@ async fn body(program: Arc<Program>, shard: Shard, handles: Handles) -> Result<V
             }
             Step::Wait { phase, of, by } => {
                 let waiter = handles.1[phase].waiter(&shard)?;
-                let (board, stride) = (program.board(phase), program.columns(phase));
+                let (first, rows) = (program.board(phase).lo(0), program.phases[phase].arrivers.len() as i64);
                 // A generation is over when all before it are: there is something in all their columns.
                 let width = waiter.generation() as i64 + 1;
-                let cells =
-                    Cells { first: board.lo(0), stride, count: program.phases[phase].arrivers.len() as i64, width };
-                let board = local(board)?.read_shared(U);
+                let cells = Cells { first, stride: rows, count: rows, width };
+                // Of generations that nobody ever arrives for there are no columns.
+                let all = rows * width.min(program.columns(phase));
+                let board = local(Rect::line(first, first + all))?.read_shared(U);
                 match by {
                     By::Leaf => Number::Later(shard.launch(look, (board, cells.into(), input(of))).wait(&waiter).go()?),
                     By::Shard if program.phases[phase].fold.is_some() => {

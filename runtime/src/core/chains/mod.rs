@@ -415,6 +415,24 @@ impl Chains {
         if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
     }
 
+    /// How many calls the shard at a position has made.
+    pub fn calls_of(&self, position: u32) -> u64 {
+        self.links.borrow().callers[position as usize].calls
+    }
+
+    /// The number of a chain's present call among its shard's, or of the next.
+    pub fn call_of(&self, links: &Links, chain: u32) -> u64 {
+        links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
+    }
+
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub fn shards(&self) -> u32 {
+        self.gang.shards()
+    }
+
     fn shard_of(&self, chain: u32) -> u32 {
         let members = &self.gang.members[self.processor as usize];
         members.get(self.position(chain) as usize).copied().unwrap_or(u32::MAX)

@@ -57,6 +57,9 @@ impl Core {
                 u.column.clear_poison();
             }
         }
+        if let Some(races) = &self.config.races {
+            races.leaf_ends(self, id, &body.arrivals);
+        }
         for arrival in &body.arrivals {
             match *arrival {
                 ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
@@ -118,6 +121,9 @@ impl Core {
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);
+        if let Some(races) = &self.config.races {
+            races.leaf_fails(self, id);
+        }
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
             task.fail(self, error.clone());

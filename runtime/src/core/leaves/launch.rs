@@ -22,7 +22,11 @@ impl Core {
         let mut poison = None;
         // Nothing is refused any more: what takes generations from here on is a task that waits and arrives.
         for wait in start.waits {
-            let waited = match wait.next_wait().0 {
+            let at = wait.next_wait().0;
+            if let Some(races) = &self.config.races {
+                races.leaf_waits(self, id, at);
+            }
+            let waited = match at {
                 WaitAt::Cell { object, cell, generation } => match self.local(object) {
                     Some(local) => self.wait_cell(&local, cell, generation, Waiting::Task(id)),
                     None => continue,

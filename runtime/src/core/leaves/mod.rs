@@ -22,7 +22,7 @@ use crate::{Error, Place};
 use maniple_mapper::{
     Access, LeafInput, LeafOutput, MAX_REQUIREMENTS, MemoryKind, Priority, ProfileInput, RequirementInput, validate,
 };
-use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance};
+use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance, Use};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -83,6 +83,13 @@ pub(crate) struct UseAt {
     /// The kind of memory it is copied into, if it is.
     pub access: Option<MemoryKind>,
     pub staged: Option<Box<Staged>>,
+}
+
+impl UseAt {
+    pub fn as_use(&self) -> Use {
+        let Self { column, privilege, coherence, .. } = self;
+        Use { region: column.region, field: column.field.id, privilege: *privilege, coherence: *coherence }
+    }
 }
 
 /// A copy taken for one task alone.

@@ -14,6 +14,11 @@ impl Core {
         let processor = leaf.processor;
         let Some(mut body) = leaf.body.take() else { return };
         drop(leaves);
+        if let Some(races) = &self.config.races
+            && let Err(error) = races.leaf_begins(self, id, body.name, &body.uses)
+        {
+            return self.refuse_racing(id, body, &error);
+        }
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
@@ -46,6 +51,14 @@ impl Core {
         if let Some(error) = poison {
             self.fail_leaf(id, &self.poisons(id, &error));
         }
+    }
+
+    /// Ends a task that races with an earlier one. The run fails, whoever may be content with that.
+    #[cold]
+    fn refuse_racing(self: &Rc<Self>, id: TaskId, body: Box<Body>, error: &Error) {
+        self.note_failure(error);
+        self.leaves.borrow_mut().put_back(id, body);
+        self.fail_leaf(id, error);
     }
 
     #[cold]

@@ -1,0 +1,205 @@
+//! Calls of one collective that do not fit together: who is wrong, and what was expected.
+
+mod common;
+
+use common::watched;
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
+use maniple_runtime::{Check, Error, Runtime, Shard, Start, TaskFuture, Val};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
+    let seeded = (0..seeds).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s)));
+    let threads = (1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)));
+    seeded.chain(threads).collect()
+}
+
+const P: u32 = 5;
+const WRONG: u32 = 3;
+
+/// One shard contributes another length, or one value where there are several: its error says so, and every other shard's
+/// names that shard. The next call is as it should be.
+#[test]
+fn a_wrong_length_names_the_shard_and_both_lengths_on_every_shard() {
+    for (name, runtime) in runtimes(40) {
+        for algorithm in Algorithm::ALL.iter().copied() {
+            for how in 0..4 {
+                let at = format!("{name}, {algorithm:?}, {how}");
+                let elements = if how == 3 { 1 } else { 4 };
+                let errors = watched(&at, || {
+                    runtime.run(move |top| async move {
+                        let gang = top.gang("all", P)?;
+                        let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
+                        let total = Allreduce::with(&top, &gang, "total", Operator::<u64>::sum(), options)?;
+                        let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                            let error = match (shard.index() == WRONG, how) {
+                                (true, 0) => total.call_vec(&shard, vec![1; 3])?.await.map(drop),
+                                (true, 1) => total.call_vec(&shard, vec![1; 5])?.await.map(drop),
+                                (true, 2) => total.call(&shard, 1)?.await.map(drop),
+                                (true, _) => total.call_vec(&shard, vec![1; 2])?.await.map(drop),
+                                (false, _) => total.call_vec(&shard, vec![1; elements])?.await.map(drop),
+                            };
+                            let again = total.call_vec(&shard, vec![1; elements])?.await?;
+                            assert_eq!(again, vec![u64::from(P); elements]);
+                            Ok(error.err())
+                        });
+                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                    })
+                });
+                let (errors, _) = errors.unwrap_or_else(|e| panic!("{at}: {e}"));
+                let came = ["3", "5", "1", "2"][how as usize];
+                let origin = Error::Misuse {
+                    what: format!("input of `total` in shard {WRONG}"),
+                    expected: format!("{elements} elements"),
+                    came: came.into(),
+                };
+                for (shard, error) in (0u32..).zip(errors) {
+                    let error = error.unwrap_or_else(|| panic!("{at}: shard {shard} has a result"));
+                    assert_eq!(error.origin(), &origin, "{at}: shard {shard}: {error}");
+                    let whose = format!("task `total` of shard {shard} cannot go on: ");
+                    assert!(error.to_string().starts_with(&whose), "{at}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Calls belong to the object, not to the order in which a shard makes them.
+#[test]
+fn objects_may_be_called_in_any_order() {
+    for (name, runtime) in runtimes(60) {
+        let came = watched(&name, || {
+            runtime.run(|top| async move {
+                let gang = top.gang("all", P)?;
+                let sum = Allreduce::new(&top, &gang, "sum", Operator::<u64>::sum())?;
+                let max = Allreduce::new(&top, &gang, "max", Operator::<u64>::max())?;
+                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                    let me = u64::from(shard.index());
+                    let calls =
+                        |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
+                            Ok([first.call(&shard, me)?, second.call(&shard, me)?])
+                        };
+                    if shard.index().is_multiple_of(2) {
+                        let [a, b] = calls(sum, max)?;
+                        Ok((a.await?, b.await?))
+                    } else {
+                        let [b, a] = calls(max, sum)?;
+                        Ok((a.await?, b.await?))
+                    }
+                });
+                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            })
+        });
+        assert_eq!(came.map(|c| c.0), Ok(vec![(10, 4); P as usize]), "{name}");
+    }
+}
+
+/// One node makes the collective in another way: both ways are named.
+#[test]
+fn a_collective_made_differently_on_a_node_is_named() {
+    let with = |elements, slots| Options { elements, slots, algorithm: Some(Algorithm::RecursiveDoubling) };
+    let cases = [
+        ("length", "allreduce of 8 x u64 by operator `sum`, 2 slots"),
+        ("type", "allreduce of 4 x i64 by operator `sum`, 2 slots"),
+        ("operator", "allreduce of 4 x u64 by operator `max`, 2 slots"),
+        ("slots", "allreduce of 4 x u64 by operator `sum`, 3 slots"),
+        ("nothing", ""),
+    ];
+    for seed in 0..40 {
+        for (odd, words) in cases {
+            let at = format!("{odd}, seed {seed}");
+            let who = (seed % 3) as u32;
+            let begun = Arc::new(AtomicU32::new(0));
+            let outcome = watched(&at, || {
+                Runtime::seeded(3, seed).check(Check::Replicas).run(move |top| {
+                    let odd = if begun.fetch_add(1, Ordering::Relaxed) == who { odd } else { "nothing" };
+                    async move {
+                        let gang = top.gang("all", P)?;
+                        let n = "total";
+                        match odd {
+                            "length" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(8, 2))?),
+                            "type" => drop(Allreduce::with(&top, &gang, n, Operator::<i64>::sum(), with(4, 2))?),
+                            "operator" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::max(), with(4, 2))?),
+                            "slots" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 3))?),
+                            _ => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 2))?),
+                        }
+                        let task = top.task("nothing", |_: Shard, _: ()| async { Ok(()) });
+                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                    }
+                })
+            });
+            if odd == "nothing" {
+                assert!(outcome.is_ok(), "{at}: {:?}", outcome.err());
+                continue;
+            }
+            let e = outcome.map(|_| ()).expect_err(&at);
+            let Error::Divergence { call: 1, expected, came, .. } = &e else { panic!("{at}: {e}") };
+            let usual = "`total` of gang `all`: allreduce of 4 x u64 by operator `sum`, 2 slots";
+            let (first, second) = if who == 0 { (words, usual) } else { (usual, words) };
+            assert!(expected.contains(first) && came.contains(second), "{at}: {e}");
+        }
+    }
+}
+
+const U: Field<u64> = Field::new(0, "u");
+
+fn put(mut slot: WriteShared<u64>, value: Val<u64>) -> u64 {
+    slot.fill(*value);
+    *value
+}
+fn get(slot: ReadShared<u64>, _: Val<u64>) -> u64 {
+    slot.get([slot.rect().lo(0)])
+}
+
+/// A collective orders tasks: what made the inputs of a call comes before whoever waits for a result. Without the result
+/// as an input, or with that of the call before, it is a race.
+#[test]
+fn results_of_collectives_order_accesses() {
+    for (name, runtime) in runtimes(40) {
+        let runtime = runtime.check(Check::Races);
+        for how in 0..4 {
+            let at = format!("{name}, {how}");
+            let outcome = watched(&at, || {
+                runtime.run(move |top| async move {
+                    let gang = top.gang("all", P)?;
+                    let total = Allreduce::new(&top, &gang, "total", Operator::<u64>::sum())?;
+                    let slots = top.tree("slots", Rect::line(0, P.into()), &[U.info()])?;
+                    let task = top.task("shard", move |shard: Shard, slots: Region| async move {
+                        let slot = |s: u32| {
+                            let s = i64::from(s % P);
+                            shard.region(Region::new(slots.tree, Rect::line(s, s + 1)))
+                        };
+                        let mut before = TaskFuture::ready(0);
+                        for _ in 0..5 {
+                            let made =
+                                shard.launch(put, (slot(shard.index())?.write_shared(U), (&before).into())).go()?;
+                            let filled = total.call(&shard, &made)?;
+                            let read = slot(shard.index() + 1)?.read_shared(U);
+                            let seen = match how {
+                                // As an input, and awaited.
+                                0 => shard.launch(get, (read, (&filled).into())).go()?,
+                                1 => {
+                                    let sum = filled.await?;
+                                    shard.launch(get, (read, sum.into())).go()?
+                                }
+                                // Not at all, and the call before it.
+                                2 => shard.launch(get, (read, 0.into())).go()?,
+                                _ => shard.launch(get, (read, (&before).into())).go()?,
+                            };
+                            before = total.call(&shard, &seen)?;
+                        }
+                        before.await
+                    });
+                    let done =
+                        top.launch(&gang, &task, |_| Start::new(slots).shares(slots, [U], Privilege::ReadWrite))?;
+                    done.all().await
+                })
+            });
+            match outcome {
+                Ok(_) => assert!(how < 2, "{at}: no race found"),
+                Err(e) => assert!(how >= 2 && matches!(e.origin(), Error::Race { .. }), "{at}: {e}"),
+            }
+        }
+    }
+}

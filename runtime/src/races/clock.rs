@@ -1,0 +1,127 @@
+//! What comes before what: vector clocks over lanes.
+
+use std::sync::{Arc, OnceLock};
+
+/// Of each lane, how many of its accesses come before. Clones share memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Clock(Arc<Vec<u64>>);
+
+impl Clock {
+    /// Whether an access comes before.
+    pub fn has(&self, stamp: Stamp) -> bool {
+        self.of(stamp.lane) >= stamp.count
+    }
+
+    fn of(&self, lane: u32) -> u64 {
+        self.0.get(lane as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether all that comes before `self` comes before `other`.
+    fn within(&self, other: &Clock) -> bool {
+        self.0.len() <= other.0.len() && self.0.iter().zip(&*other.0).all(|(a, b)| a <= b)
+    }
+
+    /// Adds all that comes before `other`.
+    pub fn join(&mut self, other: &Clock) {
+        if Arc::ptr_eq(&self.0, &other.0) || other.within(self) {
+            return;
+        }
+        if self.within(other) {
+            return *self = other.clone();
+        }
+        let own = Arc::make_mut(&mut self.0);
+        own.resize(own.len().max(other.0.len()), 0);
+        own.iter_mut().zip(&*other.0).for_each(|(a, b)| *a = (*a).max(*b));
+    }
+
+    fn set(&mut self, stamp: Stamp) {
+        let (own, lane) = (Arc::make_mut(&mut self.0), stamp.lane as usize);
+        own.resize(own.len().max(lane + 1), 0);
+        own[lane] = stamp.count;
+    }
+}
+
+/// An access: its lane, and which of the lane's accesses it is, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub lane: u32,
+    pub count: u64,
+}
+
+/// Chains of accesses, each after the one before it in its lane.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes(Vec<u64>);
+
+impl Lanes {
+    /// Puts the access that comes after `past` at the end of a lane whose last access comes before it: of `favourite`, if that
+    /// is one, or of the first there is, or of a new one. From here on `past` contains the access itself.
+    pub fn extend(&mut self, past: &mut Clock, favourite: u32) -> Stamp {
+        let fits = |lane: &u32| self.0.get(*lane as usize).is_some_and(|last| past.of(*lane) == *last);
+        let lane = Some(favourite).filter(fits).or_else(|| (0..self.0.len() as u32).find(fits));
+        let lane = lane.unwrap_or_else(|| {
+            self.0.push(0);
+            self.0.len() as u32 - 1
+        });
+        self.0[lane as usize] += 1;
+        let stamp = Stamp { lane, count: self.0[lane as usize] };
+        past.set(stamp);
+        stamp
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Something that happens once, and what came before it, known when it does. Freed when nobody can ask any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Event(Arc<OnceLock<Clock>>);
+
+impl Event {
+    /// It happens, after what is in `clock`. Only the first time counts.
+    pub fn happens(&self, clock: &Clock) {
+        let _ = self.0.set(clock.clone());
+    }
+
+    /// What came before it, if it has happened.
+    pub fn past(&self) -> Option<&Clock> {
+        self.0.get()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Clocks say what the transitive closure of a random graph says, and lanes are chains.
+        #[test]
+        fn clocks_are_reachability(
+            edges in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..4), 1..40),
+            favourites in prop::collection::vec(0..6u32, 40),
+        ) {
+            let n = edges.len();
+            let mut lanes = Lanes::default();
+            let (mut clocks, mut stamps, mut before) = (Vec::<Clock>::new(), Vec::new(), vec![vec![false; n]; n]);
+            for (i, sources) in edges.iter().enumerate() {
+                let mut past = Clock::default();
+                for source in sources.iter().filter(|_| i > 0).map(|s| s.index(i)) {
+                    past.join(&clocks[source]);
+                    before[i][source] = true;
+                    let further = before[source].clone();
+                    before[i].iter_mut().zip(further).for_each(|(b, f)| *b |= f);
+                }
+                stamps.push(lanes.extend(&mut past, favourites[i]));
+                clocks.push(past);
+            }
+            for i in 0..n {
+                for j in 0..i {
+                    prop_assert_eq!(clocks[i].has(stamps[j]), before[i][j], "{} after {}", i, j);
+                    prop_assert!(!clocks[j].has(stamps[i]));
+                    prop_assert!(stamps[i].lane != stamps[j].lane || before[i][j]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! Races under simultaneous coherence: random programs against the transitive closure of their graphs, rings with a wait
+//! left out, launches that the runtime keeps apart.
+
+mod common;
+
+use common::{mix, run, runtimes, watched};
+use fastrand::Rng;
+use maniple_regions::{
+    Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
+};
+use maniple_runtime::{
+    Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Val, Value,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+const U: Field<i64> = Field::new(0, "u");
+
+/// What a race is said to be between.
+fn sides(e: &Error) -> (Access, Access) {
+    match e.origin() {
+        Error::Race { first, second, .. } => ((**first).clone(), (**second).clone()),
+        other => panic!("expected a race, got {other}"),
+    }
+}
+
+// Random programs.
+
+/// One step of a shard.
+#[derive(Debug, Clone)]
+enum Step {
+    Leaf(Leaf),
+    /// Awaits its leaf of this number.
+    Await(usize),
+    Wait(usize),
+    Arrive(usize),
+}
+
+#[derive(Debug, Clone)]
+struct Leaf {
+    /// Shared cells.
+    cells: (i64, i64),
+    writes: bool,
+    /// Whether it uses the shard's own region too, and then in the same way.
+    own: bool,
+    waits: Option<usize>,
+    arrives: Option<usize>,
+    /// An earlier leaf of the shard.
+    input: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Program {
+    shards: u32,
+    arrivers: Vec<Vec<u32>>,
+    scripts: Vec<Vec<Step>>,
+}
+
+const CELLS: i64 = 6;
+
+/// A program that the order in which its steps are drawn gets through.
+fn random(seed: u64) -> Program {
+    let r = &mut Rng::with_seed(mix(seed));
+    let shards = r.u32(1..=4);
+    let arrivers: Vec<Vec<u32>> = (0..r.usize(1..=4))
+        .map(|_| {
+            let mut all: Vec<u32> = (0..shards).collect();
+            r.shuffle(&mut all);
+            all.truncate(r.usize(1..=2.min(all.len())));
+            all
+        })
+        .collect();
+    let table = || vec![vec![0u64; shards as usize]; arrivers.len()];
+    let (mut arrived, mut waited) = (table(), table());
+    let mut leaves = vec![0usize; shards as usize];
+    let mut scripts = vec![Vec::new(); shards as usize];
+    let eager = r.bool();
+    for _ in 0..r.usize(2..=14) {
+        let s = r.usize(0..shards as usize);
+        let (to_wait, to_arrive) = (r.usize(0..arrivers.len()), r.usize(0..arrivers.len()));
+        let over = |arrived: &[Vec<u64>], b: usize| arrivers[b].iter().map(|&a| arrived[b][a as usize]).min();
+        let mut may_wait = |arrived: &[Vec<u64>]| {
+            let may = Some(waited[to_wait][s]) < over(arrived, to_wait);
+            waited[to_wait][s] += u64::from(may);
+            may.then_some(to_wait)
+        };
+        let may_arrive = |arrived: &mut [Vec<u64>]| {
+            let may = arrivers[to_arrive].contains(&(s as u32));
+            arrived[to_arrive][s] += u64::from(may);
+            may.then_some(to_arrive)
+        };
+        let earlier = |r: &mut Rng, n: usize| (n > 0).then(|| r.usize(0..n));
+        let step = match r.u32(0..10) {
+            0 => earlier(r, leaves[s]).map(Step::Await),
+            1 => may_wait(&arrived).map(Step::Wait),
+            2 => may_arrive(&mut arrived).map(Step::Arrive),
+            _ => {
+                let lo = r.i64(0..CELLS);
+                let waits = if eager || r.bool() { may_wait(&arrived) } else { None };
+                let arrives = if eager || r.bool() { may_arrive(&mut arrived) } else { None };
+                let input = if r.bool() { earlier(r, leaves[s]) } else { None };
+                leaves[s] += 1;
+                let cells = (lo, r.i64(lo + 1..=(lo + 2).min(CELLS)));
+                Some(Step::Leaf(Leaf { cells, writes: r.bool(), own: r.u32(0..3) == 0, waits, arrives, input }))
+            }
+        };
+        scripts[s].extend(step);
+    }
+    Program { shards, arrivers, scripts }
+}
+
+fn look(shared: ReadShared<i64>, _: Val<i64>) -> i64 {
+    shared.rect().lo(0)
+}
+fn change(mut shared: ReadWriteShared<i64>, _: Val<i64>) -> i64 {
+    shared.fill(1);
+    1
+}
+fn look_own(shared: ReadShared<i64>, own: Read<i64>, _: Val<i64>) -> i64 {
+    shared.rect().lo(0) + own.as_slice()[0]
+}
+fn change_own(mut shared: ReadWriteShared<i64>, mut own: ReadWrite<i64>, _: Val<i64>) -> i64 {
+    shared.fill(1);
+    own.as_mut_slice()[0] += 1;
+    1
+}
+
+/// A task's shard, cells, and whether it writes.
+type Side = (u32, (i64, i64), bool);
+
+/// The pairs of leaves that nothing orders, by the closure of the program's graph.
+fn expected(program: &Program) -> HashSet<(Side, Side)> {
+    // Nodes: each step of each shard; a leaf is another node than the step that launches it.
+    let mut nodes = 0;
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    let mut leaves: Vec<(Side, usize)> = Vec::new();
+    // For each barrier, who arrives for which generation, and who waits for which.
+    let mut arrivals: Vec<Vec<(u64, usize)>> = vec![Vec::new(); program.arrivers.len()];
+    let mut waits = arrivals.clone();
+    for (s, script) in (0u32..).zip(&program.scripts) {
+        let (mut last, mut own): (Option<usize>, Vec<(bool, usize)>) = (None, Vec::new());
+        let mut of_shard: Vec<usize> = Vec::new();
+        let mut counts = vec![(0, 0); program.arrivers.len()];
+        for step in script {
+            let point = nodes;
+            nodes += 1;
+            edges.extend(last.map(|l| (l, point)));
+            last = Some(point);
+            let mut wait = |counts: &mut Vec<(u64, u64)>, b: usize, node| {
+                waits[b].push((counts[b].0, node));
+                counts[b].0 += 1;
+            };
+            let mut arrive = |counts: &mut Vec<(u64, u64)>, b: usize, node| {
+                arrivals[b].push((counts[b].1, node));
+                counts[b].1 += 1;
+            };
+            match step {
+                Step::Await(l) => edges.push((of_shard[*l], point)),
+                Step::Wait(b) => wait(&mut counts, *b, point),
+                Step::Arrive(b) => arrive(&mut counts, *b, point),
+                Step::Leaf(l) => {
+                    let node = nodes;
+                    nodes += 1;
+                    edges.push((point, node));
+                    edges.extend(l.input.map(|i| (of_shard[i], node)));
+                    if l.own {
+                        edges.extend(own.iter().filter(|(w, _)| *w || l.writes).map(|(_, n)| (*n, node)));
+                        own.push((l.writes, node));
+                    }
+                    l.waits.into_iter().for_each(|b| wait(&mut counts, b, node));
+                    l.arrives.into_iter().for_each(|b| arrive(&mut counts, b, node));
+                    of_shard.push(node);
+                    leaves.push(((s, l.cells, l.writes), node));
+                }
+            }
+        }
+    }
+    for (arrivals, waits) in arrivals.iter().zip(&waits) {
+        for (generation, waiter) in waits {
+            edges.extend(arrivals.iter().filter(|(g, _)| g <= generation).map(|(_, from)| (*from, *waiter)));
+        }
+    }
+    let mut reach = vec![vec![false; nodes]; nodes];
+    edges.iter().for_each(|&(a, b)| reach[a][b] = true);
+    for k in 0..nodes {
+        for i in 0..nodes {
+            for j in 0..nodes {
+                reach[i][j] |= reach[i][k] && reach[k][j];
+            }
+        }
+    }
+    let mut pairs = HashSet::new();
+    for (a, i) in &leaves {
+        for (b, j) in &leaves {
+            let overlap = a.1.0.max(b.1.0) < a.1.1.min(b.1.1);
+            if i != j && overlap && (a.2 || b.2) && !reach[*i][*j] && !reach[*j][*i] {
+                pairs.insert((*a, *b));
+            }
+        }
+    }
+    pairs
+}
+
+async fn script(
+    shard: Shard,
+    program: Arc<Program>,
+    (shared, own): (Region, Region),
+    gates: Vec<PhaseBarrier>,
+) -> Result<(), Error> {
+    let own = shard.region(own)?;
+    let mut leaves: Vec<TaskFuture<i64>> = Vec::new();
+    for step in &program.scripts[shard.index() as usize] {
+        match step {
+            Step::Await(l) => drop(leaves[*l].clone().await?),
+            Step::Wait(b) => shard.wait(&gates[*b].waiter(&shard)?).await?,
+            Step::Arrive(b) => shard.arrive(&gates[*b].arriver(&shard)?),
+            Step::Leaf(l) => {
+                let cells = shard.region(Region::new(shared.tree, Rect::line(l.cells.0, l.cells.1)))?;
+                let (read, write) = (cells.read_shared(U), cells.read_write_shared(U));
+                let input: Value<i64> = l.input.map_or(0.into(), |i| (&leaves[i]).into());
+                let waiter = l.waits.map(|b| gates[b].waiter(&shard)).transpose()?;
+                let arriver = l.arrives.map(|b| gates[b].arriver(&shard)).transpose()?;
+                macro_rules! go {
+                    ($f:expr, $args:expr) => {{
+                        let mut launch = shard.launch($f, $args);
+                        if let Some(w) = &waiter {
+                            launch = launch.wait(w);
+                        }
+                        if let Some(a) = &arriver {
+                            launch = launch.arrive(a);
+                        }
+                        launch.go()?
+                    }};
+                }
+                leaves.push(match (l.writes, l.own) {
+                    (false, false) => go!(look, (read, input)),
+                    (true, false) => go!(change, (write, input)),
+                    (false, true) => go!(look_own, (read, own.read(U), input)),
+                    (true, true) => go!(change_own, (write, own.read_write(U), input)),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_random(at: &str, runtime: &Runtime, program: &Arc<Program>) -> Result<(), Error> {
+    let program = program.clone();
+    let outcome = run(at, runtime, move |top| {
+        let program = program.clone();
+        async move {
+            let shared = top.tree("shared", Rect::line(0, CELLS), &[U.info()])?;
+            let own = top.tree("own", Rect::line(0, program.shards.into()), &[U.info()])?;
+            let own: Vec<Region> = Partition::equal(own, program.shards as usize)?.iter().collect();
+            let gang = top.gang("all", program.shards)?;
+            let mut gates = Vec::new();
+            for (i, arrivers) in program.arrivers.iter().enumerate() {
+                let options = PhaseOptions::between(arrivers.clone(), 0..program.shards);
+                gates.push(top.phase_barrier(&format!("gate {i}"), &gang, options)?);
+            }
+            let whole = program.clone();
+            let task = top.task("script", move |shard, (regions, gates)| script(shard, whole.clone(), regions, gates));
+            let done = top.launch(&gang, &task, |s| {
+                let start = Start::new(((shared, own[s as usize]), gates.clone()));
+                start.shares(shared, [U], Privilege::ReadWrite).writes(own[s as usize], [U])
+            })?;
+            done.all().await
+        }
+    });
+    outcome.map(|_| ())
+}
+
+/// A race is reported when there is one in the program's graph, in whatever order the tasks ran, and only then; and it is one
+/// of those that are there.
+#[test]
+fn a_race_is_reported_exactly_where_nothing_orders_two_tasks() {
+    let (mut free, mut racing) = (0, 0);
+    for case in 0..600 {
+        let program = Arc::new(random(case));
+        let pairs = expected(&program);
+        *(if pairs.is_empty() { &mut free } else { &mut racing }) += 1;
+        let seeded = (0..3).map(|n| {
+            let seed = mix(case ^ n);
+            (format!("case {case}, seed {seed}"), Runtime::seeded(1 + (seed % 3) as u32, seed))
+        });
+        let threads = [(format!("case {case} on threads"), Runtime::threads(1 + (case % 3) as u32))];
+        for (at, runtime) in seeded.chain(threads) {
+            match run_random(&at, &runtime.check(Check::Races), &program) {
+                Ok(()) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
+                Err(e) => {
+                    let (first, second) = sides(&e);
+                    let side = |a: &Access| -> Side {
+                        (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
+                    };
+                    let pair = (side(&first), side(&second));
+                    assert!(pairs.contains(&pair), "{at}: {e}\nnot one of {pairs:?} in {program:#?}");
+                }
+            }
+        }
+    }
+    assert!(free > 100 && racing > 100, "{free} without, {racing} with a race");
+}
+
+// Rings.
+
+fn put(mut slot: WriteShared<i64>, value: Val<i64>) {
+    slot.fill(*value);
+}
+fn get(slot: ReadShared<i64>) -> i64 {
+    slot.get([slot.rect().lo(0)])
+}
+
+/// Which wait is left out: in which shard, step, and half; by the shard itself or by leaf tasks.
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
+struct Left {
+    out: Option<(u32, u64, bool)>,
+    by_shard: bool,
+}
+
+const STEPS: u64 = 4;
+
+async fn ring(shard: Shard, (ring, slots, left): (Pairs, Vec<Region>, Left)) -> Result<Vec<i64>, Error> {
+    let (me, n) = (shard.index(), shard.shards());
+    let from = (me + n - 1) % n;
+    let (own, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    let (out_slot, in_slot) = (shard.region(slots[me as usize])?, shard.region(slots[from as usize])?);
+    let mut values = Vec::new();
+    for step in 0..STEPS {
+        let left_out = |ready| left.out == Some((me, step, ready));
+        let fill = shard.launch(put, (out_slot.write_shared(U), (100 * i64::from(me) + step as i64).into()));
+        let fill = match (left_out(false), left.by_shard) {
+            (true, _) => {
+                own.empty.take();
+                fill
+            }
+            (false, true) => {
+                shard.wait(&own.empty).await?;
+                fill
+            }
+            (false, false) => fill.wait(&own.empty),
+        };
+        fill.arrive(&own.ready).go()?.detach();
+        let take = shard.launch(get, (in_slot.read_shared(U),));
+        let take = match (left_out(true), left.by_shard) {
+            (true, _) => {
+                inn.ready.take();
+                take
+            }
+            (false, true) => {
+                shard.wait(&inn.ready).await?;
+                take
+            }
+            (false, false) => take.wait(&inn.ready),
+        };
+        values.push(take.arrive(&inn.empty).go()?);
+    }
+    let mut came = Vec::new();
+    for value in values {
+        came.push(value.await?);
+    }
+    Ok(came)
+}
+
+fn run_ring(at: &str, runtime: &Runtime, shards: u32, left: Left) -> Result<Vec<Vec<i64>>, Error> {
+    run(at, runtime, move |top| async move {
+        let tree = top.tree("slots", Rect::line(0, shards.into()), &[U.info()])?;
+        let slots: Vec<Region> = Partition::equal(tree, shards as usize)?.iter().collect();
+        let gang = top.gang("all", shards)?;
+        let pairs = top.pairs("ring", &gang, |s| (s + 1) % shards)?;
+        let task = top.task("ring", ring);
+        let done = top.launch(&gang, &task, |s| {
+            let from = (s + shards - 1) % shards;
+            Start::new((pairs, slots.clone(), left)).shares(slots[s as usize], [U], Privilege::ReadWrite).shares(
+                slots[from as usize],
+                [U],
+                Privilege::Read,
+            )
+        })?;
+        done.all().await
+    })
+}
+
+#[test]
+fn a_ring_without_one_of_its_waits_races_in_every_order() {
+    for (name, runtime) in runtimes(60) {
+        let runtime = runtime.check(Check::Races);
+        let shards = 3;
+        for by_shard in [false, true] {
+            let at = format!("ring on {name}, by shard: {by_shard}");
+            let values = run_ring(&at, &runtime, shards, Left { out: None, by_shard }).expect(&at);
+            let fills = |s: u32| (0..STEPS as i64).map(|g| 100 * i64::from((s + 2) % 3) + g).collect::<Vec<_>>();
+            assert_eq!(values, (0..shards).map(fills).collect::<Vec<_>>(), "{at}");
+            for (shard, step, ready) in [(0, 0, true), (1, 2, true), (2, 1, false), (1, STEPS - 1, false)] {
+                let left = Left { out: Some((shard, step, ready)), by_shard };
+                let at = format!("{at}, {left:?}");
+                let e = run_ring(&at, &runtime, shards, left).expect_err(&at);
+                let Error::Race { region, field, rect, .. } = e.origin() else { panic!("{at}: {e}") };
+                let (first, second) = sides(&e);
+                let slot = if ready { (shard + 2) % 3 } else { shard };
+                assert_eq!((region.as_str(), field.as_str()), ("region tree `slots`", "u"), "{at}");
+                assert_eq!(**rect, Rect::line(slot.into(), i64::from(slot) + 1), "{at}");
+                let mut both = [&first, &second].map(|a| (a.place.to_string(), a.privilege));
+                both.sort();
+                // Where nothing orders a fill and its take, nothing orders that fill and the next.
+                let get = (format!("task `get` of shard {}", (slot + 1) % 3), Privilege::Read);
+                let put = (format!("task `put` of shard {slot}"), Privilege::WriteDiscard);
+                assert!(both == [get, put.clone()] || both == [put.clone(), put], "{at}: {e}");
+                for words in ["no barrier, future or collective orders them", "write-discard of", "`slots`"] {
+                    assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
+                }
+            }
+        }
+    }
+}
+
+/// Without the check nobody says a word.
+#[test]
+fn races_are_not_looked_for_unless_asked() {
+    let left = Left { out: Some((1, 2, true)), by_shard: false };
+    run_ring("unchecked", &Runtime::seeded(3, 7), 3, left).expect("not looked for");
+}
+
+/// Launches that use the same data come one after the other, awaited or not; a shard's result comes after its tasks.
+#[test]
+fn launches_are_kept_apart() {
+    async fn fill(shard: Shard, slot: Region) -> Result<i64, Error> {
+        let slot = shard.region(slot)?;
+        match shard.index() {
+            0 => shard.launch(put, (slot.write_shared(U), 7.into())).go()?.await.map(|()| 0),
+            _ => Ok(1),
+        }
+    }
+    async fn see(shard: Shard, slot: Region) -> Result<i64, Error> {
+        let slot = shard.region(slot)?;
+        shard.launch(get, (slot.read_shared(U),)).go()?.await
+    }
+    for (name, runtime) in runtimes(100) {
+        let at = format!("launches on {name}");
+        let seen = run(&at, &runtime.check(Check::Races), |top| async move {
+            let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
+            let gang = top.gang("all", 3)?;
+            let (fill, see) = (top.task("fill", fill), top.task("see", see));
+            let mut all = Vec::new();
+            for _ in 0..3 {
+                let shared = |_| Start::new(slot).shares(slot, [U], Privilege::ReadWrite);
+                top.launch(&gang, &fill, shared)?.detach();
+                all.push(top.launch(&gang, &see, shared)?);
+            }
+            let mut seen = Vec::new();
+            for values in all {
+                seen.push(values.all().await?);
+            }
+            Ok(seen)
+        });
+        assert_eq!(seen, Ok(vec![vec![7; 3]; 3]), "{at}");
+    }
+}
+
+/// A race fails the run even where the program is content with errors.
+#[test]
+fn a_race_that_nobody_minds_is_an_error_of_the_run() {
+    async fn careless(shard: Shard, slot: Region) -> Result<(), Error> {
+        let slot = shard.region(slot)?;
+        let one = shard.launch(put, (slot.write_shared(U), 1.into())).go()?;
+        let other = shard.launch(put, (slot.write_shared(U), 2.into())).go()?;
+        let _ = (one.await, other.await);
+        Ok(())
+    }
+    for (name, runtime) in runtimes(20) {
+        let at = format!("careless on {name}");
+        let outcome = watched(&at, || {
+            runtime.check(Check::Races).run(|top| async move {
+                let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
+                let (gang, task) = (top.gang("all", 1)?, top.task("careless", careless));
+                let done = top.launch(&gang, &task, |_| Start::new(slot).shares(slot, [U], Privilege::ReadWrite))?;
+                done.all().await
+            })
+        });
+        let e = outcome.map(|_| ()).expect_err(&at);
+        let (first, second) = sides(&e);
+        assert_eq!((first.place.shard, second.place.shard), (Some(0), Some(0)), "{at}");
+    }
+}
