@@ -279,12 +279,12 @@ mod tests {
             assert!(leaf("mine", &input, local).is_ok());
             for there in [2, 5] {
                 let e = leaf("mine", &input, LeafOutput { processor: there, ..local }).unwrap_err().to_string();
-                assert!(e.ends_with(&format!("illegal processor {there}; {legal}")), "{e}");
+                assert!(e.ends_with(&format!("illegal processor: {there}; {legal}")), "{e}");
             }
             let input = SliceInput { task: "t", shard: 7, processor, points: 4, machine: &machine };
             assert_eq!(slices("mine", &input, Slicing::Blocked), Ok(vec![(0..2, 3), (2..4, 4)]));
             let e = slices("mine", &input, Slicing::Explicit(vec![(0..4, 5)])).unwrap_err().to_string();
-            assert!(e.ends_with(&format!("illegal processor of slice 0 5; {legal}")), "{e}");
+            assert!(e.ends_with(&format!("illegal processor of slice 0: 5; {legal}")), "{e}");
         }
     }
 
