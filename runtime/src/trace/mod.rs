@@ -111,6 +111,11 @@ impl TraceFile {
             out.flush()
         };
         let written = rewrite().map_err(|e: io::Error| failed(&self.path, e));
+        let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
+        if dropped > 0 {
+            let (path, most) = (self.path.display(), self.most);
+            log::warn!("trace {path}: the newest {most} events of each processor; {dropped} before them were dropped");
+        }
         let lists = recordings.into_iter().map(|r| r.events);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(lists);
         written
