@@ -55,7 +55,7 @@ pub struct Args {
     #[command(flatten)]
     workers: Workers,
 
-    /// Who places tasks and data: a mapper's name and options, or a library and its options (./libmine.so,…)
+    /// Who places tasks and data: a mapper's name and options, a library and its options (./libmine.so,…), or @FILE, which says which and is read again on a hangup signal
     #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
     mapper: MapperSpec,
 

@@ -108,3 +108,42 @@ fn a_file_that_is_wrong_from_the_start_is_an_error() {
     }
     std::fs::remove_dir_all(directory).expect("removed");
 }
+
+/// Built anew under its old name, as one does who works on it, and written over while it is in use.
+#[test]
+fn a_library_that_was_built_anew_is_loaded_anew() {
+    let directory = directory("library");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let source = std::fs::read_to_string(root.join("examples/plugin-c/mapper.c")).expect("there");
+    let (spec, library) = (directory.join("mapper"), directory.join("libmine.so"));
+    let build = |name: &str, output: &Path| {
+        let c = directory.join("mine.c");
+        std::fs::write(&c, source.replace("\"dealer\"", &format!("\"{name}\""))).expect("written");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-shared", "-fPIC", "-I"]).arg(root.join("mapper/include")).arg("-o").arg(output).arg(&c);
+        assert!(cc.status().expect("a C compiler").success());
+    };
+    let logged = |name: &str| {
+        let file = directory.join(format!("{name}.jsonl"));
+        std::fs::write(&spec, format!("logging,file={},inner={}", file.display(), library.display())).expect("written");
+        file
+    };
+    build("first", &library);
+    let a = logged("a");
+    let mut child = started(&spec);
+    written(&mut child, &a);
+    // In place: the old code's pages would change under it.
+    let new = directory.join("new.so");
+    build("second", &new);
+    std::fs::copy(&new, &library).expect("written over");
+    let b = logged("b");
+    hang_up(&child);
+    written(&mut child, &b);
+    ended(child);
+    for (file, name) in [(a, "first"), (b, "second")] {
+        let decisions = std::fs::read_to_string(file).expect("written");
+        let named = format!("\"mapper\":\"{name}\"");
+        assert!(decisions.lines().next().is_some_and(|line| line.contains(&named)), "{name}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}

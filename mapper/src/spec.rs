@@ -68,7 +68,7 @@ pub fn names() -> &'static [&'static str] {
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// A name nobody knows.
-    #[error("unknown mapper `{name}`; expected one of {}, or the path of a shared library", names().join(", "))]
+    #[error("unknown mapper `{name}`; expected one of {}, the path of a shared library, or @FILE", names().join(", "))]
     Name {
         /// The name.
         name: String,
