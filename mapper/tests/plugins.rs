@@ -148,7 +148,7 @@ fn calls_that_fail_say_so() {
     }
     let mapper = loads(&built("ANSWER_ILLEGAL", &["ANSWER_ILLEGAL"]));
     let error = validate::placement(mapper.name(), &input, mapper.place_shards(&input)).unwrap_err();
-    let expected = "mapper `odd`, call place_shards for gang `all`: illegal processor of shard 0 99; legal: 0..4";
+    let expected = "mapper `odd`, call place_shards for gang `all`: illegal processor of shard 0: 99; legal: 0..4";
     assert_eq!(error.to_string(), expected);
 }
 
