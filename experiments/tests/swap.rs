@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,9 +28,14 @@ fn hang_up(child: &Child) {
 
 /// Waits until a file has decisions in it.
 fn written(child: &mut Child, path: &Path) {
+    longer(child, path, 20_000);
+}
+
+/// Waits until a file has more than `bytes`.
+fn longer(child: &mut Child, path: &Path, bytes: u64) {
     let began = Instant::now();
-    while std::fs::metadata(path).map_or(0, |m| m.len()) < 20_000 {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing in {}", path.display());
+    while std::fs::metadata(path).map_or(0, |m| m.len()) <= bytes {
+        assert!(began.elapsed() < Duration::from_secs(60), "no more in {}", path.display());
         assert_eq!(child.try_wait().expect("ours"), None, "it goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -70,12 +76,13 @@ fn a_file_that_is_wrong_later_is_a_warning_and_the_mapper_before_goes_on() {
     written(&mut child, &a);
     std::fs::write(&spec, "best").expect("written");
     hang_up(&child);
-    std::thread::sleep(Duration::from_millis(200));
+    let mut said = String::new();
+    let stderr = child.stderr.take().expect("piped");
+    BufReader::new(stderr).read_line(&mut said).expect("a warning");
+    // The mapper before is still asked.
     let before = std::fs::metadata(&a).expect("there").len();
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(std::fs::metadata(&a).expect("there").len() > before, "the mapper before is asked no more");
-    assert_eq!(child.try_wait().expect("ours"), None);
-    let said = ended(child);
+    longer(&mut child, &a, before);
+    ended(child);
     assert!(
         said.starts_with("maniple: warning: mapper @")
             && said.contains("unknown mapper `best`")

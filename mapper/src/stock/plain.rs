@@ -1,8 +1,8 @@
 //! Mappers that look at little: the defaults, the founding paper's, the first choice, each in turn.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput,
+    PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,13 +60,6 @@ impl Mapper for FirstChoiceMapper {
         0
     }
 
-    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
-        match input.found {
-            Some(_) => InstanceChoice::Find,
-            None => InstanceChoice::Create(MemoryKind::Ordinary),
-        }
-    }
-
     fn select_source(&self, input: &SourceInput<'_>) -> u32 {
         input.holders[0]
     }
@@ -79,10 +72,6 @@ impl Mapper for FirstChoiceMapper {
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let processor = input.machine.first_of(input.machine.node_of(input.processor));
         LeafOutput { processor, priority: Priority(0), ..LeafOutput::local(input) }
-    }
-
-    fn choose_algorithm(&self, _input: &AlgorithmInput<'_>) -> usize {
-        0
     }
 
     fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {

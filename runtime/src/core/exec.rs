@@ -4,6 +4,7 @@ use super::{Core, queue};
 use crate::current;
 use crate::deadlock::{Node, Part};
 use crate::error::panic_message;
+use crate::message::ProcessorId;
 use crate::object::ShardFuture;
 use crate::races::Races;
 use crate::shard::Shard;
@@ -40,6 +41,13 @@ impl Whose {
         match self {
             Whose::Shard(shard) => shard.place(),
             Whose::Other(other) => other.0.clone(),
+        }
+    }
+
+    fn node(&self, processor: ProcessorId, slot: u32) -> Node {
+        match self {
+            Whose::Shard(shard) => shard.node(),
+            Whose::Other(_) => Node::Other { processor, slot },
         }
     }
 }
@@ -282,21 +290,15 @@ impl Core {
     /// Whose future is in a slot, for reports.
     pub(super) fn slot_node(&self, slot: u32) -> Node {
         let exec = self.exec.borrow();
-        match exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref()) {
-            Some(Whose::Shard(shard)) => shard.node(),
-            _ => Node::Other { processor: self.id, slot },
-        }
+        let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
+        whose.map_or(Node::Other { processor: self.id, slot }, |whose| whose.node(self.id, slot))
     }
 
     /// The names of all who have a future here.
     pub(super) fn name_slots(&self, part: &mut Part) {
         let exec = self.exec.borrow();
         for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
-            let node = match whose {
-                Whose::Shard(shard) => shard.node(),
-                Whose::Other(_) => Node::Other { processor: self.id, slot },
-            };
-            part.names.push((node, whose.place().to_string()));
+            part.names.push((whose.node(self.id, slot), whose.place().to_string()));
         }
     }
 

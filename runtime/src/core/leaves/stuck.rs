@@ -13,7 +13,6 @@ impl Core {
             let node = self.task_node(*id);
             let name = body.place().to_string();
             let of_its = |what: &str| waits_for(format!("{what} {name}"), vec![node]);
-            let ended = leaf.stage == Stage::Finishing;
             for next in leaf.successors.iter().filter(|next| leaves.is_there(**next)) {
                 part.waits.push((self.task_node(*next), of_its("what comes before it,")));
             }
@@ -30,7 +29,7 @@ impl Core {
                 ArrivalAt::Phase { .. } => None,
             }));
             part.names.push((node, name.clone()));
-            if ended || leaf.stage == Stage::Staging {
+            if matches!(leaf.stage, Stage::Finishing | Stage::Staging) {
                 part.waits.push((node, waits_for("data of other processors", Vec::new())));
             }
         }
