@@ -153,6 +153,63 @@ pub struct RequirementInput<'a> {
     pub memory: MemoryId,
 }
 
+/// The region requirements of a leaf task, in the order of its parameters: each is worked out when it is looked at, as most
+/// mappers look at none.
+#[derive(Clone, Copy)]
+pub struct Requirements<'a>(Source<'a>);
+
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    List(&'a [RequirementInput<'a>]),
+    Uses(usize, &'a dyn Fn(usize) -> RequirementInput<'a>),
+}
+
+impl<'a> Requirements<'a> {
+    /// Those of a list.
+    pub fn listed(list: &'a [RequirementInput<'a>]) -> Self {
+        Self(Source::List(list))
+    }
+
+    /// So many, of which `get` knows each below that number.
+    #[inline]
+    pub fn worked_out(number: usize, get: &'a dyn Fn(usize) -> RequirementInput<'a>) -> Self {
+        Self(Source::Uses(number, get))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Source::List(list) => list.len(),
+            Source::Uses(number, _) => number,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// That of one parameter.
+    pub fn get(&self, index: usize) -> Option<RequirementInput<'a>> {
+        match self.0 {
+            Source::List(list) => list.get(index).copied(),
+            Source::Uses(number, get) => (index < number).then(|| get(index)),
+        }
+    }
+
+    /// All in order.
+    pub fn iter(&self) -> impl Iterator<Item = RequirementInput<'a>> + use<'a> {
+        let these = *self;
+        (0..self.len()).map_while(move |i| these.get(i))
+    }
+}
+
+impl std::fmt::Debug for Requirements<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 /// Input of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone)]
 pub struct LeafInput<'a> {
@@ -163,7 +220,7 @@ pub struct LeafInput<'a> {
     /// The processor of that shard or, of a point of an index launch, that of its slice.
     pub processor: u32,
     /// Its region requirements, in the order of its parameters.
-    pub requirements: &'a [RequirementInput<'a>],
+    pub requirements: Requirements<'a>,
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -194,6 +251,15 @@ impl LeafOutput {
             copies_in: MemoryKind::Ordinary,
             profile: false,
         }
+    }
+
+    /// Whether it is legal and says no more than which priority: most answers, so that nothing else is looked at then.
+    #[inline]
+    pub fn is_plain(&self, input: &LeafInput<'_>) -> bool {
+        // As one word.
+        let in_place = self.access.map(|a| a as u8) == [Access::InPlace as u8; MAX_REQUIREMENTS];
+        let here = self.processor == input.processor && !input.machine.is_utility(self.processor);
+        in_place && here && self.priority.0 < Priority::LEVELS && !self.profile
     }
 }
 

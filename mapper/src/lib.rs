@@ -20,7 +20,7 @@ pub mod validate;
 pub use calls::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
     MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
-    SliceInput, Slicing, SourceInput,
+    Requirements, SliceInput, Slicing, SourceInput,
 };
 pub use machine::{Machine, MemoryKind};
 pub use mapper::Mapper;

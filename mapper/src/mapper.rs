@@ -72,7 +72,7 @@ pub trait Mapper: Send + Sync {
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut out = LeafOutput::local(input);
         let processor = out.processor;
-        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
             let elsewhere = input.machine.owner(r.memory).0 != processor;
             if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
                 *access = Access::Copy;

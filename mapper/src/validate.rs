@@ -206,7 +206,7 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<Leaf
             legal,
         ));
     }
-    for (i, (access, r)) in out.access.iter().zip(input.requirements).enumerate() {
+    for (i, (access, r)) in out.access.iter().zip(input.requirements.iter()).enumerate() {
         let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
         if *access == Access::Copy && !copyable {
             let what = format!("access of requirement {i} ({:?}, {:?})", r.privilege, r.coherence);
@@ -230,6 +230,7 @@ pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) ->
 mod tests {
     use super::*;
     use crate::MemoryKind;
+    use crate::Requirements;
     use maniple_regions::{FieldId, Rect, Region, TreeId};
 
     #[test]
@@ -254,7 +255,8 @@ mod tests {
             "mapper `mine`, call place_shards for gang `g`: illegal processor of shard 1: 9; legal: 0..4"
         );
         assert!(placement("mine", &input, Placement::Explicit(vec![0])).unwrap_err().to_string().contains("legal: 3"));
-        let input = LeafInput { task: "t", shard: 5, processor: 1, requirements: &[], machine: &machine };
+        let input =
+            LeafInput { task: "t", shard: 5, processor: 1, requirements: Requirements::listed(&[]), machine: &machine };
         let far = LeafOutput { processor: 2, ..LeafOutput::local(&input) };
         assert!(leaf("mine", &input, far).unwrap_err().to_string().contains("illegal processor: 2; legal: 0..2"));
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
@@ -273,7 +275,13 @@ mod tests {
 
         let legal = "legal: 3..5, the node of shard 7 without its utility processors";
         for processor in [3, 4, 5] {
-            let input = LeafInput { task: "t", shard: 7, processor, requirements: &[], machine: &machine };
+            let input = LeafInput {
+                task: "t",
+                shard: 7,
+                processor,
+                requirements: Requirements::listed(&[]),
+                machine: &machine,
+            };
             let local = LeafOutput::local(&input);
             assert_eq!(local.processor, if processor == 5 { 4 } else { processor });
             assert!(leaf("mine", &input, local).is_ok());

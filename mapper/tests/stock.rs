@@ -49,7 +49,13 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
                 memory: MemoryId(n % (2 * machine.processors())),
             };
             let requirements = [Privilege::Read, Privilege::ReadWrite].map(requirement);
-            let input = LeafInput { task: name, shard: n, processor, requirements: &requirements, machine };
+            let input = LeafInput {
+                task: name,
+                shard: n,
+                processor,
+                requirements: Requirements::listed(&requirements),
+                machine,
+            };
             validate::leaf("m", &input, mapper.map_leaf(&input)).unwrap();
         }
         mapper.profile(&ProfileInput { task: name, shard: n, processor, waited_ns: 1, ran_ns: 1 });
@@ -86,7 +92,7 @@ fn seeds_differ() {
 }
 
 fn leaf(mapper: &dyn Mapper, machine: &Machine, processor: u32) -> LeafOutput {
-    mapper.map_leaf(&LeafInput { task: "t", shard: 0, processor, requirements: &[], machine })
+    mapper.map_leaf(&LeafInput { task: "t", shard: 0, processor, requirements: Requirements::listed(&[]), machine })
 }
 
 #[test]
@@ -146,7 +152,13 @@ fn numa_keeps_leaf_tasks_and_sources_near() {
             bytes: 32,
             memory: machine.memory(home, MemoryKind::Ordinary),
         };
-        let input = LeafInput { task: "t", shard: 0, processor: 1, requirements: &[requirement], machine: &machine };
+        let input = LeafInput {
+            task: "t",
+            shard: 0,
+            processor: 1,
+            requirements: Requirements::listed(std::slice::from_ref(&requirement)),
+            machine: &machine,
+        };
         mapper.map_leaf(&input).access[0] == Access::Copy
     };
     assert_eq!([0, 1, 2, 3, 4, 5].map(copied), [false, false, false, true, true, true]);

@@ -365,9 +365,12 @@ impl Launcher {
     ) -> ProcessorId {
         let region = Region::new(key.tree, rect);
         let input = SourceInput { region, field: key.field, to, holders, machine: self.core.machine() };
-        let selected = self.core.ask(self.asker(), ("select_source", &region), |mapper, called| {
-            validate::source(called, &input, mapper.select_source(&input))
-        });
+        let selected = self.core.ask(
+            self.asker(),
+            ("select_source", &region),
+            |m| m.select_source(&input),
+            |name, answer| validate::source(name, &input, answer),
+        );
         selected.unwrap_or_else(|e| {
             refused.get_or_insert(e);
             holders[0]
@@ -470,9 +473,12 @@ impl Launcher {
                     Some(&home) => home,
                     None => {
                         let input = PlaceSharedInput { region: h.region, field: *field, namers, machine };
-                        let home = self.core.ask(self.asker(), ("place_shared", &h.region), |mapper, called| {
-                            validate::shared(called, &input, mapper.place_shared(&input))
-                        })?;
+                        let home = self.core.ask(
+                            self.asker(),
+                            ("place_shared", &h.region),
+                            |m| m.place_shared(&input),
+                            |name, answer| validate::shared(name, &input, answer),
+                        )?;
                         homes.insert(h.region, home);
                         home
                     }

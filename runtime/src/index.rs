@@ -95,11 +95,11 @@ fn conflict_of_column(column: &[Claim], users: Users) -> Option<(&Claim, &Claim,
 pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().reserve_leaf();
-    let mut declaring = Declaring { shard, task, uses: &mut body.uses, unmet: 0, inputs: Vec::new() };
+    let mut declaring = Declaring { shard, task, body: &mut body, unmet: 0 };
     let mut declare = || -> Result<(), Error> {
         for (user, args) in (0u32..).zip(args) {
             F::declare(args, &mut declaring)?;
-            claims.extend(declaring.uses.drain(..).map(|UseAt { column, privilege, coherence, .. }| Claim {
+            claims.extend(declaring.body.uses.drain(..).map(|UseAt { column, privilege, coherence, .. }| Claim {
                 user,
                 at: Use { region: column.region, field: column.field.id, privilege, coherence },
             }));

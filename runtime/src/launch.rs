@@ -1,6 +1,5 @@
-use crate::core::{ArrivalAt, Core, LeafTask, SendTask, Start, TaskId, UseAt, WaitAt, Waiting};
+use crate::core::{ArrivalAt, Body, Core, LeafTask, SendTask, Start, TaskId, UseAt, WaitAt, Waiting};
 use crate::future::{FutureCell, TaskFuture};
-use crate::races::Event;
 use crate::shard::Shard;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
@@ -112,17 +111,15 @@ pub trait Param {
 pub struct Declaring<'a> {
     pub(crate) shard: &'a Shard,
     pub(crate) task: TaskId,
-    pub(crate) uses: &'a mut Vec<UseAt>,
+    pub(crate) body: &'a mut Body,
     /// Futures the task waits for.
     pub(crate) unmet: u32,
-    /// All input futures, if races are looked for.
-    pub(crate) inputs: Vec<Event>,
 }
 
 impl Declaring<'_> {
     fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
         let column = self.shard.column(index, p, c, field)?;
-        self.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+        self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
         Ok(())
     }
 }
@@ -171,7 +168,7 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg {
             if declaring.shard.core().config.races.is_some() {
-                declaring.inputs.push(future.event());
+                declaring.body.inputs.push(future.event());
             }
             if future.wait(Waiting::Task(declaring.task)) {
                 declaring.unmet += 1;
@@ -527,18 +524,19 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let Launch { shard, name, target, priority, .. } = self;
         let core = shard.core();
         let (id, mut body) = core.reserve_leaf();
-        let mut declaring = Declaring { shard, task: id, uses: &mut body.uses, unmet: 0, inputs: Vec::new() };
+        (body.name, body.shard) = (name, shard.index());
+        let mut declaring = Declaring { shard, task: id, body: &mut body, unmet: 0 };
         let declared = F::declare(&self.args, &mut declaring);
-        let (unmet, inputs) = (declaring.unmet, declaring.inputs);
+        let unmet = declaring.unmet;
         let (waits, arrivals) = (&self.waits, &self.arrivals);
-        let start = Start { id, name, shard: shard.index(), target, priority, unmet, waits, arrivals };
-        match declared.and_then(|()| core.map_leaf(&start, &mut body.uses)) {
+        let start = Start { id, target, priority, unmet, waits, arrivals };
+        match declared.and_then(|()| core.map_leaf(&start, &mut body)) {
             Ok(mapped) => {
                 let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
                 if let Some(races) = &core.config.races {
-                    task.begins(races.leaf_launched(shard, id, inputs, &body.uses));
+                    task.begins(races.leaf_launched(shard, id, &mut body));
                 }
                 core.launch_leaf(&start, mapped, body, &shard.inner.owner);
                 Ok(TaskFuture::of(task))

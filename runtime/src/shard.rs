@@ -380,7 +380,8 @@ impl Shard {
         let slices = self.core().ask(
             Asker::Processor,
             ("slice_index", &format_args!("task `{task}` of shard {shard}")),
-            |mapper, called| validate::slices(called, &input, mapper.slice_index(&input)),
+            |m| m.slice_index(&input),
+            |name, answer| validate::slices(name, &input, answer),
         )?;
         let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
         let launch = |(a, target)| self.launch(function.clone(), a).meant_for(target).go();

@@ -129,10 +129,12 @@ impl Top {
         }
         let machine = self.core().machine();
         let input = PlaceShardsInput { gang: name, shards, machine };
-        let placement =
-            self.core().ask(Asker::EveryNode, ("place_shards", &format_args!("gang `{name}`")), |mapper, called| {
-                validate::placement(called, &input, mapper.place_shards(&input))
-            })?;
+        let placement = self.core().ask(
+            Asker::EveryNode,
+            ("place_shards", &format_args!("gang `{name}`")),
+            |m| m.place_shards(&input),
+            |name, answer| validate::placement(name, &input, answer),
+        )?;
         let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
         let id = self.define(Object::Gang(Arc::new(table)), |_| {
             format!("of {shards} shards on processors {}", list(&placement))
@@ -300,7 +302,8 @@ impl Top {
         let chosen = self.core().ask(
             Asker::EveryNode,
             ("choose_algorithm", &format_args!("collective `{collective}`")),
-            |mapper, called| validate::algorithm(called, &input, mapper.choose_algorithm(&input)),
+            |m| m.choose_algorithm(&input),
+            |name, answer| validate::algorithm(name, &input, answer),
         )?;
         self.core().replicated(|| {
             format!("algorithm `{}` of {choices:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])

@@ -174,7 +174,7 @@ fn instances_are_where_the_mapper_says_with_the_values_of_those_before() {
                 })
             })),
             leaf: Some(Box::new(move |input| {
-                for r in input.requirements {
+                for r in input.requirements.iter() {
                     let kind = input.machine.owner(r.memory).1;
                     let shared = r.coherence == Coherence::Simultaneous;
                     *memories.lock().unwrap().entry((shared, kind)).or_default() += 1;
@@ -253,7 +253,13 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
             std::thread::sleep(NAP);
             here()
         };
-        shard.launch(nap, ()).named("nap").go()?.await
+        let ran = shard.launch(nap, ()).named("nap").go()?.await;
+        // What comes after it in its place, also after one that failed, is not asked about.
+        shard.launch(|| (), ()).named("quick").go()?.await?;
+        let failed = shard.launch(|| panic!("no sleep"), ()).named("nap").go()?.await;
+        assert!(failed.is_err_and(|e: Error| e.to_string().contains("no sleep")));
+        shard.launch(|| (), ()).named("quick").go()?.await?;
+        ran
     }
     for (at, runtime) in drivers() {
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -261,7 +267,9 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
         let mapper = Answers {
             leaf: Some(Box::new(|input| {
                 let node = input.machine.processors_of(input.machine.node_of(input.processor));
-                LeafOutput { profile: input.task == "nap", processor: node.end - 1, ..LeafOutput::local(input) }
+                let naps = input.task == "nap";
+                let processor = if naps { node.end - 1 } else { input.processor };
+                LeafOutput { profile: naps, processor, ..LeafOutput::local(input) }
             })),
             profile: Some(Box::new(move |p| {
                 list.lock().unwrap().push((p.task.to_string(), p.shard, p.processor, p.ran_ns));
@@ -304,7 +312,7 @@ fn shared_writes_go_where_the_copies_are_made() {
     }
     let copies = |input: &LeafInput<'_>| {
         let mut out = LeafOutput::local(input);
-        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
             if r.privilege == maniple_regions::Privilege::Read {
                 *access = maniple_mapper::Access::Copy;
             }

@@ -4,7 +4,7 @@
 use super::{abi, codes};
 use crate::calls::{
     AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, MAX_REQUIREMENTS, PlaceShardsInput,
-    PlaceSharedInput, Placement, ProfileInput, RequirementInput, SliceInput, Slicing, SourceInput,
+    PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput,
 };
 use crate::{Machine, Mapper, MemoryKind};
 use std::any::Any;
@@ -365,7 +365,8 @@ unsafe extern "C" fn map_leaf(
         };
         let requirements = given.iter().zip(&regions).map(requirement).collect::<Result<Vec<_>, _>>()?;
         let (shard, processor) = (input.shard, input.processor);
-        let leaf = LeafInput { task, shard, processor, requirements: &requirements, machine: &machine };
+        let leaf =
+            LeafInput { task, shard, processor, requirements: Requirements::listed(&requirements), machine: &machine };
         let answer = mapper.map_leaf(&leaf);
         let output = unsafe { &mut *output };
         output.processor = answer.processor;

@@ -206,7 +206,7 @@ proptest! {
             region: &regions[i], field, privilege: privileges[i], coherence, bytes: bytes + i, memory: memory(i),
         };
         let requirements: Vec<_> = (0..3).map(requirement).collect();
-        let input = LeafInput { task: text, shard: n, processor: n / 2, requirements: &requirements, machine };
+        let input = LeafInput { task: text, shard: n, processor: n / 2, requirements: Requirements::listed(&requirements), machine };
         prop_assert_eq!(hosted.map_leaf(&input), answers.leaf);
         prop_assert_eq!(took(), format!("{input:?}"));
 

@@ -133,7 +133,7 @@ impl Mapper for LoggingMapper {
     }
 
     fn map_leaf(&self, i: &LeafInput<'_>) -> LeafOutput {
-        let requirement = |r: &crate::RequirementInput<'_>| {
+        let requirement = |r: crate::RequirementInput<'_>| {
             json!({
                 "region": r.region.to_string(),
                 "field": r.field.0,

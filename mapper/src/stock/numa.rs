@@ -87,7 +87,7 @@ impl Mapper for NumaMapper {
         let near = || (0..leaves).filter(|&w| numa[w] == own);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();
         out.processor = near().nth(turn).map_or(input.processor, |w| first + w as u32);
-        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
             let home = input.machine.owner(r.memory).0;
             let far = home.checked_sub(first).and_then(|w| numa.get(w as usize)).is_none_or(|&at| at != own);
             if far && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {

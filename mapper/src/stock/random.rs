@@ -134,7 +134,7 @@ impl Mapper for RandomMapper {
         out.priority = draw.priority();
         out.copies_in = draw.memory();
         out.profile = draw.below(8) == 0;
-        for (access, r) in out.access.iter_mut().zip(input.requirements) {
+        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
             if r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
                 *access = draw.access();
             }

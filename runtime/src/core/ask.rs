@@ -33,37 +33,40 @@ pub(crate) enum Asker {
 }
 
 impl Core {
-    /// Asks the mapper: `question` puts one call and checks the answer; `call` and `subject` are for the error if it panics.
+    /// Asks the mapper `question`, and checks the answer with `check`, which is told the mapper's name; `call` and `subject`
+    /// are for the error if it panics.
     #[inline]
-    pub fn ask<T>(
+    pub fn ask<A, T>(
         &self,
         asker: Asker,
         (call, subject): (&'static str, &dyn std::fmt::Display),
-        question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
+        question: impl FnOnce(&dyn Mapper) -> A,
+        check: impl FnOnce(&str, A) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
         self.counters.mapper_calls.add(1);
         match asker {
             Asker::EveryNode if self.machine().nodes() > 1 => {
-                self.question(&self.mappers.agreed.borrow(), (call, subject), question)
+                self.question(&self.mappers.agreed.borrow(), (call, subject), question, check)
             }
-            _ => self.question(self.mappers.now.borrow_mut().load(), (call, subject), question),
+            _ => self.question(self.mappers.now.borrow_mut().load(), (call, subject), question, check),
         }
     }
 
     #[inline]
-    fn question<T>(
+    fn question<A, T>(
         &self,
         named: &Named,
         (call, subject): (&'static str, &dyn std::fmt::Display),
-        question: impl FnOnce(&dyn Mapper, &str) -> Result<T, MapperError>,
+        question: impl FnOnce(&dyn Mapper) -> A,
+        check: impl FnOnce(&str, A) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
-        let noted = self.trace.as_ref().map(|trace| (trace, self.note_question(trace, call, &named.name)));
-        let answer = catch_unwind(AssertUnwindSafe(|| question(&*named.mapper, &named.name)));
-        if let Some((trace, Some(start))) = noted {
-            self.note_answer(trace, call, start);
-        }
+        let question = AssertUnwindSafe(|| question(&*named.mapper));
+        let answer = match &self.trace {
+            None => catch_unwind(question),
+            Some(trace) => self.noted(trace, (&named.name, call), || catch_unwind(question)),
+        };
         match answer {
-            Ok(answer) => Ok(answer?),
+            Ok(answer) => Ok(check(&named.name, answer)?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
         }
     }

@@ -64,9 +64,12 @@ impl Core {
         let (bytes, processor, field) = (key.rect.volume() * field.size, self.id, field.id);
         let found = found.map(|memory| machine.owner(memory).1);
         let input = InstanceInput { region, field, bytes, processor, coherence, found, machine };
-        self.ask(Asker::Processor, ("map_instance", &region), |mapper, called| {
-            validate::instance(called, &input, mapper.map_instance(&input))
-        })
+        self.ask(
+            Asker::Processor,
+            ("map_instance", &region),
+            |m| m.map_instance(&input),
+            |name, answer| validate::instance(name, &input, answer),
+        )
     }
 
     /// The instance of a column that this processor alone uses, for `launch`: its shards, or data that has come for them.

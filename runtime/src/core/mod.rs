@@ -21,7 +21,7 @@ pub(crate) use ask::Asker;
 pub(crate) use cells::{Bank, Waited};
 pub(crate) use chains::{Chains, Links, Refused};
 pub(crate) use exec::Signal;
-pub(crate) use leaves::{ArrivalAt, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
+pub(crate) use leaves::{ArrivalAt, Body, LeafTask, Offloaded, Owner, SendTask, Staged, Start, UseAt, WaitAt};
 pub(crate) use objects::Local;
 pub(crate) use queue::TaskId;
 pub(crate) use timers::Timer;

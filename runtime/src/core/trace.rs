@@ -454,28 +454,29 @@ impl Core {
         self.queue.push(priority, chain);
     }
 
-    /// When a question was put, if it is to be measured; otherwise that it was.
+    /// Puts a question to the mapper.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_question(&self, trace: &RefCell<Recorder>, call: &'static str, mapper: &str) -> Option<u64> {
-        let mut r = trace.borrow_mut();
-        let now = r.ticks(&*self.wire);
+    pub(super) fn noted<A>(
+        &self,
+        trace: &RefCell<Recorder>,
+        (mapper, call): (&str, &'static str),
+        question: impl FnOnce() -> A,
+    ) -> A {
+        let start = trace.borrow_mut().ticks(&*self.wire);
         // To measure what these say of a leaf task takes longer than they do.
-        if call != "map_leaf" || !["collective", "default"].contains(&mapper) {
-            return Some(now);
+        if call == "map_leaf" && ["collective", "default"].contains(&mapper) {
+            trace.borrow_mut().add(Event::new(Kind::Mapper, start, Names::MAP_LEAF, UNKNOWN, 0));
+            return question();
         }
-        r.add(Event::new(Kind::Mapper, now, Names::MAP_LEAF, UNKNOWN, 0));
-        None
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn note_answer(&self, trace: &RefCell<Recorder>, call: &'static str, start: u64) {
+        let answer = question();
         let mut r = trace.borrow_mut();
         // 0 stands for a call that was not measured.
         let took = r.ticks(&*self.wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
         let name = r.names.number_of_static(call);
         r.add(Event::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
+        drop(r);
+        answer
     }
 
     /// Runs `f`, which sleeps until there is something to do.

@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, Event};
 use super::state::{Actor, BarrierKey, State, common};
-use crate::core::{ArrivalAt, Core, Local, TaskId, UseAt, WaitAt};
+use crate::core::{ArrivalAt, Body, Core, Local, TaskId, UseAt, WaitAt};
 use crate::error::{Access, Error};
 use crate::message::{Ancestors, LaunchKey, NOBODY, ObjectId};
 use crate::object::Object;
@@ -112,8 +112,9 @@ impl Races {
     }
 
     #[cold]
-    pub fn leaf_launched(&self, shard: &Shard, id: TaskId, inputs: Vec<Event>, uses: &[UseAt]) -> Event {
-        let exclusive = uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
+    pub fn leaf_launched(&self, shard: &Shard, id: TaskId, body: &mut Body) -> Event {
+        let inputs = std::mem::take(&mut body.inputs);
+        let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
         self.state().launch_leaf((shard.processor(), id), shard.actor(), inputs, exclusive)
     }
 

@@ -335,9 +335,12 @@ impl Chains {
     pub fn map(core: &Core, asker: Asker, spec: &dyn ReplaySpec, gang: &GangTable) -> Result<ExchangeOutput, Error> {
         let (shards, machine) = (gang.shards(), core.machine());
         let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
-        core.ask(asker, ("map_exchange", &format_args!("collective `{}`", spec.name())), |mapper, called| {
-            validate::exchange(called, &input, mapper.map_exchange(&input))
-        })
+        core.ask(
+            asker,
+            ("map_exchange", &format_args!("collective `{}`", spec.name())),
+            |m| m.map_exchange(&input),
+            |name, answer| validate::exchange(name, &input, answer),
+        )
     }
 
     /// The run has another mapper than the one that was asked: its answer holds from this call on.

@@ -117,6 +117,7 @@ impl Core {
                 u.column.set_poison(error);
             }
         }
+        body.launched.set(None);
         let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);

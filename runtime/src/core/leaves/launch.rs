@@ -12,6 +12,8 @@ impl Core {
     #[cold]
     pub fn cancel_leaf(&self, id: TaskId, mut body: Box<Body>) {
         body.uses.clear();
+        body.inputs.clear();
+        body.launched.set(None);
         self.leaves.borrow_mut().free(id, body);
     }
 
@@ -40,8 +42,7 @@ impl Core {
             }
         }
         owner.one_more();
-        (body.name, body.shard, body.owner) = (start.name, start.shard, Some(owner.clone()));
-        body.launched = mapped.launched;
+        body.owner = Some(owner.clone());
         for arrival in start.arrivals {
             body.arrivals.push(arrival.next_arrival().0);
         }
@@ -59,38 +60,38 @@ impl Core {
     }
 
     /// Asks the mapper, and notes how to reach the regions.
-    pub fn map_leaf(&self, start: &Start<'_>, uses: &mut [UseAt]) -> Result<Mapped, Error> {
-        let (out, is_usual) = self.ask_mapper(start, uses)?;
-        let mut launched = None;
-        if !is_usual {
-            for (u, access) in uses.iter_mut().zip(&out.access) {
-                u.access = (*access == Access::Copy).then_some(out.copies_in);
-            }
-            launched = out.profile.then(|| self.wire.now());
-        }
-        Ok(Mapped { processor: out.processor, priority: start.priority.unwrap_or(out.priority), launched })
-    }
-
-    /// The mapper's answer, and whether it is what most mappers say: that is legal, and uses are declared for it.
-    #[inline]
-    fn ask_mapper(&self, start: &Start<'_>, uses: &[UseAt]) -> Result<(LeafOutput, bool), Error> {
-        let machine = self.machine();
-        let mut requirements: SmallVec<[RequirementInput<'_>; MAX_REQUIREMENTS]> = SmallVec::new();
-        for u in uses {
-            requirements.push(u.column.requirement(u, machine));
-        }
+    pub fn map_leaf(&self, start: &Start<'_>, body: &mut Body) -> Result<Mapped, Error> {
+        let (machine, uses) = (self.machine(), &body.uses);
+        let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
         let input = LeafInput {
-            task: start.name,
-            shard: start.shard,
+            task: body.name,
+            shard: body.shard,
             processor: start.target,
-            requirements: &requirements,
+            requirements: Requirements::worked_out(uses.len(), &requirement),
             machine,
         };
-        self.ask(Asker::Processor, ("map_leaf", &start), |mapper, called| {
-            let out = mapper.map_leaf(&input);
-            let is_usual = out == LeafOutput::local(&input);
-            Ok((if is_usual { out } else { validate::leaf(called, &input, out)? }, is_usual))
-        })
+        let mut more = None;
+        let check = |name: &str, out: LeafOutput| {
+            if !out.is_plain(&input) {
+                more = Some(validate::leaf(name, &input, out)?);
+            }
+            Ok((out.processor, out.priority))
+        };
+        let (processor, priority) =
+            self.ask(Asker::Processor, ("map_leaf", &*body), |mapper| mapper.map_leaf(&input), check)?;
+        if let Some(out) = more {
+            self.map_further(&out, body);
+        }
+        Ok(Mapped { processor, priority: start.priority.unwrap_or(priority) })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn map_further(&self, out: &LeafOutput, body: &mut Body) {
+        for (u, access) in body.uses.iter_mut().zip(&out.access) {
+            u.access = (*access == Access::Copy).then_some(out.copies_in);
+        }
+        body.launched.set(out.profile.then(|| self.wire.now()));
     }
 
     /// One thing less to wait for.

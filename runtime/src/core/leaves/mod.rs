@@ -17,13 +17,11 @@ use crate::future::{Failures, Sink};
 use crate::launch::{Arrivable, Waitable};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
+use crate::races::Event;
 use crate::region::{Column, Store, Users};
 use crate::{Error, Place};
-use maniple_mapper::{
-    Access, LeafInput, LeafOutput, MAX_REQUIREMENTS, MemoryKind, Priority, ProfileInput, RequirementInput, validate,
-};
+use maniple_mapper::{Access, LeafInput, LeafOutput, MemoryKind, Priority, ProfileInput, Requirements, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance, Use};
-use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -178,8 +176,6 @@ impl Owner {
 /// What a launch says, beside the task itself and its uses of regions.
 pub(crate) struct Start<'a> {
     pub id: TaskId,
-    pub name: &'static str,
-    pub shard: u32,
     /// The processor it is meant for.
     pub target: ProcessorId,
     pub priority: Option<Priority>,
@@ -189,18 +185,10 @@ pub(crate) struct Start<'a> {
     pub arrivals: &'a [&'a dyn Arrivable],
 }
 
-impl std::fmt::Display for Start<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        task_place(self.name, self.shard).fmt(f)
-    }
-}
-
 /// What the mapper decides about a leaf task, beside how it reaches its regions.
 pub(crate) struct Mapped {
     processor: ProcessorId,
     priority: Priority,
-    /// When it was launched, if the mapper is to be told how it went.
-    launched: Option<u64>,
 }
 
 /// An entry of the slab: where a task is in the order of things.
@@ -219,15 +207,17 @@ struct Leaf {
 
 /// What a task is made of. Its lists stay with the entry from task to task, so that they are allocated once.
 pub(crate) struct Body {
-    name: &'static str,
-    shard: u32,
+    pub name: &'static str,
+    pub shard: u32,
     /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
+    /// All input futures, from its declaration to its launch, if races are looked for.
+    pub inputs: Vec<Event>,
     arrivals: Vec<ArrivalAt>,
-    /// As in [`Mapped`].
-    launched: Option<u64>,
+    /// When it was launched, if the mapper is to be told how it went.
+    launched: Cell<Option<u64>>,
 }
 
 impl Leaf {
@@ -239,8 +229,9 @@ impl Leaf {
             task: None,
             owner: None,
             uses: Vec::new(),
+            inputs: Vec::new(),
             arrivals: Vec::new(),
-            launched: None,
+            launched: Cell::default(),
         };
         Self {
             turn: 0,
@@ -262,6 +253,12 @@ impl Leaf {
     #[inline]
     fn needs_staging(&self) -> bool {
         self.poison.is_none() && self.uses().iter().any(|u| u.column.is_elsewhere())
+    }
+}
+
+impl std::fmt::Display for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.place().fmt(f)
     }
 }
 
@@ -328,7 +325,7 @@ impl Leaves {
     }
 
     /// Ends a task; its entry and `body` are free for the next.
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, id: TaskId, body: Box<Body>) {
         if let Some(leaf) = self.get(id) {
             leaf.turn = leaf.turn.wrapping_add(1);

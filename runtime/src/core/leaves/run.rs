@@ -22,9 +22,9 @@ impl Core {
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
-                let began = body.launched.map(|_| self.wire.now());
+                let began = body.launched.get().map(|_| self.wire.now());
                 let outcome = self.call(body.name, body.shard, Some(id), || task.run(&mut leases));
-                if let Some(began) = began {
+                if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.wire.now()));
                 }
                 outcome
@@ -77,7 +77,7 @@ impl Core {
         to: ProcessorId,
     ) {
         // Replaced by when it did, on that processor.
-        let ran = body.launched.map(|launched| (launched, launched));
+        let ran = body.launched.get().map(|launched| (launched, launched));
         let leaf = Offloaded { home: id, name: body.name, shard: body.shard, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.note_dispatch(id);
@@ -104,13 +104,10 @@ impl Core {
     /// Tells the mapper how a task went that ran on `processor` between two times.
     #[cold]
     fn profile(&self, body: &Body, processor: ProcessorId, (began, ended): (u64, u64)) {
-        let launched = body.launched.unwrap_or(began);
+        let launched = body.launched.take().unwrap_or(began);
         let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
         let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
-        let told = self.ask(Asker::Processor, ("profile", &body.place()), |mapper, _| {
-            mapper.profile(&input);
-            Ok(())
-        });
+        let told = self.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
         // Nobody awaits that call.
         if let Err(e) = told {
             self.note_failure(&e);
