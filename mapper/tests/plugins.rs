@@ -2,7 +2,8 @@
 //! They are built with the system's C compiler.
 #![cfg(target_os = "linux")]
 
-use maniple_mapper::{Machine, Mapper, MapperSpec, PlaceShardsInput, plugin, validate};
+use maniple_mapper::*;
+use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,12 +18,16 @@ fn directory() -> PathBuf {
 
 /// Builds `tests/libraries/odd.c` with these macros.
 fn built(name: &str, macros: &[&str]) -> PathBuf {
+    compiled("odd.c", name, macros)
+}
+
+fn compiled(source: &str, name: &str, macros: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = directory().join(format!("lib{name}.so"));
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu99", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unused-const-variable"]);
     cc.args(["-shared", "-fPIC", "-o"]).arg(&path).arg("-I").arg(root.join("include"));
-    cc.args(macros.iter().map(|m| format!("-D{m}"))).arg(root.join("tests/libraries/odd.c"));
+    cc.args(macros.iter().map(|m| format!("-D{m}"))).arg(root.join("tests/libraries").join(source));
     let output = cc.output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     path
@@ -59,6 +64,34 @@ fn files_that_are_no_libraries() {
     cut[16] = 1;
     assert_eq!(refused(&write("object.so", &cut)), "not a shared library, but an object file or a program");
     assert_eq!(refused(Path::new("/dev/null")), "not a shared library, but no regular file");
+    // A hole takes no room, but reading it would.
+    let giant = write("giant.so", &std::fs::read(built("whole", &[])).unwrap());
+    std::fs::File::options().write(true).open(&giant).unwrap().set_len(1 << 40).unwrap();
+    assert_eq!(refused(&giant), "not a shared library, but a file of 1099511627776 bytes; expected at most 1073741824");
+    std::fs::remove_file(giant).unwrap();
+}
+
+/// What is wrong is told about the file that was given, not about the copy that is loaded.
+#[test]
+fn a_library_that_needs_what_is_not_there() {
+    let needs = built("needs", &["NEEDS_MORE"]);
+    assert_eq!(refused(&needs), "can't be loaded: undefined symbol: maniple_needs");
+    let (c, needed) = (directory().join("needed.c"), directory().join("libneeded.so"));
+    std::fs::write(&c, "int maniple_needs(void) { return 1; }").unwrap();
+    let shared = |arguments: &[&Path], output: &Path| {
+        let mut cc = Command::new("cc");
+        let name = output.file_name().unwrap().to_str().unwrap();
+        cc.args(["-shared", "-fPIC", "-DNEEDS_MORE", &format!("-Wl,-rpath,$ORIGIN,-soname,{name}")]);
+        let cc = cc.arg("-o").arg(output);
+        let cc = cc.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+        assert!(cc.args(arguments).status().expect("a C compiler").success());
+    };
+    shared(&[&c], &needed);
+    let odd = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries/odd.c");
+    let beside = directory().join("libbeside.so");
+    shared(&[&odd, &needed], &beside);
+    let message = refused(&beside);
+    assert!(message.starts_with("can't be loaded: libneeded.so: ") && message.contains("$ORIGIN"), "{message}");
 }
 
 #[test]
@@ -97,6 +130,8 @@ fn libraries_that_make_no_mapper() {
     assert_eq!(refused(&built("no-create", &["NO_CREATE"])), "its table has no `create`");
     assert_eq!(refused(&built("no-name", &["NO_NAME"])), "its table has no `name`");
     assert_eq!(refused(&built("name-null", &["NAME_NULL"])), "its mapper's name is null");
+    assert_eq!(refused(&built("name-long", &["NAME_LONG"])), "its mapper's name is longer than 255 bytes");
+    assert_eq!(refused(&built("name-no-text", &["NAME_IS_NO_TEXT"])), "its mapper's name is not UTF-8");
     let expected = "makes no mapper of the options `these options`: expected nothing, found these options";
     assert_eq!(refused(&built("refuses", &["CREATE_REFUSES"])), expected);
     let expected = "makes no mapper of the options `these options`: it says no more";
@@ -124,11 +159,43 @@ fn crashes_are_found_out_in_a_child_process() {
 }
 
 #[test]
-fn a_library_that_hangs_is_given_up() {
+fn libraries_that_hang_are_given_up_and_processes_left_behind_are_not_waited_for() {
+    // The second one has closed what it could be heard by, and stopped the child's own alarm.
+    for (macros, stage) in [("CREATE_HANGS", "in `create`"), ("CREATE_HANGS_IN_SECRET", "in `create`")] {
+        let began = Instant::now();
+        let expected = format!("did not return within 10s {stage}, when tried in a child process");
+        assert_eq!(refused(&built(macros, &[macros])), expected);
+        assert!(began.elapsed() >= Duration::from_secs(9));
+    }
+    // Such a process has the child's pipes.
+    let forks = built("forks", &["CONSTRUCTOR_FORKS"]);
+    let aborts = built("forks-and-aborts", &["CONSTRUCTOR_FORKS", "CREATE_ABORTS"]);
     let began = Instant::now();
-    let expected = "did not return within 10s in `create`, when tried in a child process";
-    assert_eq!(refused(&built("hangs", &["CREATE_HANGS"])), expected);
-    assert!(began.elapsed() >= Duration::from_secs(9));
+    assert_eq!(loads(&forks).name(), "odd");
+    assert!(refused(&aborts).starts_with("crashed with signal 6 (SIGABRT) in `create`"));
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_library_is_loaded_once_however_often_it_makes_a_mapper() {
+    let path = built("once", &[]);
+    let copies = || {
+        let open =
+            std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        open.filter(|target| target.to_string_lossy().contains("memfd:libonce.so")).count()
+    };
+    for _ in 0..5 {
+        loads(&path);
+        assert_eq!(copies(), 1);
+    }
+    // What is refused in the child leaves nothing behind.
+    std::fs::copy(built("once-crashes", &["CREATE_ABORTS"]), &path).unwrap();
+    for _ in 0..3 {
+        refused(&path);
+        assert_eq!(copies(), 1);
+    }
+    std::fs::copy(built("once-more", &[]), &path).unwrap();
+    loads(&path);
 }
 
 #[test]
@@ -161,4 +228,85 @@ fn specifications_of_libraries() {
     assert!(Arc::ptr_eq(&spec.load().unwrap(), &spec.clone().load().unwrap()), "made once");
     let missing = "libnowhere.so,x".parse::<MapperSpec>().unwrap().load().map(|_| ()).unwrap_err().to_string();
     assert_eq!(missing, "mapper libnowhere.so: can't be read: No such file or directory (os error 2)");
+}
+
+/// What the compiler of C makes of the header: every call, there and back.
+#[test]
+fn every_call_reaches_a_library_in_c() {
+    let path = compiled("every.c", "every", &[]);
+    let (echoes, answers) = (plugin::load(&path, "echo").unwrap(), plugin::load(&path, "").unwrap());
+    assert_eq!((echoes.name(), answers.name()), ("echoes", "answers"));
+    let machine = &Machine::new(7, 3).with_utility(1);
+    let field = FieldId(65_535);
+    let region = Region::new(TreeId(9), Rect::new([-5, 6], [i64::MAX, 8]));
+    let said = |call: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err().downcast::<String>().unwrap();
+        panic.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
+    };
+
+    let input = PlaceShardsInput { gang: "gäng", shards: 3, machine };
+    assert_eq!(said(&|| _ = echoes.place_shards(&input)), "1 3 gäng 0 machine(1 7 3 1)");
+    assert_eq!(answers.place_shards(&input), Placement::Explicit(vec![0, 10, 20]));
+
+    let reduce = Privilege::Reduce(ReductionId::new("sum"));
+    let namers = [(6, Privilege::WriteDiscard), (5, Privilege::Read), (4, reduce), (3, Privilege::ReadWrite)];
+    let input = PlaceSharedInput { region, field, namers: &namers, machine };
+    let expected = "1 65535 5 region(9 -5..9223372036854775807 6..8) 6:2 5:0 4:3 3:1 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.place_shared(&input)), expected);
+    assert_eq!(answers.place_shared(&input), 11);
+
+    let coherence = Coherence::Simultaneous;
+    let found = Some(MemoryKind::Registered);
+    let input = InstanceInput { region, field, bytes: 1 << 40, processor: 2, coherence, found, machine };
+    let expected = "1 65535 region(9 -5..9223372036854775807 6..8) 1099511627776 2 2 2, 0 1 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.map_instance(&input)), expected);
+    assert_eq!(answers.map_instance(&input), InstanceChoice::Create(MemoryKind::Registered));
+
+    let input = SourceInput { region, field, to: 4, holders: &[1, 5], machine };
+    let expected = "1 65535 region(9 -5..9223372036854775807 6..8) 1 5 to 4, 5 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.select_source(&input)), expected);
+    assert_eq!(answers.select_source(&input), 12);
+
+    let input = SliceInput { task: "t", shard: 8, processor: 4, points: 1 << 33, machine };
+    assert_eq!(said(&|| _ = echoes.slice_index(&input)), "1 8 t 8589934592 4, 0 machine(1 7 3 1)");
+    assert_eq!(answers.slice_index(&input), Slicing::Explicit(vec![(0..3, 4), (3..usize::MAX, 5)]));
+
+    let cube = Region::new(TreeId(1), Rect::new([1, 2, 3], [4, 5, 6]));
+    let requirement = |region, privilege, coherence, memory| RequirementInput {
+        region,
+        field: FieldId(2),
+        privilege,
+        coherence,
+        bytes: 77,
+        memory,
+    };
+    let requirements = [
+        requirement(&cube, reduce, Coherence::Atomic, machine.memory(3, MemoryKind::Ordinary)),
+        requirement(&region, Privilege::Read, Coherence::Simultaneous, machine.memory(6, MemoryKind::Registered)),
+    ];
+    // Meant for a utility processor: the default answer is the nearest other one.
+    let input = LeafInput { task: "leaf", shard: 1, processor: 5, requirements: &requirements, machine };
+    let expected = "1 1 leaf 5 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
+         region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 1 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.map_leaf(&input)), expected);
+    let mut access = [Access::InPlace; MAX_REQUIREMENTS];
+    access[1] = Access::Copy;
+    let (priority, copies_in) = (Priority(7), MemoryKind::Registered);
+    assert_eq!(answers.map_leaf(&input), LeafOutput { processor: 13, priority, access, copies_in, profile: true });
+
+    let (placement, choices) = (&[3, 2][..], &["one", "two"][..]);
+    let input = AlgorithmInput { collective: "total", kind: "allreduce", placement, bytes: 8, choices, machine };
+    let expected = "1 total allreduce 8 3 2 one two , 0 machine(1 7 3 1)";
+    assert_eq!(said(&|| _ = echoes.choose_algorithm(&input)), expected);
+    assert_eq!(answers.choose_algorithm(&input), 14);
+
+    let input = ExchangeInput { collective: "total", shards: 6, bytes: 64, machine };
+    assert_eq!(said(&|| _ = echoes.map_exchange(&input)), "1 6 total 64, 1 1 3 machine(1 7 3 1)");
+    let memory = MemoryKind::Registered;
+    let expected = ExchangeOutput { memory, access: Access::InPlace, priority: Priority(5) };
+    assert_eq!(answers.map_exchange(&input), expected);
+
+    let input = ProfileInput { task: "leaf", shard: 1, processor: 2, waited_ns: 1 << 50, ran_ns: 3 };
+    assert_eq!(said(&|| echoes.profile(&input)), "1 1 leaf 2 1125899906842624 3");
+    answers.profile(&input);
 }

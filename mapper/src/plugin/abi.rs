@@ -76,20 +76,22 @@ numbers! {
     SLICE_EXPLICIT = 2;
 }
 
+// What a library gives is not trusted to keep its exceptions to itself.
+
 /// A call with an input and an output.
-pub type Call<I, O> = unsafe extern "C" fn(*mut c_void, *const I, *mut O, *mut c_char, usize) -> i32;
+pub type Call<I, O> = unsafe extern "C-unwind" fn(*mut c_void, *const I, *mut O, *mut c_char, usize) -> i32;
 /// `create`.
-pub type Create = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> *mut c_void;
+pub type Create = unsafe extern "C-unwind" fn(*const c_char, *mut c_char, usize) -> *mut c_void;
 /// `destroy`.
-pub type Destroy = unsafe extern "C" fn(*mut c_void);
+pub type Destroy = unsafe extern "C-unwind" fn(*mut c_void);
 /// `name`.
-pub type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+pub type Name = unsafe extern "C-unwind" fn(*mut c_void) -> *const c_char;
 /// `profile`.
-pub type Profile = unsafe extern "C" fn(*mut c_void, *const ProfileInput, *mut c_char, usize) -> i32;
+pub type Profile = unsafe extern "C-unwind" fn(*mut c_void, *const ProfileInput, *mut c_char, usize) -> i32;
 /// `add`.
 pub type Add = unsafe extern "C" fn(*mut c_void, u64, u64, u32);
 /// `maniple_mapper_library`.
-pub type Entry = unsafe extern "C" fn() -> *const Library;
+pub type Entry = unsafe extern "C-unwind" fn() -> *const Library;
 
 structures! {
     Text = "text" { bytes: *const c_char, length: usize }

@@ -47,8 +47,8 @@ macro_rules! export_mapper {
     ($constructor:expr) => {
         /// What `include/maniple_mapper.h` of the crate `maniple-mapper` asks for.
         #[unsafe(no_mangle)]
-        pub extern "C" fn maniple_mapper_library() -> *const $crate::plugin::abi::Library {
-            unsafe extern "C" fn create(
+        pub extern "C-unwind" fn maniple_mapper_library() -> *const $crate::plugin::abi::Library {
+            unsafe extern "C-unwind" fn create(
                 options: *const ::std::ffi::c_char,
                 message: *mut ::std::ffi::c_char,
                 capacity: usize,
@@ -117,7 +117,12 @@ pub unsafe fn create(
 
 /// Runs what may panic.
 fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(format!("panicked: {}", said(&*panic))))
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = format!("panicked: {}", said(&*panic));
+        // What a mapper panics with may panic when it is dropped.
+        std::mem::forget(panic);
+        Err(text)
+    })
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {
@@ -139,37 +144,50 @@ unsafe fn write(text: &str, message: *mut c_char, capacity: usize) {
     }
 }
 
-unsafe extern "C" fn destroy(mapper: *mut c_void) {
+unsafe extern "C-unwind" fn destroy(mapper: *mut c_void) {
     // SAFETY: `create` made it, and the caller has no other.
     let exported = unsafe { Box::from_raw(mapper.cast::<Exported>()) };
     // There is nobody to tell.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(exported)));
+    let _ = guarded(|| {
+        drop(exported);
+        Ok(())
+    });
 }
 
-unsafe extern "C" fn name(mapper: *mut c_void) -> *const c_char {
+unsafe extern "C-unwind" fn name(mapper: *mut c_void) -> *const c_char {
     // SAFETY: `create` made it.
     unsafe { &*mapper.cast::<Exported>() }.name.as_ptr()
+}
+
+/// Whether what the caller has is as large as what this library knows of. Later versions add at the end.
+///
+/// # Safety
+/// `given` points to a structure of the interface that begins with its size.
+unsafe fn enough<T>(what: &str, given: *const T) -> Result<(), String> {
+    // SAFETY: the caller says so.
+    let (found, expected) = (unsafe { *given.cast::<u32>() }, abi::size::<T>());
+    if found >= expected {
+        return Ok(());
+    }
+    Err(format!("expected an {what} of at least {expected} bytes, found {found}: the program is too old"))
 }
 
 /// Runs one call: status, and message if it fails.
 ///
 /// # Safety
-/// `mapper` is from `create`, `input` points to a structure of this interface that begins with its size, and `message` has
-/// room for `capacity` bytes.
-unsafe fn call<I>(
+/// `mapper` is from `create`, `input` and `output` point to structures of this interface that begin with their sizes, and
+/// `message` has room for `capacity` bytes.
+unsafe fn call<I, O>(
     mapper: *mut c_void,
-    input: *const I,
+    (input, output): (*const I, *const O),
     (message, capacity): (*mut c_char, usize),
     f: impl FnOnce(&dyn Mapper, &I) -> Result<(), String>,
 ) -> i32 {
     let answer = || {
-        // SAFETY: every structure begins with its size.
-        let (found, expected) = (unsafe { *input.cast::<u32>() }, abi::size::<I>());
-        if found < expected {
-            return Err(format!(
-                "expected an input of at least {expected} bytes, found {found}: the program is too old"
-            ));
-        }
+        // SAFETY: the caller says so.
+        unsafe { enough("input", input) }?;
+        // SAFETY: likewise.
+        unsafe { enough("output", output) }?;
         // SAFETY: `create` made it, and there is an input of at least that size.
         let (mapper, input) = unsafe { (&*mapper.cast::<Exported>(), &*input) };
         f(&*mapper.mapper, input)
@@ -218,7 +236,7 @@ unsafe fn machine(machine: *const abi::Machine) -> Machine {
 // In all that follow: SAFETY: the header asks the caller for valid pointers, and each input is read, each output written
 // during the call only.
 
-unsafe extern "C" fn place_shards(
+unsafe extern "C-unwind" fn place_shards(
     mapper: *mut c_void,
     input: *const abi::PlaceShardsInput,
     output: *mut abi::PlaceShardsOutput,
@@ -243,10 +261,10 @@ unsafe extern "C" fn place_shards(
         unsafe { (*output).placement = number };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn place_shared(
+unsafe extern "C-unwind" fn place_shared(
     mapper: *mut c_void,
     input: *const abi::PlaceSharedInput,
     output: *mut abi::PlaceSharedOutput,
@@ -263,10 +281,10 @@ unsafe extern "C" fn place_shared(
         unsafe { (*output).processor = home };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn map_instance(
+unsafe extern "C-unwind" fn map_instance(
     mapper: *mut c_void,
     input: *const abi::MapInstanceInput,
     output: *mut abi::MapInstanceOutput,
@@ -292,10 +310,10 @@ unsafe extern "C" fn map_instance(
         unsafe { ((*output).choice, (*output).memory) = (choice, codes::memory(memory)) };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn select_source(
+unsafe extern "C-unwind" fn select_source(
     mapper: *mut c_void,
     input: *const abi::SelectSourceInput,
     output: *mut abi::SelectSourceOutput,
@@ -309,10 +327,10 @@ unsafe extern "C" fn select_source(
         unsafe { (*output).processor = mapper.select_source(&source) };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn slice_index(
+unsafe extern "C-unwind" fn slice_index(
     mapper: *mut c_void,
     input: *const abi::SliceIndexInput,
     output: *mut abi::SliceIndexOutput,
@@ -337,10 +355,10 @@ unsafe extern "C" fn slice_index(
         unsafe { (*output).slicing = slicing };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn map_leaf(
+unsafe extern "C-unwind" fn map_leaf(
     mapper: *mut c_void,
     input: *const abi::MapLeafInput,
     output: *mut abi::MapLeafOutput,
@@ -376,10 +394,10 @@ unsafe extern "C" fn map_leaf(
         output.access = answer.access.map(codes::access);
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn choose_algorithm(
+unsafe extern "C-unwind" fn choose_algorithm(
     mapper: *mut c_void,
     input: *const abi::ChooseAlgorithmInput,
     output: *mut abi::ChooseAlgorithmOutput,
@@ -397,10 +415,10 @@ unsafe extern "C" fn choose_algorithm(
         unsafe { (*output).choice = u32::try_from(choice).unwrap_or(u32::MAX) };
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn map_exchange(
+unsafe extern "C-unwind" fn map_exchange(
     mapper: *mut c_void,
     input: *const abi::MapExchangeInput,
     output: *mut abi::MapExchangeOutput,
@@ -417,10 +435,10 @@ unsafe extern "C" fn map_exchange(
         output.priority = answer.priority.0.into();
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, output), (message, capacity), answer) }
 }
 
-unsafe extern "C" fn profile(
+unsafe extern "C-unwind" fn profile(
     mapper: *mut c_void,
     input: *const abi::ProfileInput,
     message: *mut c_char,
@@ -433,5 +451,5 @@ unsafe extern "C" fn profile(
         mapper.profile(&ProfileInput { task, shard, processor, waited_ns, ran_ns });
         Ok(())
     };
-    unsafe { call(mapper, input, (message, capacity), answer) }
+    unsafe { call(mapper, (input, input), (message, capacity), answer) }
 }

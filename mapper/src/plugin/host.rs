@@ -10,6 +10,7 @@ use crate::{Access, DefaultMapper, Mapper, MemoryKind};
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::path::Path;
 
 /// Bytes of the buffer for a call's message.
 const MESSAGE: usize = 256;
@@ -35,9 +36,32 @@ impl Drop for Hosted {
     fn drop(&mut self) {
         if let Some(destroy) = self.table.destroy {
             // SAFETY: `create` of the same table made it; nobody else has it any more. The library is never unloaded.
-            unsafe { destroy(self.mapper) }
+            kept(&self.path, || unsafe { destroy(self.mapper) });
         }
     }
+}
+
+/// Calls into a library. An exception of another language that leaves the call can't be caught: it ends the process, and
+/// here it is said why.
+#[inline]
+pub fn kept<T>(path: &(impl AsRef<Path> + ?Sized), call: impl FnOnce() -> T) -> T {
+    struct Left<'a>(&'a Path);
+    impl Drop for Left<'_> {
+        #[cold]
+        fn drop(&mut self) {
+            let path = self.0.display();
+            // In one piece: other threads may have the same to say.
+            let said = format!(
+                "mapper {path}: an exception left a call of this library, which none may: see maniple_mapper.h"
+            );
+            eprintln!("{said}");
+            std::process::abort();
+        }
+    }
+    let left = Left(path.as_ref());
+    let result = call();
+    std::mem::forget(left);
+    result
 }
 
 /// What a library wrote into a buffer for messages, which begins as zeros.
@@ -72,7 +96,7 @@ impl Hosted {
         let text = buffer.as_mut_ptr().cast::<c_char>();
         // SAFETY: the table is of this version, so its function takes these structures; they and all they point to live
         // until it returns.
-        let status = unsafe { call(self.mapper, input, output, text, MESSAGE) };
+        let status = kept(&self.path, || unsafe { call(self.mapper, input, output, text, MESSAGE) });
         self.returned(status, &buffer);
     }
 
@@ -321,7 +345,7 @@ impl Mapper for Hosted {
         };
         let mut buffer = [0_u8; MESSAGE];
         // SAFETY: as in `call`.
-        let status = unsafe { call(self.mapper, &input, buffer.as_mut_ptr().cast(), MESSAGE) };
+        let status = kept(&self.path, || unsafe { call(self.mapper, &input, buffer.as_mut_ptr().cast(), MESSAGE) });
         self.returned(status, &buffer);
     }
 }

@@ -9,6 +9,7 @@ use std::io::{self, PipeReader, Read, Write, pipe};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long the child may take.
@@ -41,17 +42,11 @@ pub fn probe(try_out: impl FnOnce(&mut dyn FnMut(Stage)) -> Result<(), Fault>) -
         child => child,
     };
     drop((tell, say));
-    let deadline = Instant::now() + LIMIT;
-    let text = listen(&mut said, deadline);
-    let ended = wait(child, Instant::now() < deadline);
-    let mut reached = Vec::new();
-    // At most one byte a stage was written, and nobody is left to write more; a grandchild could be, so no more is asked for.
-    if readable(&stages, Instant::now()) {
-        let mut bytes = [0; 16];
-        let n = stages.read(&mut bytes).unwrap_or(0);
-        reached.extend_from_slice(&bytes[..n]);
-    }
-    let stage = match reached.last() {
+    let (text, how) = watch(child, &mut said).map_err(Fault::NoChild)?;
+    // At most one byte a stage was written, and the child writes no more; a grandchild could, so no more is asked for.
+    let mut reached = [0; 16];
+    let n = if readable([&stages], Duration::ZERO) == [true] { stages.read(&mut reached).unwrap_or(0) } else { 0 };
+    let stage = match reached[..n].last() {
         Some(&last) if last == Stage::Done as u8 => return Ok(()),
         Some(&last) if last == Stage::Create as u8 => "in `create`, when tried in a child process",
         Some(&last) if last == Stage::Entry as u8 => "in `maniple_mapper_library`, when tried in a child process",
@@ -59,78 +54,119 @@ pub fn probe(try_out: impl FnOnce(&mut dyn FnMut(Stage)) -> Result<(), Fault>) -
     };
     let text = text.trim();
     let said = if text.is_empty() { String::new() } else { format!("; it wrote: {text}") };
-    Err(Fault::Crashed { how: ended, stage, said })
+    Err(Fault::Crashed { how, stage, said })
 }
 
-/// In the child: what the library writes goes to `say`, a crash is a crash, and leaves no core.
+/// In the child: what the library writes goes to `say`, there is nothing to read, a crash is a crash, and leaves no core.
 fn prepare(say: i32) {
-    // SAFETY: system calls on numbers, and on a structure that outlives the call.
+    // SAFETY: system calls on numbers, on a text that ends with NUL, and on structures that outlive the calls.
     unsafe {
+        let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        libc::dup2(nothing, libc::STDIN_FILENO);
         libc::dup2(say, libc::STDOUT_FILENO);
         libc::dup2(say, libc::STDERR_FILENO);
         for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP] {
             libc::signal(signal, libc::SIG_DFL);
         }
+        // Meant for the parent, whose handler would act for it here.
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &none);
         // Should the parent be gone by then.
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::alarm(2 * LIMIT.as_secs() as u32);
     }
 }
 
-/// Whether there is something to read, or will never be, by then.
-fn readable(from: &PipeReader, deadline: Instant) -> bool {
+/// Waits for the child, which is killed after [`LIMIT`]: the last of what it said, and how it ended. Whoever else has its
+/// pipes, a grandchild say, is not waited for.
+fn watch(child: libc::pid_t, said: &mut PipeReader) -> io::Result<(String, String)> {
+    let mut text = Vec::new();
+    let in_time = thread::scope(|scope| {
+        let gone = pipe().and_then(|(gone, end)| {
+            let waiter = thread::Builder::new().name("mapper library".into());
+            waiter.spawn_scoped(scope, move || {
+                await_end(child);
+                drop(end);
+            })?;
+            Ok(gone)
+        });
+        let deadline = Instant::now() + LIMIT;
+        let in_time = gone.as_ref().is_ok_and(|gone| listen(said, gone, deadline, &mut text));
+        if !in_time {
+            // SAFETY: the child is ours, and has not been reaped.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        gone.map(|_| in_time)
+    });
+    let mut status = 0;
+    // SAFETY: as above; it has ended, or been killed.
+    let reaped = again(|| unsafe { libc::waitpid(child, &mut status, 0) });
+    let how = if !in_time? {
+        format!("did not return within {LIMIT:?}")
+    } else if reaped == -1 {
+        "ended the process".into()
+    } else if libc::WIFSIGNALED(status) {
+        crashed(libc::WTERMSIG(status))
+    } else {
+        format!("ended the process with exit code {}", libc::WEXITSTATUS(status))
+    };
+    Ok((String::from_utf8_lossy(&text).into_owned(), how))
+}
+
+/// Waits until the child has ended, and leaves it to be reaped: its number stays its own.
+fn await_end(child: libc::pid_t) {
+    // SAFETY: plain data, for which zeros are a value.
+    let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours, and the structure outlives the call.
+    again(|| unsafe { libc::waitid(libc::P_PID, child as libc::id_t, &mut about, libc::WEXITED | libc::WNOWAIT) });
+}
+
+/// A system call, as often as a signal interrupts it.
+fn again(mut call: impl FnMut() -> i32) -> i32 {
+    loop {
+        let result = call();
+        if result != -1 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return result;
+        }
+    }
+}
+
+/// Keeps the last of what is said until the other end of `gone` is closed: true; or until the deadline: false.
+fn listen(said: &mut PipeReader, gone: &PipeReader, deadline: Instant, text: &mut Vec<u8>) -> bool {
+    let mut bytes = [0; 4096];
+    // Others may go on writing: no more is read after its end than a pipe holds.
+    let (mut silent, mut rest) = (false, 64 * 1024 / bytes.len());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut poll = libc::pollfd { fd: from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one structure, which outlives the call.
-        match unsafe { libc::poll(&mut poll, 1, i32::try_from(left.as_millis()).unwrap_or(i32::MAX)) } {
-            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            0 | -1 => return false,
-            _ => return true,
+        let [ended, speaks] = match silent {
+            true => [readable([gone], left)[0], false],
+            false => readable([gone, said], left),
+        };
+        if ended && (!speaks || rest == 0) {
+            return true;
+        }
+        rest -= usize::from(ended);
+        if speaks {
+            match said.read(&mut bytes) {
+                Ok(0) | Err(_) => silent = true,
+                Ok(n) => text.extend_from_slice(&bytes[..n]),
+            }
+            text.drain(..text.len().saturating_sub(SAID));
+        }
+        if left.is_zero() {
+            return false;
         }
     }
 }
 
-/// What comes until the other end is closed, or until the deadline: the last of it.
-fn listen(said: &mut PipeReader, deadline: Instant) -> String {
-    let mut text = Vec::new();
-    let mut bytes = [0; 4096];
-    while readable(said, deadline) {
-        match said.read(&mut bytes) {
-            Ok(0) | Err(_) => break,
-            Ok(n) => text.extend_from_slice(&bytes[..n]),
-        }
-        text.drain(..text.len().saturating_sub(SAID));
-    }
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// How the child ended. If it did not in time, it is made to.
-fn wait(child: libc::pid_t, in_time: bool) -> String {
-    let mut status = 0;
-    let wait = |status: &mut i32, options| loop {
-        // SAFETY: the child is ours, and was not waited for.
-        let ended = unsafe { libc::waitpid(child, status, options) };
-        if ended != -1 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return ended;
-        }
-    };
-    // Its pipe closed in time: it has ended, or closed its output and is given what is left of a second limit by `alarm`.
-    let ended = wait(&mut status, if in_time { 0 } else { libc::WNOHANG });
-    if ended == 0 {
-        // SAFETY: as above.
-        unsafe { libc::kill(child, libc::SIGKILL) };
-        wait(&mut status, 0);
-        return format!("did not return within {LIMIT:?}");
-    }
-    if ended == -1 {
-        return "ended the process".into();
-    }
-    if libc::WIFSIGNALED(status) {
-        return crashed(libc::WTERMSIG(status));
-    }
-    format!("ended the process with exit code {}", libc::WEXITSTATUS(status))
+/// From which there is something to read, or will never be: at once if there is one, else after at most that time.
+fn readable<const N: usize>(from: [&PipeReader; N], left: Duration) -> [bool; N] {
+    let mut polls = from.map(|pipe| libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let milliseconds = left.as_nanos().div_ceil(1_000_000);
+    // SAFETY: so many structures, which outlive the call. An interruption looks like nothing: the caller asks again.
+    unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, i32::try_from(milliseconds).unwrap_or(i32::MAX)) };
+    polls.map(|poll| poll.revents != 0)
 }
 
 fn crashed(signal: i32) -> String {

@@ -75,7 +75,7 @@ impl Mapper for Noting {
     }
 }
 
-unsafe extern "C" fn unused(_: *const c_char, _: *mut c_char, _: usize) -> *mut c_void {
+unsafe extern "C-unwind" fn unused(_: *const c_char, _: *mut c_char, _: usize) -> *mut c_void {
     std::ptr::null_mut()
 }
 
@@ -274,8 +274,18 @@ fn the_header_and_this_crate_agree() {
     cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]).arg(&include).arg(&file);
     let output = cc.output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // It is C99 and C++11, and asks for no other header.
+    let header = include.join("maniple_mapper.h");
+    for (language, standard) in [("c", "c99"), ("c", "c11"), ("c++", "c++98"), ("c++", "c++11"), ("c++", "c++17")] {
+        let mut cc = Command::new("cc");
+        cc.args(["-x", language, &format!("-std={standard}"), "-fsyntax-only"]);
+        let output = cc.args(["-Wall", "-Wextra", "-Werror", "-pedantic"]).arg(&header).output().expect("a C compiler");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Not every C compiler comes with one of C++.
+        assert!(output.status.success() || said.contains("cc1plus"), "{standard}: {said}");
+    }
     // Nothing in the header is left out here.
-    let header = std::fs::read_to_string(include.join("maniple_mapper.h")).unwrap();
+    let header = std::fs::read_to_string(header).unwrap();
     let structures = header.lines().filter(|l| l.starts_with("struct maniple_") && l.ends_with(" {")).count();
     assert_eq!(structures, abi::LAYOUTS.len());
     let numbers = header.lines().filter(|l| l.starts_with("#define MANIPLE_") && l.split(' ').count() > 2).count();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <unwind.h>
 
 static int anything;
 
@@ -23,6 +24,13 @@ static void *create(const char *options, char *message, size_t capacity) {
 #elif defined(CREATE_HANGS)
     for (;;)
         pause();
+#elif defined(CREATE_HANGS_IN_SECRET)
+    for (int file = 0; file < 1024; file++)
+        close(file);
+    alarm(0);
+    signal(SIGTERM, SIG_IGN);
+    for (;;)
+        pause();
 #endif
     return &anything;
 }
@@ -31,6 +39,12 @@ static const char *name(void *mapper) {
     (void)mapper;
 #if defined(NAME_NULL)
     return NULL;
+#elif defined(NAME_LONG)
+    static char longest[300];
+    memset(longest, 'x', sizeof longest);
+    return longest;
+#elif defined(NAME_IS_NO_TEXT)
+    return "odd\xff";
 #else
     return "odd";
 #endif
@@ -43,6 +57,9 @@ static int32_t place_shards(void *mapper, const struct maniple_place_shards_inpu
     snprintf(message, capacity, "no place for %u shards of %.*s", input->shards, (int)input->gang.length,
              input->gang.bytes);
     return MANIPLE_FAILED;
+#elif defined(CALL_UNWINDS)
+    static struct _Unwind_Exception exception;
+    _Unwind_RaiseException(&exception);
 #elif defined(CALL_RETURNS_RUBBISH)
     return 42;
 #elif defined(CALL_WRITES_NO_NUL)
@@ -57,6 +74,21 @@ static int32_t place_shards(void *mapper, const struct maniple_place_shards_inpu
 #endif
     return MANIPLE_OK;
 }
+
+#if defined(NEEDS_MORE)
+extern int maniple_needs(void);
+__attribute__((constructor)) static void need(void) { anything = maniple_needs(); }
+#endif
+
+#if defined(CONSTRUCTOR_FORKS)
+/* Somebody else who has all that this process had open. */
+__attribute__((constructor)) static void leave_somebody(void) {
+    if (fork() == 0) {
+        sleep(11);
+        _exit(0);
+    }
+}
+#endif
 
 #if defined(CONSTRUCTOR_CRASHES)
 __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }

@@ -1,0 +1,123 @@
+//! The file of a library: what is refused before anything of it runs, and the copy that is loaded.
+
+use super::Fault;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes of the largest library.
+const LARGEST: u64 = 1 << 30;
+
+/// What the file holds: a shared library for this processor, as far as its head shows. The system's loader would refuse
+/// others in other words on every system.
+pub fn contents(path: &Path) -> Result<Vec<u8>, Fault> {
+    let meta = std::fs::metadata(path).map_err(Fault::Unreadable)?;
+    if meta.is_dir() {
+        return Err(Fault::NoLibrary("a directory".into()));
+    }
+    if !meta.is_file() {
+        return Err(Fault::NoLibrary("no regular file".into()));
+    }
+    if meta.len() > LARGEST {
+        return Err(Fault::NoLibrary(format!("a file of {} bytes; expected at most {LARGEST}", meta.len())));
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)).map_err(Fault::Unreadable)?;
+    if cfg!(target_os = "linux") {
+        elf(&bytes).map_err(|what| Fault::NoLibrary(what.into()))?;
+    }
+    Ok(bytes)
+}
+
+/// Whether the head is that of a shared library for this processor.
+fn elf(bytes: &[u8]) -> Result<(), &'static str> {
+    const SHARED: u16 = 3; // ET_DYN, in the byte order that the file says
+    let Some(head) = bytes.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF")) else {
+        return Err("a file of another format");
+    };
+    let kind = if head[5] == 2 { u16::from_be_bytes } else { u16::from_le_bytes };
+    if kind([head[16], head[17]]) != SHARED {
+        return Err("an object file or a program");
+    }
+    let mut own = [0; 20];
+    let known = File::open("/proc/self/exe").and_then(|mut exe| exe.read_exact(&mut own));
+    if known.is_ok() && (head[4], head[5], &head[18..]) != (own[4], own[5], &own[18..]) {
+        return Err("one for another processor");
+    }
+    Ok(())
+}
+
+/// A library as the loader is to know it. The loader takes a file of a name it knows for the one that it has, even if that
+/// was built anew since, and a library that is written over while it is in use crashes: hence a copy in memory, where there
+/// can be one.
+pub struct Image {
+    /// What the loader is told. Whoever has told it must keep the copy for good: the name of a copy is the number of its
+    /// open file.
+    pub name: PathBuf,
+    /// None if the library is loaded from where it is.
+    file: Option<File>,
+}
+
+impl Image {
+    /// A copy for this process alone.
+    pub fn new(path: &Path, bytes: &[u8]) -> Result<Self, Fault> {
+        let copied = |e| Fault::Refused(format!("no copy of it can be made in memory: {e}"));
+        Ok(match in_memory(path, bytes).map_err(copied)? {
+            Some((file, name)) => Self { name, file: Some(file) },
+            // Without a directory the loader would look elsewhere.
+            None if path.is_relative() => Self { name: Path::new(".").join(path), file: None },
+            None => Self { name: path.to_owned(), file: None },
+        })
+    }
+
+    /// Whether it is one of these bytes.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        let of_its_size = |file: &File| file.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64);
+        self.file.as_ref().is_some_and(of_its_size) && std::fs::read(&self.name).is_ok_and(|own| own == bytes)
+    }
+
+    /// What the loader says about it, to somebody who does not know of the copy.
+    pub fn explained(&self, said: &str) -> String {
+        let name = format!("{}: ", self.name.display());
+        match said.strip_prefix(&name) {
+            Some(rest) => rest.into(),
+            // About another one.
+            None if self.file.is_some() => {
+                format!("{said} (it is loaded as a copy: what it needs is not looked for beside it, by $ORIGIN)")
+            }
+            None => said.into(),
+        }
+    }
+}
+
+/// A file in memory under the name of the library, for debuggers, and its path; none if this system has no such files, or
+/// lets nobody make them.
+#[cfg(target_os = "linux")]
+fn in_memory(path: &Path, bytes: &[u8]) -> io::Result<Option<(File, PathBuf)>> {
+    use std::ffi::CString;
+    use std::io::Write;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::unix::ffi::OsStrExt;
+    const LONGEST: usize = 200; // The system's limit is 249.
+    let name = path.file_name().map_or(&b"mapper"[..], |name| name.as_bytes());
+    let name = CString::new(&name[..name.len().min(LONGEST)])?;
+    // SAFETY: a system call on a text that ends with NUL.
+    let number = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if number < 0 {
+        let e = io::Error::last_os_error();
+        return match e.kind() {
+            io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => Ok(None),
+            _ => Err(e),
+        };
+    }
+    // SAFETY: it has just been opened, and nobody else has its number.
+    let mut file = unsafe { File::from_raw_fd(number) };
+    file.write_all(bytes)?;
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+    Ok(Some((file, name)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_memory(_: &Path, _: &[u8]) -> io::Result<Option<(File, PathBuf)>> {
+    Ok(None)
+}
