@@ -6,8 +6,8 @@ use crate::stock::{
 use crate::{Mapper, MapperSlot};
 use serde::{Serialize, Serializer};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::BufWriter;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `@FILE` is whatever FILE says in its first line, which can change while a program runs: see [`MapperSpec::reload`].
 ///
 /// What has a `/` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
-/// ([`plugin`](crate::plugin)).
+/// ([`plugin`](crate::plugin)), which therefore has no comma in it.
 ///
 /// A mapper is made once; clones of its specification share it.
 ///
@@ -233,15 +233,13 @@ impl Kind {
             Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load()?, std::io::stderr())),
             Kind::Logging { file: Some(path), inner } => {
                 let inner = inner.load()?;
-                let file = OpenOptions::new().create(true).write(true).truncate(anew).append(!anew).open(path);
-                let file = file.map_err(|source| SpecError::File { path: path.clone(), source })?;
+                let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
                 Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
             }
             Kind::File(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|source| SpecError::Unreadable { path: path.clone(), source })?;
+                let line = first_line(path).map_err(|source| SpecError::Unreadable { path: path.clone(), source })?;
                 let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
-                match Kind::parse(text.lines().next().unwrap_or_default().trim()).map_err(within)? {
+                match Kind::parse(line.trim()).map_err(within)? {
                     Kind::File(other) => {
                         let found = format!("@{}", other.display());
                         return Err(SpecError::Nested { path: path.clone(), found });
@@ -254,6 +252,30 @@ impl Kind {
             #[cfg(not(unix))]
             Kind::Library { path, .. } => return Err(SpecError::Library(path.clone())),
         })
+    }
+}
+
+/// A file for decisions, to the end of which each mapper that has it open writes.
+fn log(path: &Path, anew: bool) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    if anew && file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// What a file that can be read again says in its first line.
+fn first_line(path: &Path) -> io::Result<String> {
+    const LONGEST: u64 = 1 << 16;
+    // Opening a pipe would wait, and a device may have no end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("expected a regular file"));
+    }
+    let mut line = String::new();
+    let read = BufReader::new(File::open(path)?).take(LONGEST).read_line(&mut line)?;
+    match read as u64 == LONGEST {
+        true => Err(io::Error::other(format!("expected a first line of less than {LONGEST} bytes"))),
+        false => Ok(line),
     }
 }
 

@@ -265,3 +265,71 @@ fn specifications() {
     assert_eq!(refused("random,seed"), "mapper random: unknown option `seed`; expected seed=N");
     assert!(refused("").starts_with("unknown mapper ``; expected one of default, collective, first"));
 }
+
+/// A directory that is removed at the end.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The mapper before is still asked for a while, and both write to one file.
+#[test]
+fn a_log_that_goes_on_after_a_reload_has_every_line_whole() {
+    let directory = Directory::new("one-log");
+    let (file, log) = (directory.0.join("mapper"), directory.0.join("log.jsonl"));
+    let says = |inner: &str| std::fs::write(&file, format!("logging,file={},inner={inner}\n", log.display())).unwrap();
+    std::fs::write(&log, "of a run before\n").unwrap();
+    says("default");
+    let spec: MapperSpec = format!("@{}", file.display()).parse().unwrap();
+    let machine = Machine::new(4, 2);
+    let first = spec.load().unwrap();
+    for n in 0..100 {
+        leaf(&*first, &machine, n % 4);
+    }
+    says("round-robin");
+    spec.reload().unwrap();
+    let second = spec.load().unwrap();
+    for n in 0..100 {
+        leaf(&*second, &machine, n % 4);
+        leaf(&*first, &machine, n % 4);
+    }
+    drop((first, second, spec));
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect(l)).collect();
+    let by = |name: &str| lines.iter().filter(|line| line["mapper"] == name).count();
+    assert_eq!((lines.len(), by("default"), by("round-robin")), (300, 200, 100));
+}
+
+/// Neither waits nor reads without end.
+#[cfg(unix)]
+#[test]
+fn a_file_that_can_not_be_read_again_is_refused() {
+    let directory = Directory::new("odd-files");
+    let refused = |path: &std::path::Path| {
+        let spec: MapperSpec = format!("@{}", path.display()).parse().unwrap();
+        spec.load().map(|_| ()).unwrap_err().to_string()
+    };
+    let fifo = directory.0.join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for path in [&fifo, std::path::Path::new("/dev/zero"), &directory.0] {
+        let expected = format!("mapper @{}: can't be read: expected a regular file", path.display());
+        assert_eq!(refused(path), expected);
+    }
+    let long = directory.0.join("long");
+    std::fs::File::create(&long).unwrap().set_len(1 << 40).unwrap();
+    assert!(refused(&long).ends_with("expected a first line of less than 65536 bytes"), "{}", refused(&long));
+    std::fs::write(&long, "random,seed=3\r\n# and more\n").unwrap();
+    let spec: MapperSpec = format!("@{}", long.display()).parse().unwrap();
+    assert_eq!(spec.load().unwrap().name(), "random");
+}
