@@ -93,6 +93,7 @@ fn main() -> ExitCode {
         Command::MpiRank(args) => compare::rank::execute(args),
         Command::WeakScaling(args) => weak_scaling::execute(args),
     };
+    swap::stop();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Run(message)) => {

@@ -116,6 +116,36 @@ fn a_file_that_is_wrong_from_the_start_is_an_error() {
     std::fs::remove_dir_all(directory).expect("removed");
 }
 
+/// Also where nobody sends a signal, and where many are sent: as if the mapper had not been read from a file.
+#[test]
+fn a_log_is_whole_when_the_command_ends() {
+    let directory = directory("whole");
+    let (spec, log) = (directory.join("mapper"), directory.join("log.jsonl"));
+    let named = format!("logging,file={},inner=default", log.display());
+    std::fs::write(&spec, &named).expect("written");
+    let leaves = |mapper: &str, iterations: &str, hangups: u64| {
+        let mut maniple = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        maniple.args(["stencil", "--shards", "4", "--workers", "2", "--cells", "64", "--repeat", "1"]);
+        maniple.args(["--iterations", iterations, "--mapper", mapper]);
+        let mut child = maniple.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        for n in 0..hangups {
+            // The handler is there before the first decision.
+            longer(&mut child, &log, 10_000 * (n + 1));
+            hang_up(&child);
+        }
+        assert!(child.wait().expect("ours").success());
+        let text = std::fs::read_to_string(&log).expect("written");
+        std::fs::remove_file(&log).expect("removed");
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        lines.filter(|line| line["call"] == "map_leaf").count()
+    };
+    for (iterations, hangups) in [("20", 0), ("2000", 30)] {
+        let expected = leaves(&named, iterations, 0);
+        assert_eq!(leaves(&format!("@{}", spec.display()), iterations, hangups), expected, "{iterations}, {hangups}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
 /// Built anew under its old name, as one does who works on it, and written over while it is in use.
 #[test]
 fn a_library_that_was_built_anew_is_loaded_anew() {

@@ -202,6 +202,11 @@ impl Kind {
             }
             "logging" => {
                 options.legal = "file=PATH or, last, inner=MAPPER";
+                // Each asks the one within.
+                let within = text.matches("inner=").count();
+                if within > 16 {
+                    return Err(options.wrong("inner", "at most 16 mappers within one another", &within.to_string()));
+                }
                 let (mut file, mut inner) = (None, "collective");
                 while let Some((option, value)) = options.next()? {
                     match option {

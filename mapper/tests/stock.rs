@@ -263,6 +263,9 @@ fn specifications() {
     assert_eq!(refused("first,"), "mapper first: unknown option ``; it has none");
     assert_eq!(refused("random,"), "mapper random: unknown option ``; expected seed=N");
     assert_eq!(refused("random,seed"), "mapper random: unknown option `seed`; expected seed=N");
+    let deep = "logging,inner=".repeat(9000) + "default";
+    let expected = "mapper logging, option inner: expected at most 16 mappers within one another, found `9000`";
+    assert_eq!(refused(&deep), expected);
     assert!(refused("").starts_with("unknown mapper ``; expected one of default, collective, first"));
 }
 

@@ -351,13 +351,14 @@ impl Top {
     /// node it does so at once, and this does nothing. Collective; waits for an answer of processor 0.
     ///
     /// # Errors
-    /// None of its own: those of a run that is over.
+    /// On a node whose slot, in a process of its own, has been given fewer mappers than that of processor 0; and those of a
+    /// run that is over.
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
         if self.core().machine().nodes() > 1 {
             let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
             let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
             let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), |_| {})?;
-            self.core().agree_on_mapper(numbers.get(0)?.clone().await?);
+            self.core().agree_on_mapper(numbers.get(0)?.clone().await?)?;
         }
         Ok(())
     }

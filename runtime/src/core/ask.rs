@@ -72,10 +72,20 @@ impl Core {
     }
 
     /// The replicated part of the program asks this one of the run's mappers from now on.
-    pub fn agree_on_mapper(&self, number: u64) {
-        if let Some(mapper) = self.config.mapper.get(number) {
-            *self.mappers.agreed.borrow_mut() = mapper;
-        }
+    ///
+    /// # Errors
+    /// A number that this node does not know: its answers would not be those of other nodes.
+    pub fn agree_on_mapper(&self, number: u64) -> Result<(), Error> {
+        let mapper = self.config.mapper.get(number).ok_or_else(|| Error::MapperFailed {
+            call: "Top::adopt_mapper".into(),
+            message: format!(
+                "expected the mapper that replaced {number} others, as on processor 0; here {} were replaced: replace it \
+                 on every node first",
+                self.config.mapper.number()
+            ),
+        })?;
+        *self.mappers.agreed.borrow_mut() = mapper;
+        Ok(())
     }
 
     /// How many mappers there were in the run's slot before the present one.
