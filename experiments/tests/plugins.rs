@@ -200,3 +200,13 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
     assert!(message.contains("mapper `odd`, call place_shards for gang `"), "{message}");
     assert!(message.ends_with("illegal processor of shard 0: 99; legal: 0..2"), "{message}");
 }
+
+/// Nothing can catch an exception of another language: it is said whose it is.
+#[test]
+fn an_exception_that_leaves_a_library_names_it() {
+    let unwinds = compiled("mapper/tests/libraries/odd.c", "libunwinds.so", &["-DCALL_UNWINDS", "-fexceptions"]);
+    let output = stencil(&unwinds, &[]);
+    let expected = format!("mapper {unwinds}: an exception left a call of this library, which none may: ");
+    assert!(output.status.code().is_none() && text(&output.stdout).is_empty(), "{}", output.status);
+    assert!(text(&output.stderr).starts_with(&expected), "{}", text(&output.stderr));
+}
