@@ -9,6 +9,7 @@
  */
 #include "maniple_mapper.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@ struct dealer {
 static void *create(const char *options, char *message, size_t capacity) {
     uint32_t priority = MANIPLE_NORMAL;
     int end = 0;
-    if (*options != '\0' && (sscanf(options, "priority=%u%n", &priority, &end) != 1 || options[end] != '\0')) {
-        snprintf(message, capacity, "expected priority=N, found `%s`", options);
+    if (*options != '\0' && (sscanf(options, "priority=%" SCNu32 "%n", &priority, &end) != 1 || options[end] != '\0' ||
+                             priority >= MANIPLE_PRIORITIES)) {
+        snprintf(message, capacity, "expected priority=N, N below %u, found `%s`", MANIPLE_PRIORITIES, options);
         return NULL;
     }
     struct dealer *dealer = malloc(sizeof *dealer);

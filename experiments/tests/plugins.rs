@@ -165,9 +165,13 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
     let missing = directory().join("libmissing.so");
     let expected = format!("mapper {}: can't be read: No such file or directory (os error 2)", missing.display());
     assert_eq!(refused(missing.to_str().expect("UTF-8"), 2), expected);
-    let expected =
-        format!("mapper {}: makes no mapper of the options `fast`: expected priority=N, found `fast`", *DEALER);
-    assert_eq!(refused(&format!("{},fast", *DEALER), 2), expected);
+    for options in ["fast", "priority=8", "priority=-1", "priority=1,"] {
+        let expected = format!(
+            "mapper {}: makes no mapper of the options `{options}`: expected priority=N, N below 8, found `{options}`",
+            *DEALER
+        );
+        assert_eq!(refused(&format!("{},{options}", *DEALER), 2), expected);
+    }
     let message = refused(&format!("{},longer-than=x", *MEASURING), 2);
     assert!(message.ends_with("`longer-than=x`: expected a number, found `x`"), "{message}");
     for (mapper, end) in [

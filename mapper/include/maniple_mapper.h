@@ -10,20 +10,22 @@
  *
  * Rules:
  *
- * 1. `create` may be called in a child process first, which ends without `destroy`: it is there that a crash is found out.
- *    A library stays loaded until the process ends; a mapper is dropped by `destroy`, when no call of it is under way.
+ * 1. The library may be loaded, and `create` called, in a child process first, which ends without `destroy` and is given
+ *    10 s: it is there that a crash is found out. A library stays loaded until the process ends; a mapper is dropped by
+ *    `destroy`, on any thread, when no call of it is under way.
  * 2. Calls come from any thread, several at a time. A call must return soon, since the processor that asks waits for it,
- *    and must not unwind out of the library, by a C++ exception or by longjmp.
+ *    and must not leave the library by a C++ exception, which ends the process, or by longjmp.
  * 3. Calls about gangs, shared regions, copy sources and collectives are made by all processes of a program alike and must
  *    be pure functions of their inputs and the options.
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written what is wrong to `message`, a buffer of `capacity`
  *    bytes (at least 256), as NUL-terminated UTF-8: snprintf(message, capacity, ...) does. Whatever asked then fails with
  *    that message.
- * 5. Inputs are valid during the call only. Outputs belong to the caller and hold the default mapper's answer already.
+ * 5. Inputs and outputs, `list` and `add` among them, are valid during the call only, and on its thread. Outputs belong to
+ *    the caller and hold the default mapper's answer already.
  * 6. Every answer is checked; an illegal one fails whatever asked.
  * 7. Each structure that a call gets begins with its size in bytes as the caller knows it. Later versions of maniple may
  *    add fields at the end, and calls at the end of the table, without another version number; the library's `size` says
- *    which calls it knows of.
+ *    which calls it knows of. Structures without a size, which lie in lists or in others, stay as they are.
  *
  * Texts of inputs are UTF-8 with a length and are not NUL-terminated; the options and the texts a library gives back are
  * NUL-terminated UTF-8.

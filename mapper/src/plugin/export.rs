@@ -41,7 +41,8 @@ struct Exported {
 /// # fn main() {}
 /// ```
 ///
-/// A panic in the mapper is caught here and reaches the program as an error.
+/// A panic in the mapper is caught here and reaches the program as an error, unless the library is built with
+/// `panic = "abort"`: it ends the process then.
 #[macro_export]
 macro_rules! export_mapper {
     ($constructor:expr) => {

@@ -44,7 +44,22 @@ fn elf(bytes: &[u8]) -> Result<(), &'static str> {
     if known.is_ok() && (head[4], head[5], &head[18..]) != (own[4], own[5], &own[18..]) {
         return Err("one for another processor");
     }
+    if sections_end(bytes).is_none_or(|end| end > bytes.len() as u64) {
+        return Err("a file that is cut short");
+    }
     Ok(())
+}
+
+/// Where the list of sections ends, which linkers write last; 0 if there is none. In this processor's byte order.
+fn sections_end(bytes: &[u8]) -> Option<u64> {
+    let short = |at: usize| Some(u64::from(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)));
+    // The places of `e_shoff` and `e_shentsize` in files of 64 and 32 bits; `e_shnum` is next.
+    let (start, size) = if bytes[4] == 2 {
+        (u64::from_ne_bytes(*bytes.get(0x28..)?.first_chunk()?), 0x3a)
+    } else {
+        (u64::from(u32::from_ne_bytes(*bytes.get(0x20..)?.first_chunk()?)), 0x2e)
+    };
+    start.checked_add(short(size)? * short(size + 2)?)
 }
 
 /// A library as the loader is to know it. The loader takes a file of a name it knows for the one that it has, even if that

@@ -247,6 +247,63 @@ fn a_panic_crosses_as_a_message() {
     assert_eq!(message.len(), "./libnone.so: ".len() + 255, "cut to the buffer");
 }
 
+#[test]
+fn what_a_panic_carries_is_not_dropped_into_another() {
+    struct Twice;
+    impl Drop for Twice {
+        fn drop(&mut self) {
+            panic!("again");
+        }
+    }
+    struct Bomb;
+    impl Mapper for Bomb {
+        fn name(&self) -> &str {
+            "bomb"
+        }
+        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
+            std::panic::panic_any(Twice)
+        }
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Twice)
+        }
+    }
+    let hosted = behind(Bomb);
+    let machine = &Machine::new(1, 1);
+    let region = Region::new(TreeId(1), Rect::line(0, 8));
+    let input = PlaceSharedInput { region, field: FieldId(0), namers: &[], machine };
+    let panic = catch_unwind(AssertUnwindSafe(|| hosted.place_shared(&input))).unwrap_err();
+    assert_eq!(*panic.downcast::<String>().unwrap(), "./libnone.so: panicked: with something that is no text");
+}
+
+/// An older program has smaller structures, which are neither read nor written past their ends.
+#[test]
+fn a_program_that_is_too_old_is_told() {
+    let hosted = behind(DefaultMapper);
+    let machine = super::codes::machine(&Machine::new(2, 2));
+    let size = abi::size::<abi::MapExchangeInput>();
+    let text = abi::Text::of("total");
+    let mut input = abi::MapExchangeInput { size, shards: 2, collective: text, bytes: 8, machine: &machine };
+    let mut output = abi::MapExchangeOutput { size: 12, memory: 77, access: 77, priority: 77 };
+    let call = |input: &abi::MapExchangeInput, output: &mut abi::MapExchangeOutput| {
+        let mut buffer = [0_u8; 256];
+        let text = buffer.as_mut_ptr().cast();
+        // SAFETY: all outlive the call.
+        let status = unsafe { hosted.table.map_exchange.unwrap()(hosted.mapper, input, output, text, buffer.len()) };
+        (status, super::host::message(&buffer))
+    };
+    let expected = "expected an output of at least 16 bytes, found 12: the program is too old";
+    assert_eq!(call(&input, &mut output), (1, expected.into()));
+    assert_eq!((output.memory, output.access, output.priority), (77, 77, 77));
+    output.size = 4096;
+    assert_eq!(call(&input, &mut output).0, 0);
+    assert_eq!(output.memory, abi::ORDINARY);
+    input.size = 8;
+    let (status, message) = call(&input, &mut output);
+    assert!(status == 1 && message.starts_with("expected an input of at least "), "{message}");
+}
+
 /// The compiler of C finds every structure, field and number of this side in the header, of the same size, at the same
 /// place, of the same value.
 #[test]
