@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// `@FILE` is whatever FILE says in its first line, which can change while a program runs: see [`MapperSpec::reload`].
 ///
-/// What has a `/` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
+/// What has a `/` or `.so.` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
 /// ([`plugin`](crate::plugin)), which therefore has no comma in it.
 ///
 /// A mapper is made once; clones of its specification share it.
@@ -179,7 +179,7 @@ impl Kind {
             return Ok(Kind::File(path.into()));
         }
         let (name, rest) = text.split_once(',').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        if name.contains('/') || name.ends_with(".so") || name.ends_with(".dylib") {
+        if name.contains('/') || name.ends_with(".so") || name.contains(".so.") || name.ends_with(".dylib") {
             return Ok(Kind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
         }
         let mut options = Options { mapper: name, rest, legal: "" };

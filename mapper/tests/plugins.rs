@@ -66,7 +66,16 @@ fn files_that_are_no_libraries() {
     }
     cut[16] = 1;
     assert_eq!(refused(&write("object.so", &cut)), "not a shared library, but an object file or a program");
+    let whole = std::fs::read(built("whole", &[])).unwrap();
+    // Another machine, 32 bits, and the other order of bytes.
+    for (at, change) in [(18, &[243, 0][..]), (4, &[1]), (5, &[2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3])] {
+        let mut other = whole.clone();
+        other[at..at + change.len()].copy_from_slice(change);
+        assert_eq!(refused(&write("other.so", &other)), "not a shared library, but one for another processor", "{at}");
+    }
     assert_eq!(refused(Path::new("/dev/null")), "not a shared library, but no regular file");
+    // A program that could be a library by its head: the loader tells them apart.
+    assert!(refused(&std::env::current_exe().unwrap()).starts_with("can't be loaded: "));
     // A hole takes no room, but reading it would.
     let giant = write("giant.so", &std::fs::read(built("whole", &[])).unwrap());
     std::fs::File::options().write(true).open(&giant).unwrap().set_len(1 << 40).unwrap();
@@ -231,6 +240,15 @@ fn specifications_of_libraries() {
     assert!(Arc::ptr_eq(&spec.load().unwrap(), &spec.clone().load().unwrap()), "made once");
     let missing = "libnowhere.so,x".parse::<MapperSpec>().unwrap().load().map(|_| ()).unwrap_err().to_string();
     assert_eq!(missing, "mapper libnowhere.so: can't be read: No such file or directory (os error 2)");
+    // A link, a name with spaces, and one with a version.
+    let directory = directory().join("some where");
+    std::fs::create_dir_all(&directory).unwrap();
+    let link = directory.join("lib of mine.so.1");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let spec: MapperSpec = format!("{},a=b", link.display()).parse().unwrap();
+    assert_eq!(spec.load().unwrap().name(), "odd");
+    assert!("libmine.so.1".parse::<MapperSpec>().is_ok() && "mine.sort".parse::<MapperSpec>().is_err());
 }
 
 /// What the compiler of C makes of the header: every call, there and back.
