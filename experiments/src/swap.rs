@@ -26,11 +26,16 @@ mod unix {
     use maniple::mapper::MapperSpec;
     use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
+    use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
     use std::sync::{Mutex, PoisonError};
-    use std::thread::{self, JoinHandle};
+    use std::thread;
+    use std::time::Duration;
 
-    /// The thread that reads the file, and how to end it.
-    static READER: Mutex<Option<(Handle, JoinHandle<()>)>> = Mutex::new(None);
+    /// How to end the thread that reads the file, and what closes when it has.
+    static READER: Mutex<Option<(Handle, Receiver<()>)>> = Mutex::new(None);
+
+    /// Longer than a library is given to load.
+    const LIMIT: Duration = Duration::from_secs(15);
 
     pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
         let Some(file) = mapper.file() else { return Ok(()) };
@@ -43,6 +48,7 @@ mod unix {
         let failed = |e| Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()));
         let mut signals = Signals::new([SIGHUP]).map_err(failed)?;
         let (handle, mapper) = (signals.handle(), mapper.clone());
+        let (end, ended) = mpsc::channel();
         let read = move || {
             for _ in signals.forever() {
                 match mapper.reload() {
@@ -50,17 +56,19 @@ mod unix {
                     Err(e) => warn(format_args!("{e}; the mapper before goes on")),
                 }
             }
+            drop((mapper, end));
         };
-        let thread = thread::Builder::new().name("mapper file".into()).spawn(read).map_err(failed)?;
-        *reader = Some((handle, thread));
+        thread::Builder::new().name("mapper file".into()).spawn(read).map_err(failed)?;
+        *reader = Some((handle, ended));
         Ok(())
     }
 
     pub fn stop() {
-        if let Some((handle, thread)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            handle.close();
-            // It prints what goes wrong itself.
-            let _ = thread.join();
+        let Some((handle, ended)) = READER.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        handle.close();
+        // Nothing is ever sent. A library that does not let go must not keep the command.
+        if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            warn("the mapper is still being read again; what it had to write may be lost");
         }
     }
 }
