@@ -306,7 +306,8 @@ fn every_call_reaches_a_library_in_c() {
         requirement(&region, Privilege::Read, Coherence::Simultaneous, machine.memory(6, MemoryKind::Registered)),
     ];
     // Meant for a utility processor: the default answer is the nearest other one.
-    let input = LeafInput { task: "leaf", shard: 1, processor: 5, requirements: &requirements, machine };
+    let input =
+        LeafInput { task: "leaf", shard: 1, processor: 5, requirements: Requirements::listed(&requirements), machine };
     let expected = "1 1 leaf 5 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
          region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 1 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.map_leaf(&input)), expected);
