@@ -27,7 +27,11 @@ impl Named {
 
 /// A mapper's name: user code, which may panic.
 pub(crate) fn name_of(mapper: &dyn Mapper) -> String {
-    catch_unwind(AssertUnwindSafe(|| mapper.name().to_owned())).unwrap_or_else(|_| "(its name panicked)".into())
+    catch_unwind(AssertUnwindSafe(|| mapper.name().to_owned())).unwrap_or_else(|payload| {
+        // Its destructor is user code, too.
+        std::mem::forget(payload);
+        "(its name panicked)".into()
+    })
 }
 
 impl std::fmt::Debug for Named {
