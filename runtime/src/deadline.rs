@@ -120,7 +120,11 @@ pub(crate) struct UnderWay<'a, B: Waitable> {
 impl<'a, B: Waitable> UnderWay<'a, B> {
     /// Takes the next generation.
     pub fn next(core: &'a Core, barrier: &'a B) -> Self {
-        Self { core, barrier, point: barrier.next_wait(), registered: None }
+        let point = barrier.next_wait();
+        if let Some(races) = &core.config.races {
+            races.waits(core, point.0);
+        }
+        Self { core, barrier, point, registered: None }
     }
 
     pub fn point(&self) -> WaitAt {
@@ -133,6 +137,9 @@ impl<B: Waitable> Drop for UnderWay<'_, B> {
         let Some(poller) = self.registered else { return };
         // Its waker's destructor is not ours: nothing is borrowed any more.
         drop(self.core.withdraw(self.point(), poller));
+        if let Some(races) = &self.core.config.races {
+            races.gives_up(self.core, self.point());
+        }
         self.barrier.give_back(&self.point);
     }
 }

@@ -125,11 +125,16 @@ impl<T: 'static> TaskFuture<T> {
 
     /// Whether the value or an error is there. Never waits.
     pub fn is_settled(&self) -> bool {
-        let settled = self.cell.promise.borrow().is_settled();
+        let settled = self.is_over();
         if settled {
             self.cell.is_seen();
         }
         settled
+    }
+
+    /// The same for the runtime: whoever is polled does not learn of it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.cell.promise.borrow().is_settled()
     }
 
     /// Looks at the outcome, if it is there. Never waits.
@@ -143,6 +148,7 @@ impl<T: 'static> TaskFuture<T> {
             }
             PromiseState::Poisoned(e) => {
                 self.cell.seen.set(true);
+                self.cell.is_seen();
                 Some(look(Err(e)))
             }
         }
@@ -317,7 +323,7 @@ impl<T, B: ?Sized> FutureCell<T, B> {
         }
     }
 
-    /// Whoever looks finds the value.
+    /// Whoever looks finds the value or the error.
     #[inline(always)]
     fn is_seen(&self) {
         if let Some(event) = self.past.get() {

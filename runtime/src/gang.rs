@@ -550,7 +550,7 @@ impl Launcher {
             };
             self.core.send(at, Message::Batch(Box::new(batch)));
         }
-        self.pending.borrow_mut().retain(|p| !p.is_settled());
+        self.pending.borrow_mut().retain(|p| !p.is_over());
         self.pending.borrow_mut().push(done.clone());
         Ok(done)
     }

@@ -186,7 +186,7 @@ impl ReplayCx<'_> {
     #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         if self.core.config.races.is_some() {
-            self.happens(chain, resolver, outcome.is_ok());
+            self.happens(chain, resolver);
         }
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
@@ -197,12 +197,14 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Where races are looked for: what comes before the result of a chain's call, which is over.
+    /// Where races are looked for: what comes before the result of a chain's call, which is over. What a lost shard leaves
+    /// comes after nothing.
     #[cold]
-    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>, has_result: bool) {
-        if let Some(races) = self.core.config.races.as_ref().filter(|_| has_result) {
+    fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
+        if let Some(races) = self.core.config.races.as_ref().filter(|_| !self.chains.is_lost(self.links, chain)) {
             let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
-            resolver.happens(&races.call_over(self.local.id, call, self.chains.shards()));
+            let (shard, shards) = (self.chains.shard_of(chain), self.chains.shards());
+            resolver.happens(&races.call_over(self.local.id, call, shard, shards));
         }
     }
 

@@ -444,7 +444,12 @@ impl Shard {
                     }
                     Ok(())
                 }
-                Waited::Poisoned(e) => Err(e.poisons(self.place())),
+                Waited::Poisoned(e) => {
+                    if let Some(races) = &core.config.races {
+                        races.waited_in_vain(self, point);
+                    }
+                    Err(e.poisons(self.place()))
+                }
             };
             wait.registered = None;
             Poll::Ready(over)
@@ -586,6 +591,9 @@ impl Shard {
     /// After the shard has failed: whoever waits for it must learn of it.
     pub(crate) fn abandon(&self, error: &Error) {
         let error = error.poisons(self.place());
+        if let Some(races) = &self.core().config.races {
+            races.abandons(self);
+        }
         self.core().abandon(&self.inner.gang, self.inner.index, &error);
         self.core().fail_waiting(&self.inner.owner, &error);
     }

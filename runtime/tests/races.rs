@@ -9,10 +9,13 @@ use maniple_regions::{
     Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
 };
 use maniple_runtime::{
-    Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Val, Value,
+    Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, TaskFuture, Top, Val,
+    Value,
 };
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 
 const U: Field<i64> = Field::new(0, "u");
 
@@ -479,5 +482,113 @@ fn a_race_that_nobody_minds_is_an_error_of_the_run() {
         let e = outcome.map(|_| ()).expect_err(&at);
         let (first, second) = sides(&e);
         assert_eq!((first.place.shard, second.place.shard), (Some(0), Some(0)), "{at}");
+    }
+}
+
+// Failures and waits under way.
+
+/// A barrier of two shards, a slot that both use, and another.
+async fn two(top: Top, task: ShardTask<(PhaseBarrier, [Region; 2]), ()>) -> Result<(), Error> {
+    let tree = top.tree("slots", Rect::line(0, 2), &[U.info()])?;
+    let slots = [0, 1].map(|s| Region::new(tree.tree, Rect::line(s, s + 1)));
+    let gang = top.gang("all", 2)?;
+    let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([0], [1]))?;
+    let share = |_| {
+        let start = Start::new((gate, slots));
+        slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
+    };
+    top.launch(&gang, &task, share)?.all().await.map(drop)
+}
+
+fn fails(mut slot: WriteShared<i64>) {
+    slot.fill(1);
+    panic!("on purpose");
+}
+
+/// Whoever learns of a failure comes after the task that failed, and after what this one came after.
+#[test]
+fn whoever_awaits_a_failure_comes_after_it() {
+    async fn again(shard: Shard, (gate, slots): (PhaseBarrier, [Region; 2])) -> Result<(), Error> {
+        let slot = shard.region(slots[0])?;
+        match shard.index() {
+            0 => {
+                shard.launch(fails, (slot.write_shared(U),)).go()?.await.expect_err("it panics");
+                shard.launch(put, (slot.write_shared(U), 2.into())).go()?.await?;
+                // Not the task that panics is awaited, but one that was to use its value.
+                let failed = shard.launch(fails, (slot.write_shared(U),)).go()?;
+                let after = |_: Val<()>| ();
+                shard.launch(after, ((&failed).into(),)).go()?.await.expect_err("its input panics");
+                shard.launch(put, (slot.write_shared(U), 3.into())).go()?.await?;
+                // A task that others learn of by the barrier.
+                shard
+                    .launch(fails, (slot.write_shared(U),))
+                    .arrive(&gate.arriver(&shard)?)
+                    .go()?
+                    .await
+                    .expect_err("so does it");
+                Ok(())
+            }
+            1 => {
+                let waiter = gate.waiter(&shard)?;
+                shard.launch(get, (slot.read_shared(U),)).wait(&waiter).go()?.await.expect_err("poisoned");
+                shard.launch(put, (slot.write_shared(U), 4.into())).go()?.await?;
+                shard.wait(&waiter).await.expect_err("poisoned");
+                shard.launch(put, (slot.write_shared(U), 5.into())).go()?.await
+            }
+            _ => Ok(()),
+        }
+    }
+    for (name, runtime) in runtimes(60) {
+        let at = format!("again on {name}");
+        let outcome = run(&at, &runtime.check(Check::Races), |top| {
+            let task = top.task("again", again);
+            two(top, task)
+        });
+        assert_eq!(outcome, Ok(()), "{at}");
+    }
+}
+
+/// A wait that was begun before a task's for the next generation, and is over after the task began, is for its own generation.
+#[test]
+fn a_wait_under_way_is_for_its_own_generation() {
+    async fn ahead(shard: Shard, (gate, slots): (PhaseBarrier, [Region; 2])) -> Result<(), Error> {
+        match shard.index() {
+            0 => {
+                let arriver = gate.arriver(&shard)?;
+                for slot in slots {
+                    let slot = shard.region(slot)?;
+                    shard.launch(put, (slot.write_shared(U), 1.into())).arrive(&arriver).go()?.detach();
+                }
+                Ok(())
+            }
+            1 => {
+                let waiter = gate.waiter(&shard)?;
+                let mut first = std::pin::pin!(shard.wait(&waiter));
+                let over = poll_once(first.as_mut()).await;
+                shard.launch(|| (), ()).wait(&waiter).go()?.detach();
+                for _ in 0..200 {
+                    shard.yield_now().await;
+                }
+                if !over {
+                    first.await?;
+                }
+                let slot = shard.region(slots[1])?;
+                shard.launch(get, (slot.read_shared(U),)).go()?.await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+    async fn poll_once(mut future: std::pin::Pin<&mut impl Future<Output = Result<(), Error>>>) -> bool {
+        poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+    }
+    for (name, runtime) in runtimes(60) {
+        let at = format!("ahead on {name}");
+        let outcome = run(&at, &runtime.check(Check::Races), |top| {
+            let task = top.task("ahead", ahead);
+            two(top, task)
+        });
+        let e = outcome.expect_err(&at);
+        let (first, second) = sides(&e);
+        assert_eq!([first.rect, second.rect], [Rect::line(1, 2); 2], "{at}: {e}");
     }
 }

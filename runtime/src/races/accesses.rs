@@ -1,6 +1,6 @@
 //! Who used which points last: under simultaneous coherence across shards, otherwise within one.
 
-use super::clock::{Clock, Event, Stamp};
+use super::clock::{Clock, Event, Lanes, Stamp};
 use crate::Place;
 use crate::message::{Ancestors, LaunchKey};
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
@@ -35,13 +35,17 @@ pub(super) struct Access {
     pub stamp: Stamp,
 }
 
+/// Uses of the same points in the same way by tasks of one shard that are kept, at most: of more that nothing orders, only
+/// the newest are compared with later ones.
+pub(super) const MOST_ALIKE: usize = 64;
+
 /// The accesses to one field of one tree that a later one may race with.
 #[derive(Debug, Default)]
 pub(super) struct Field(Vec<Access>);
 
 impl Field {
     /// Adds an access that comes after `past`; an earlier one that it races with, if there is one.
-    pub fn add(&mut self, access: Access, past: &Clock) -> Option<Access> {
+    pub fn add(&mut self, access: Access, past: &Clock, lanes: &mut Lanes) -> Option<Access> {
         let races = |a: &&Access| {
             !past.has(a.stamp)
                 && !matches!(interference(&a.at, &access.at), Interference::None)
@@ -56,7 +60,19 @@ impl Field {
         let alike = |a: &Access| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
         let stands_for =
             |a: &Access| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
-        self.0.retain(|a| a.stamp == access.stamp || !stands_for(a));
+        let same_shard = |a: &Access| (a.user.launch, a.user.shard) == (access.user.launch, access.user.shard);
+        let is_like = |a: &Access| a.at == access.at && same_shard(a);
+        let mut surplus = (self.0.iter().filter(|a| is_like(a)).count() + 1).saturating_sub(MOST_ALIKE);
+        self.0.retain(|a| {
+            let is_surplus = surplus > 0 && is_like(a);
+            surplus -= usize::from(is_surplus);
+            let stays = a.stamp == access.stamp || !(is_surplus || stands_for(a));
+            if !stays {
+                lanes.forget(a.stamp);
+            }
+            stays
+        });
+        lanes.keep(access.stamp);
         self.0.push(access);
         None
     }

@@ -50,22 +50,42 @@ pub(crate) struct Stamp {
 
 /// Chains of accesses, each after the one before it in its lane.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes(Vec<u64>);
+pub(crate) struct Lanes(Vec<Lane>);
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// How many accesses it has had.
+    last: u64,
+    /// Those that somebody may yet ask for.
+    kept: u32,
+}
 
 impl Lanes {
-    /// Puts the access that comes after `past` at the end of a lane whose last access comes before it: of `favourite`, if that
-    /// is one, or of the first there is, or of a new one. From here on `past` contains the access itself.
+    /// Puts the access that comes after `past` at the end of a lane whose last access comes before it, or of whose accesses
+    /// none is kept: of `favourite`, if that is one, or of the first there is, or of a new one. From here on `past` contains
+    /// the access itself.
     pub fn extend(&mut self, past: &mut Clock, favourite: u32) -> Stamp {
-        let fits = |lane: &u32| self.0.get(*lane as usize).is_some_and(|last| past.of(*lane) == *last);
+        let fits = |at: &u32| self.0.get(*at as usize).is_some_and(|lane| lane.kept == 0 || past.of(*at) == lane.last);
         let lane = Some(favourite).filter(fits).or_else(|| (0..self.0.len() as u32).find(fits));
         let lane = lane.unwrap_or_else(|| {
-            self.0.push(0);
+            self.0.push(Lane::default());
             self.0.len() as u32 - 1
         });
-        self.0[lane as usize] += 1;
-        let stamp = Stamp { lane, count: self.0[lane as usize] };
+        let last = &mut self.0[lane as usize].last;
+        *last += 1;
+        let stamp = Stamp { lane, count: *last };
         past.set(stamp);
         stamp
+    }
+
+    /// Somebody may ask for an access from now on.
+    pub fn keep(&mut self, stamp: Stamp) {
+        self.0[stamp.lane as usize].kept += 1;
+    }
+
+    /// Nobody asks for it any more: once for each [`Self::keep`].
+    pub fn forget(&mut self, stamp: Stamp) {
+        self.0[stamp.lane as usize].kept -= 1;
     }
 
     pub fn len(&self) -> usize {
@@ -95,15 +115,18 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Clocks say what the transitive closure of a random graph says, and lanes are chains.
+        /// Clocks say what the transitive closure of a random graph says of the accesses that are kept, and lanes are chains
+        /// of these.
         #[test]
         fn clocks_are_reachability(
             edges in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..4), 1..40),
             favourites in prop::collection::vec(0..6u32, 40),
+            forgets in prop::collection::vec(prop::option::of(0..40usize), 40),
         ) {
             let n = edges.len();
             let mut lanes = Lanes::default();
             let (mut clocks, mut stamps, mut before) = (Vec::<Clock>::new(), Vec::new(), vec![vec![false; n]; n]);
+            let mut kept = vec![true; n];
             for (i, sources) in edges.iter().enumerate() {
                 let mut past = Clock::default();
                 for source in sources.iter().filter(|_| i > 0).map(|s| s.index(i)) {
@@ -113,10 +136,15 @@ mod tests {
                     before[i].iter_mut().zip(further).for_each(|(b, f)| *b |= f);
                 }
                 stamps.push(lanes.extend(&mut past, favourites[i]));
+                lanes.keep(stamps[i]);
                 clocks.push(past);
+                if let Some(j) = forgets[i].filter(|&j| j <= i && kept[j]) {
+                    lanes.forget(stamps[j]);
+                    kept[j] = false;
+                }
             }
             for i in 0..n {
-                for j in 0..i {
+                for j in (0..i).filter(|&j| kept[j]) {
                     prop_assert_eq!(clocks[i].has(stamps[j]), before[i][j], "{} after {}", i, j);
                     prop_assert!(!clocks[j].has(stamps[i]));
                     prop_assert!(stamps[i].lane != stamps[j].lane || before[i][j]);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Generations kept apart, at most. Who waits for one that is further behind than this is taken to come after more than it
 /// waits for.
-const MOST: usize = 1024;
+pub(super) const MOST: usize = 1024;
 
 /// One barrier: half of a pair, or a phase barrier.
 #[derive(Debug, Default)]
@@ -13,56 +13,69 @@ pub(super) struct Generations {
     /// What came before the arrivals for generations before `first`.
     before: Clock,
     first: u64,
-    /// What came before the arrivals for each of those from `first` on.
     kept: VecDeque<Generation>,
     /// For each shard that waits, the generation after the last that it has waited for.
     passed: HashMap<u32, u64>,
+    /// What came before the tasks that should have arrived and failed.
+    poison: Clock,
 }
 
 #[derive(Debug, Default)]
 struct Generation {
+    /// What came before the arrivals for it and for those before it.
     clock: Clock,
-    /// Tasks that are to wait for it and have not begun.
+    /// Tasks and shards that are to wait for it and have not done so.
     pending: u32,
 }
 
 impl Generations {
-    fn at(&mut self, generation: u64) -> Option<&mut Generation> {
+    fn at(&mut self, generation: u64) -> Option<usize> {
         let at = generation.checked_sub(self.first)? as usize;
         if at >= self.kept.len() {
-            self.kept.resize_with(at + 1, Generation::default);
+            let clock = self.kept.back().map_or(&self.before, |g| &g.clock).clone();
+            self.kept.resize_with(at + 1, || Generation { clock: clock.clone(), pending: 0 });
         }
-        Some(&mut self.kept[at])
+        Some(at)
     }
 
     pub fn arrive(&mut self, generation: u64, clock: &Clock) {
-        match self.at(generation) {
-            Some(g) => g.clock.join(clock),
-            None => self.before.join(clock),
-        }
+        let at = self.at(generation).unwrap_or_else(|| {
+            self.before.join(clock);
+            0
+        });
+        self.kept.range_mut(at..).for_each(|g| g.clock.join(clock));
         self.forget(0);
     }
 
-    /// A task is launched that waits for a generation.
+    /// A task that should arrive has failed.
+    pub fn poison(&mut self, clock: &Clock) {
+        self.poison.join(clock);
+    }
+
+    /// What comes before whoever learns that a generation will never end.
+    pub fn poisoned(&self) -> &Clock {
+        &self.poison
+    }
+
+    /// A task is launched, or a shard begins, to wait for a generation.
     pub fn ask(&mut self, generation: u64) {
-        if let Some(g) = self.at(generation) {
-            g.pending += 1;
+        if let Some(at) = self.at(generation) {
+            self.kept[at].pending += 1;
         }
     }
 
-    /// The task has begun, or never will.
+    /// The task has begun, or the shard has waited, or neither ever will.
     pub fn answer(&mut self, generation: u64) {
-        if let Some(g) = self.at(generation) {
-            g.pending = g.pending.saturating_sub(1);
+        if let Some(at) = self.at(generation) {
+            self.kept[at].pending = self.kept[at].pending.saturating_sub(1);
         }
     }
 
     /// What comes before the end of a generation: all arrivals for it and for those before it.
-    pub fn past(&self, generation: u64) -> Clock {
-        let mut clock = self.before.clone();
-        let kept = (generation + 1).saturating_sub(self.first) as usize;
-        self.kept.iter().take(kept).for_each(|g| clock.join(&g.clock));
-        clock
+    pub fn past(&self, generation: u64) -> &Clock {
+        let at = generation.checked_sub(self.first).map(|at| at as usize);
+        let kept = at.and_then(|at| self.kept.get(at).or(self.kept.back()));
+        kept.map_or(&self.before, |g| &g.clock)
     }
 
     /// A shard, one of so many `waiters`, has waited for a generation: when all have, nobody asks for it again.
@@ -73,13 +86,13 @@ impl Generations {
         self.forget(all.copied().unwrap_or(0));
     }
 
-    /// Keeps generations from this one on apart, and those that tasks are to wait for, but not too many.
+    /// Keeps generations from this one on apart, and those that somebody is to wait for, but not too many.
     fn forget(&mut self, from: u64) {
         while (self.first < from || self.kept.len() > MOST)
             && self.kept.front().is_some_and(|g| g.pending == 0)
             && let Some(g) = self.kept.pop_front()
         {
-            self.before.join(&g.clock);
+            self.before = g.clock;
             self.first += 1;
         }
     }

@@ -150,8 +150,14 @@ impl Races {
     }
 
     #[cold]
-    pub fn leaf_fails(&self, core: &Core, id: TaskId) {
-        self.state().leaf_fails((core.id, id));
+    pub fn leaf_fails(&self, core: &Core, id: TaskId, arrivals: &[ArrivalAt]) {
+        self.state().leaf_fails((core.id, id), arrivals.iter().map(|at| arrival_key(*at).0));
+    }
+
+    /// A leaf task that waits is not waited for any more, as its shard has failed.
+    #[cold]
+    pub fn leaf_dropped(&self, core: &Core, id: TaskId) {
+        self.state().leaf_dropped((core.id, id));
     }
 
     /// A shard has waited for its leaf tasks.
@@ -166,10 +172,34 @@ impl Races {
         self.state().arrive(shard.actor(), barrier, generation);
     }
 
+    /// A shard has taken a generation that it waits for.
+    #[cold]
+    pub fn waits(&self, core: &Core, at: WaitAt) {
+        let (barrier, generation, _) = core.wait_key(at);
+        self.state().waits(barrier, generation);
+    }
+
+    #[cold]
+    pub fn gives_up(&self, core: &Core, at: WaitAt) {
+        let (barrier, generation, _) = core.wait_key(at);
+        self.state().gives_up(barrier, generation);
+    }
+
+    #[cold]
+    pub fn waited_in_vain(&self, shard: &Shard, at: WaitAt) {
+        let (barrier, generation, _) = shard.core().wait_key(at);
+        self.state().waited_in_vain(shard.actor(), barrier, generation);
+    }
+
     #[cold]
     pub fn waited(&self, shard: &Shard, at: WaitAt) {
         let (barrier, generation, waiters) = shard.core().wait_key(at);
         self.state().waited(shard.actor(), barrier, generation, waiters);
+    }
+
+    #[cold]
+    pub fn abandons(&self, shard: &Shard) {
+        self.state().abandons(shard.actor());
     }
 
     /// A shard calls a collective. It does not see what the runtime looks at before [`resume`].
@@ -186,8 +216,8 @@ impl Races {
     }
 
     #[cold]
-    pub fn call_over(&self, object: ObjectId, call: u64, shards: u32) -> Clock {
-        self.state().call_over(object, call, shards)
+    pub fn call_over(&self, object: ObjectId, call: u64, shard: u32, shards: u32) -> Clock {
+        self.state().call_over(object, call, shard, shards)
     }
 
     /// Whoever is polled launches shards.

@@ -44,6 +44,8 @@ struct Task {
 struct Call {
     inputs: Clock,
     later: Vec<Event>,
+    /// The launches of the shards that have called.
+    callers: HashMap<u32, LaunchKey>,
     /// Shards that have the result.
     over: u32,
 }
@@ -67,6 +69,8 @@ pub(super) struct State {
     /// What came before the ends of launches that are over, by the launcher's number.
     launched: HashMap<u32, Clock>,
     fields: HashMap<(TreeId, FieldId), Field>,
+    /// What shards had awaited that failed: whoever learns of a poisoned barrier is taken to come after it.
+    lost: Clock,
     /// A race was found: others may follow from it.
     found: bool,
 }
@@ -141,7 +145,7 @@ impl State {
         let (launch, shard) = task.actor;
         for (barrier, generation, waiters) in task.barriers.drain(..) {
             let generations = self.barriers.entry(barrier).or_default();
-            past.join(&generations.past(generation));
+            past.join(generations.past(generation));
             generations.answer(generation);
             generations.pass(shard, generation, waiters);
         }
@@ -154,7 +158,7 @@ impl State {
             for at in uses {
                 let access = Access { user: user.clone(), at: *at, stamp };
                 let field = self.fields.entry((at.region.tree, at.field)).or_default();
-                if let Some(other) = field.add(access.clone(), &past)
+                if let Some(other) = field.add(access.clone(), &past, &mut self.lanes)
                     && !self.found
                 {
                     self.found = true;
@@ -180,8 +184,28 @@ impl State {
         self.actors.entry(task.actor).or_default().leaves.join(past);
     }
 
-    /// A leaf task will not run, or has failed.
-    pub fn leaf_fails(&mut self, (processor, id): (ProcessorId, TaskId)) {
+    /// A leaf task has failed, or what it was to come after has failed or is over: it poisons these barriers. Whoever learns
+    /// of it comes after all that.
+    pub fn leaf_fails(&mut self, (processor, id): (ProcessorId, TaskId), arrivals: impl Iterator<Item = BarrierKey>) {
+        let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
+        let mut past = task.past;
+        if let Some(begun) = task.event.past() {
+            past = begun.clone();
+        }
+        task.sources.iter().filter_map(Event::past).for_each(|source| past.join(source));
+        for (barrier, generation, _) in task.barriers {
+            let generations = self.barriers.entry(barrier).or_default();
+            past.join(generations.poisoned());
+            generations.answer(generation);
+        }
+        past.join(&self.lost);
+        arrivals.for_each(|barrier| self.barriers.entry(barrier).or_default().poison(&past));
+        self.actors.entry(task.actor).or_default().leaves.join(&past);
+        task.event.happens(&past);
+    }
+
+    /// A leaf task will not run, whatever becomes of what it was to come after.
+    pub fn leaf_dropped(&mut self, (processor, id): (ProcessorId, TaskId)) {
         let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
         for (barrier, generation, _) in task.barriers {
             self.barriers.entry(barrier).or_default().answer(generation);
@@ -195,27 +219,56 @@ impl State {
         self.barriers.entry(barrier).or_default().arrive(generation, &clock);
     }
 
-    /// An actor has waited for a generation of a barrier.
+    /// A shard begins to wait for a generation.
+    pub fn waits(&mut self, barrier: BarrierKey, generation: u64) {
+        self.barriers.entry(barrier).or_default().ask(generation);
+    }
+
+    /// It waits no more.
+    pub fn gives_up(&mut self, barrier: BarrierKey, generation: u64) {
+        self.barriers.entry(barrier).or_default().answer(generation);
+    }
+
+    /// It has waited for the generation.
     pub fn waited(&mut self, actor: Actor, barrier: BarrierKey, generation: u64, waiters: usize) {
         let generations = self.barriers.entry(barrier).or_default();
-        let past = generations.past(generation);
+        let past = generations.past(generation).clone();
+        generations.answer(generation);
         generations.pass(actor.1, generation, waiters);
         self.sees(actor, &past);
+    }
+
+    /// It has learnt that the generation will never end.
+    pub fn waited_in_vain(&mut self, actor: Actor, barrier: BarrierKey, generation: u64) {
+        let generations = self.barriers.entry(barrier).or_default();
+        let mut past = generations.poisoned().clone();
+        generations.answer(generation);
+        past.join(&self.lost);
+        self.sees(actor, &past);
+    }
+
+    /// A shard has failed: barriers at which it owes arrivals are poisoned.
+    pub fn abandons(&mut self, actor: Actor) {
+        let clock = self.clock_of(actor);
+        self.lost.join(&clock);
     }
 
     // Collectives.
 
     pub fn calls(&mut self, actor: Actor, object: ObjectId, call: u64) {
         let clock = self.clock_of(actor);
-        self.calls.entry((object, call)).or_default().inputs.join(&clock);
+        let entry = self.calls.entry((object, call)).or_default();
+        entry.inputs.join(&clock);
+        entry.callers.insert(actor.1, actor.0);
     }
 
     pub fn call_takes(&mut self, object: ObjectId, call: u64, input: Event) {
         self.calls.entry((object, call)).or_default().later.push(input);
     }
 
-    /// One of `shards` shards has the result of a call.
-    pub fn call_over(&mut self, object: ObjectId, call: u64, shards: u32) -> Clock {
+    /// `shard`, one of `shards`, has the result of a call, or the error that is handed on in its place. The end of the shard
+    /// comes after that, awaited or not.
+    pub fn call_over(&mut self, object: ObjectId, call: u64, shard: u32, shards: u32) -> Clock {
         let entry = self.calls.entry((object, call)).or_default();
         for input in std::mem::take(&mut entry.later) {
             match input.past() {
@@ -224,9 +277,12 @@ impl State {
             }
         }
         entry.over += 1;
-        let (inputs, over) = (entry.inputs.clone(), entry.over);
+        let (inputs, over, launch) = (entry.inputs.clone(), entry.over, entry.callers.remove(&shard));
         if over == shards {
             self.calls.remove(&(object, call));
+        }
+        if let Some(acting) = launch.and_then(|launch| self.actors.get_mut(&(launch, shard))) {
+            acting.leaves.join(&inputs);
         }
         inputs
     }

@@ -427,6 +427,11 @@ impl Chains {
         links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
     }
 
+    /// Whether a chain's calls fail, as a shard that takes part is lost.
+    pub fn is_lost(&self, links: &Links, chain: u32) -> bool {
+        links.chains[chain as usize].state == State::Failed
+    }
+
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -435,7 +440,7 @@ impl Chains {
         self.gang.shards()
     }
 
-    fn shard_of(&self, chain: u32) -> u32 {
+    pub fn shard_of(&self, chain: u32) -> u32 {
         let members = &self.gang.members[self.processor as usize];
         members.get(self.position(chain) as usize).copied().unwrap_or(u32::MAX)
     }

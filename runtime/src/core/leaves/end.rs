@@ -123,7 +123,7 @@ impl Core {
         leaves.free(id, body);
         drop(leaves);
         if let Some(races) = &self.config.races {
-            races.leaf_fails(self, id);
+            races.leaf_fails(self, id, &arrivals);
         }
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
@@ -163,6 +163,9 @@ impl Core {
             all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
         };
         for id in waiting {
+            if let Some(races) = &self.config.races {
+                races.leaf_dropped(self, id);
+            }
             self.fail_leaf(id, &self.poisons(id, error));
         }
     }
