@@ -202,9 +202,10 @@ impl ReplayCx<'_> {
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
         if let Some(races) = self.core.config.races.as_ref().filter(|_| !self.chains.is_lost(self.links, chain)) {
-            let call = self.chains.call_of(self.links, chain).saturating_sub(self.chains.slots().into());
-            let (shard, shards) = (self.chains.shard_of(chain), self.chains.shards());
-            resolver.happens(&races.call_over(self.local.id, call, shard, shards));
+            let (shards, slots) = (self.chains.shards(), self.chains.slots());
+            let call = self.chains.call_of(self.links, chain).saturating_sub(slots.into());
+            let shard = self.chains.shard_of(chain);
+            resolver.happens(&races.call_over((self.local.id, call), shard, (shards, slots)));
         }
     }
 

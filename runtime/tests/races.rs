@@ -459,29 +459,38 @@ fn launches_are_kept_apart() {
     }
 }
 
-/// A race fails the run even where the program is content with errors.
+/// A race fails the run even where the program is content with errors, or makes others of them.
 #[test]
 fn a_race_that_nobody_minds_is_an_error_of_the_run() {
-    async fn careless(shard: Shard, slot: Region) -> Result<(), Error> {
+    async fn careless(shard: Shard, (slot, how): (Region, u32)) -> Result<(), Error> {
         let slot = shard.region(slot)?;
         let one = shard.launch(put, (slot.write_shared(U), 1.into())).go()?;
         let other = shard.launch(put, (slot.write_shared(U), 2.into())).go()?;
-        let _ = (one.await, other.await);
-        Ok(())
+        let (one, other) = (one.await, other.await);
+        match how {
+            0 => Ok(()),
+            1 => one.and(other).map_err(|_| Error::user("out of luck")),
+            _ => {
+                one.and(other).unwrap();
+                Ok(())
+            }
+        }
     }
     for (name, runtime) in runtimes(20) {
-        let at = format!("careless on {name}");
-        let outcome = watched(&at, || {
-            runtime.check(Check::Races).run(|top| async move {
-                let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
-                let (gang, task) = (top.gang("all", 1)?, top.task("careless", careless));
-                let done = top.launch(&gang, &task, |_| Start::new(slot).shares(slot, [U], Privilege::ReadWrite))?;
-                done.all().await
-            })
-        });
-        let e = outcome.map(|_| ()).expect_err(&at);
-        let (first, second) = sides(&e);
-        assert_eq!((first.place.shard, second.place.shard), (Some(0), Some(0)), "{at}");
+        for how in 0..3 {
+            let at = format!("careless in way {how} on {name}");
+            let outcome = watched(&at, || {
+                runtime.clone().check(Check::Races).run(move |top| async move {
+                    let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
+                    let (gang, task) = (top.gang("all", 1)?, top.task("careless", careless));
+                    let share = |_| Start::new((slot, how)).shares(slot, [U], Privilege::ReadWrite);
+                    top.launch(&gang, &task, share)?.all().await
+                })
+            });
+            let e = outcome.map(|_| ()).expect_err(&at);
+            let (first, second) = sides(&e);
+            assert_eq!((first.place.shard, second.place.shard), (Some(0), Some(0)), "{at}");
+        }
     }
 }
 

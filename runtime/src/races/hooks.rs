@@ -10,11 +10,14 @@ use crate::shard::Shard;
 use maniple_regions::{Coherence, Use};
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The check of one run, shared by its processors.
 #[derive(Default)]
-pub(crate) struct Races(Mutex<State>);
+pub(crate) struct Races {
+    state: Mutex<State>,
+    found: OnceLock<Error>,
+}
 
 impl fmt::Debug for Races {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,8 +31,17 @@ impl Races {
         self.state().size()
     }
 
+    /// The outcome of a run: the race, if there is one, as other errors may follow from it and hide it.
+    pub fn outcome<R>(&self, outcome: Result<R, Error>) -> Result<R, Error> {
+        match (self.found.get(), outcome) {
+            (Some(race), Ok(_)) => Err(race.clone()),
+            (Some(race), Err(e)) if !matches!(e.origin(), Error::Race { .. }) => Err(race.clone()),
+            (_, outcome) => outcome,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,13 +147,14 @@ impl Races {
             let Use { region, privilege, .. } = a.at;
             Box::new(Access { place: a.user.place(), privilege, rect: region.rect })
         };
-        Err(Error::Race {
+        let race = Error::Race {
             region: core.local(tree.0).map_or_else(|| tree.to_string(), |l| l.object.describe()),
             field: core.field(tree, second.at.field).map_or_else(|_| second.at.field.to_string(), |f| f.name.into()),
             rect: Box::new(common(&first.at, &second.at)),
             first: access(&first),
             second: access(&second),
-        })
+        };
+        Err(self.found.get_or_init(|| race).clone())
     }
 
     #[cold]
@@ -216,8 +229,8 @@ impl Races {
     }
 
     #[cold]
-    pub fn call_over(&self, object: ObjectId, call: u64, shard: u32, shards: u32) -> Clock {
-        self.state().call_over(object, call, shard, shards)
+    pub fn call_over(&self, call: (ObjectId, u64), shard: u32, shards_and_slots: (u32, u32)) -> Clock {
+        self.state().call_over(call, shard, shards_and_slots)
     }
 
     /// Whoever is polled launches shards.

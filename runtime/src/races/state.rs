@@ -65,6 +65,8 @@ pub(super) struct State {
     tasks: HashMap<TaskKey, Task>,
     barriers: HashMap<BarrierKey, Generations>,
     calls: HashMap<(ObjectId, u64), Call>,
+    /// What came before the calls of one slot that are over on all shards: a slot's next call begins after that.
+    slots: HashMap<(ObjectId, u64), Clock>,
     launches: HashMap<LaunchKey, Launch>,
     /// What came before the ends of launches that are over, by the launcher's number.
     launched: HashMap<u32, Clock>,
@@ -268,7 +270,7 @@ impl State {
 
     /// `shard`, one of `shards`, has the result of a call, or the error that is handed on in its place. The end of the shard
     /// comes after that, awaited or not.
-    pub fn call_over(&mut self, object: ObjectId, call: u64, shard: u32, shards: u32) -> Clock {
+    pub fn call_over(&mut self, (object, call): (ObjectId, u64), shard: u32, (shards, slots): (u32, u32)) -> Clock {
         let entry = self.calls.entry((object, call)).or_default();
         for input in std::mem::take(&mut entry.later) {
             match input.past() {
@@ -277,8 +279,11 @@ impl State {
             }
         }
         entry.over += 1;
-        let (inputs, over, launch) = (entry.inputs.clone(), entry.over, entry.callers.remove(&shard));
+        let (mut inputs, over, launch) = (entry.inputs.clone(), entry.over, entry.callers.remove(&shard));
+        let slot = self.slots.entry((object, call % u64::from(slots))).or_default();
+        inputs.join(slot);
         if over == shards {
+            slot.join(&inputs);
             self.calls.remove(&(object, call));
         }
         if let Some(acting) = launch.and_then(|launch| self.actors.get_mut(&(launch, shard))) {

@@ -281,6 +281,10 @@ impl Runtime {
             }
             Driver::Seeded { seed, .. } => seeded::run(config.clone(), seed, &top),
         };
+        let result = match &config.races {
+            Some(races) => races.outcome(result),
+            None => result,
+        };
         if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
             let written = file.write(tracing, &config.machine, self.driver, result.as_ref().err());
             // What went wrong first is what the caller has to know.

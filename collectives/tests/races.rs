@@ -1,0 +1,245 @@
+//! The check for races in random programs that only collectives, futures and deadlines order, against the transitive closure
+//! of their graphs.
+
+mod common;
+
+use common::watched;
+use fastrand::Rng;
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region};
+use maniple_runtime::{Access, Check, Error, Runtime, Shard, Start, TaskFuture, Val, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+const U: Field<i64> = Field::new(0, "u");
+const CELLS: i64 = 4;
+
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    Number,
+    Leaf(usize),
+    /// The result of a call that does not fail.
+    Call(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Leaf {
+        cells: (i64, i64),
+        writes: bool,
+        input: Input,
+    },
+    Call(Input),
+    AwaitLeaf(usize),
+    /// With a deadline that is over first some times, or without.
+    AwaitCall(usize, bool),
+}
+
+#[derive(Debug)]
+struct Program {
+    shards: u32,
+    slots: u32,
+    algorithm: Algorithm,
+    /// The calls that fail, and which shard makes them fail.
+    fails: Vec<Option<u32>>,
+    scripts: Vec<Vec<Step>>,
+}
+
+fn random(seed: u64) -> Program {
+    let r = &mut Rng::with_seed(seed);
+    let shards = r.u32(1..=4);
+    let fails: Vec<Option<u32>> = (0..r.usize(1..=4)).map(|_| (r.u32(0..4) == 0).then(|| r.u32(0..shards))).collect();
+    let mut scripts = Vec::new();
+    for _ in 0..shards {
+        let (mut script, mut leaves) = (Vec::new(), 0);
+        for calls in 0..=fails.len() {
+            let fine: Vec<usize> = (0..calls).filter(|&c| fails[c].is_none()).collect();
+            let input = |r: &mut Rng, leaves: usize| match r.u32(0..3) {
+                0 if leaves > 0 => Input::Leaf(r.usize(0..leaves)),
+                1 if !fine.is_empty() => Input::Call(fine[r.usize(0..fine.len())]),
+                _ => Input::Number,
+            };
+            for _ in 0..r.usize(0..=2) {
+                script.push(match r.u32(0..6) {
+                    0 if leaves > 0 => Step::AwaitLeaf(r.usize(0..leaves)),
+                    1 | 2 if calls > 0 => Step::AwaitCall(r.usize(0..calls), r.bool()),
+                    _ => {
+                        let lo = r.i64(0..CELLS);
+                        let leaf = Step::Leaf {
+                            cells: (lo, r.i64(lo + 1..=CELLS.min(lo + 2))),
+                            writes: r.u32(0..3) == 0,
+                            input: input(r, leaves),
+                        };
+                        leaves += 1;
+                        leaf
+                    }
+                });
+            }
+            if calls < fails.len() {
+                script.push(Step::Call(input(r, leaves)));
+            }
+        }
+        scripts.push(script);
+    }
+    let algorithm = Algorithm::ALL[r.usize(0..Algorithm::ALL.len())];
+    Program { shards, slots: r.u32(1..=3), algorithm, fails, scripts }
+}
+
+/// A task's shard, cells, and whether it writes.
+type Side = (u32, (i64, i64), bool);
+
+/// The pairs of leaves that nothing orders. A call is a node, after all its inputs and the call before it in its slot.
+fn expected(program: &Program) -> HashSet<(Side, Side)> {
+    let calls = program.fails.len();
+    let slots = program.slots as usize;
+    let mut edges: Vec<(usize, usize)> = (slots..calls).map(|c| (c - slots, c)).collect();
+    let (mut nodes, mut leaves) = (calls, Vec::new());
+    for (s, script) in (0u32..).zip(&program.scripts) {
+        let (mut last, mut own, mut call) = (None, Vec::new(), 0);
+        for step in script {
+            let point = nodes;
+            nodes += 1;
+            edges.extend(last.map(|l| (l, point)));
+            last = Some(point);
+            let mut after = |input: &Input, own: &[usize], node| match input {
+                Input::Number => {}
+                Input::Leaf(l) => edges.push((own[*l], node)),
+                Input::Call(c) => edges.push((*c, node)),
+            };
+            match step {
+                Step::AwaitLeaf(l) => after(&Input::Leaf(*l), &own, point),
+                Step::AwaitCall(c, _) => after(&Input::Call(*c), &own, point),
+                Step::Call(input) => {
+                    after(input, &own, call);
+                    edges.push((point, call));
+                    call += 1;
+                }
+                Step::Leaf { cells, writes, input } => {
+                    let node = nodes;
+                    nodes += 1;
+                    after(input, &own, node);
+                    edges.push((point, node));
+                    own.push(node);
+                    leaves.push(((s, *cells, *writes), node));
+                }
+            }
+        }
+    }
+    let mut reach = vec![vec![false; nodes]; nodes];
+    edges.iter().for_each(|&(a, b)| reach[a][b] = true);
+    for k in 0..nodes {
+        for i in 0..nodes {
+            for j in 0..nodes {
+                reach[i][j] |= reach[i][k] && reach[k][j];
+            }
+        }
+    }
+    let mut pairs = HashSet::new();
+    for (a, i) in &leaves {
+        for (b, j) in &leaves {
+            let overlap = a.1.0.max(b.1.0) < a.1.1.min(b.1.1);
+            if i != j && overlap && (a.2 || b.2) && !reach[*i][*j] && !reach[*j][*i] {
+                pairs.insert((*a, *b));
+            }
+        }
+    }
+    pairs
+}
+
+fn look(shared: ReadShared<i64>, _: Val<Vec<i64>>) -> Vec<i64> {
+    vec![shared.rect().lo(0); 2]
+}
+fn change(mut shared: ReadWriteShared<i64>, _: Val<Vec<i64>>) -> Vec<i64> {
+    shared.fill(1);
+    vec![1; 2]
+}
+
+async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allreduce<i64>) -> Result<(), Error> {
+    let (mut leaves, mut calls) = (Vec::<TaskFuture<Vec<i64>>>::new(), Vec::<TaskFuture<Vec<i64>>>::new());
+    for step in &program.scripts[shard.index() as usize] {
+        let value = |input: &Input| -> Value<Vec<i64>> {
+            match input {
+                Input::Number => vec![0; 2].into(),
+                Input::Leaf(l) => (&leaves[*l]).into(),
+                Input::Call(c) => (&calls[*c]).into(),
+            }
+        };
+        match step {
+            Step::AwaitLeaf(l) => drop(leaves[*l].clone().await?),
+            Step::AwaitCall(c, limited) => {
+                let mut call = calls[*c].clone();
+                while *limited
+                    && let Err(Error::TimedOut { .. }) = shard.within(Duration::from_micros(3), &mut call).await
+                {
+                }
+                assert_eq!(call.await.is_err(), program.fails[*c].is_some());
+            }
+            Step::Call(input) => {
+                // What fails comes after its input as well.
+                let input = if program.fails[calls.len()] == Some(shard.index()) {
+                    let wrong = |_: Val<Vec<i64>>| vec![0];
+                    (&shard.launch(wrong, (value(input),)).go()?).into()
+                } else {
+                    value(input)
+                };
+                calls.push(total.call_vec(&shard, input)?);
+            }
+            Step::Leaf { cells, writes, input } => {
+                let cells = shard.region(Region::new(tree.tree, Rect::line(cells.0, cells.1)))?;
+                leaves.push(match writes {
+                    true => shard.launch(change, (cells.read_write_shared(U), value(input))).go()?,
+                    false => shard.launch(look, (cells.read_shared(U), value(input))).go()?,
+                });
+            }
+        }
+    }
+    // Who awaits nothing any more has seen all failures.
+    for call in calls {
+        let _ = call.await;
+    }
+    Ok(())
+}
+
+#[test]
+fn collectives_order_what_their_graph_orders_and_nothing_else() {
+    let (mut free, mut racing) = (0, 0);
+    for case in 0..400u64 {
+        let program = Arc::new(random(case));
+        let pairs = expected(&program);
+        *(if pairs.is_empty() { &mut free } else { &mut racing }) += 1;
+        let seeded = (0..3).map(|n| Runtime::seeded(1 + ((case + n) % 4) as u32, 7 * case + n));
+        for (n, runtime) in seeded.chain([Runtime::threads(1 + (case % 2) as u32)]).enumerate() {
+            let at = format!("case {case}, run {n}");
+            let whole = program.clone();
+            let outcome = watched(&at, || {
+                runtime.check(Check::Races).run(move |top| {
+                    let program = whole.clone();
+                    async move {
+                        let tree = top.tree("tree", Rect::line(0, CELLS), &[U.info()])?;
+                        let gang = top.gang("all", program.shards)?;
+                        let (algorithm, slots) = (Some(program.algorithm), program.slots);
+                        let options = Options { elements: 2, slots, algorithm, ..Options::default() };
+                        let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
+                        let task =
+                            top.task("script", move |shard, tree| script(shard, program.clone(), tree, total.clone()));
+                        let share = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
+                        top.launch(&gang, &task, share)?.all().await
+                    }
+                })
+            });
+            match outcome {
+                Ok(_) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
+                Err(e) => {
+                    let Error::Race { first, second, .. } = e.origin() else { panic!("{at}: {e} in {program:#?}") };
+                    let side = |a: &Access| -> Side {
+                        (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
+                    };
+                    let pair = (side(first), side(second));
+                    assert!(pairs.contains(&pair), "{at}: {e}\nnot one of {pairs:?} in {program:#?}");
+                }
+            }
+        }
+    }
+    assert!(free > 60 && racing > 60, "{free} without, {racing} with a race");
+}
