@@ -201,45 +201,74 @@ async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allred
     Ok(())
 }
 
+/// Runs a program in a few orders; whether it has no race.
+fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
+    let pairs = expected(&program);
+    let seeded = (0..3).map(|n| Runtime::seeded(1 + ((case + n) % 4) as u32, 7 * case + n));
+    for (n, runtime) in seeded.chain([Runtime::threads(1 + (case % 2) as u32)]).enumerate() {
+        let at = format!("case {case}, run {n}");
+        let whole = program.clone();
+        let outcome = watched(&at, || {
+            runtime.check(Check::Races).run(move |top| {
+                let program = whole.clone();
+                async move {
+                    let tree = top.tree("tree", Rect::line(0, CELLS), &[U.info()])?;
+                    let gang = top.gang("all", program.shards)?;
+                    let (algorithm, slots) = (Some(program.algorithm), program.slots);
+                    let options = Options { elements: 2, slots, algorithm, ..Options::default() };
+                    let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
+                    let task =
+                        top.task("script", move |shard, tree| script(shard, program.clone(), tree, total.clone()));
+                    let share = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
+                    top.launch(&gang, &task, share)?.all().await
+                }
+            })
+        });
+        match outcome {
+            Ok(_) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
+            Err(e) => {
+                let Error::Race { first, second, .. } = e.origin() else { panic!("{at}: {e} in {program:#?}") };
+                let side = |a: &Access| -> Side {
+                    (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
+                };
+                let pair = (side(first), side(second));
+                assert!(pairs.contains(&pair), "{at}: {e}\nnot one of {pairs:?} in {program:#?}");
+            }
+        }
+    }
+    pairs.is_empty()
+}
+
 #[test]
 fn collectives_order_what_their_graph_orders_and_nothing_else() {
     let (mut free, mut racing) = (0, 0);
     for case in 0..400u64 {
-        let program = Arc::new(random(case));
-        let pairs = expected(&program);
-        *(if pairs.is_empty() { &mut free } else { &mut racing }) += 1;
-        let seeded = (0..3).map(|n| Runtime::seeded(1 + ((case + n) % 4) as u32, 7 * case + n));
-        for (n, runtime) in seeded.chain([Runtime::threads(1 + (case % 2) as u32)]).enumerate() {
-            let at = format!("case {case}, run {n}");
-            let whole = program.clone();
-            let outcome = watched(&at, || {
-                runtime.check(Check::Races).run(move |top| {
-                    let program = whole.clone();
-                    async move {
-                        let tree = top.tree("tree", Rect::line(0, CELLS), &[U.info()])?;
-                        let gang = top.gang("all", program.shards)?;
-                        let (algorithm, slots) = (Some(program.algorithm), program.slots);
-                        let options = Options { elements: 2, slots, algorithm, ..Options::default() };
-                        let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
-                        let task =
-                            top.task("script", move |shard, tree| script(shard, program.clone(), tree, total.clone()));
-                        let share = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
-                        top.launch(&gang, &task, share)?.all().await
-                    }
-                })
-            });
-            match outcome {
-                Ok(_) => assert!(pairs.is_empty(), "{at}: {pairs:?} not found in {program:#?}"),
-                Err(e) => {
-                    let Error::Race { first, second, .. } = e.origin() else { panic!("{at}: {e} in {program:#?}") };
-                    let side = |a: &Access| -> Side {
-                        (a.place.shard.unwrap_or(u32::MAX), (a.rect.lo(0), a.rect.hi(0)), a.privilege.writes())
-                    };
-                    let pair = (side(first), side(second));
-                    assert!(pairs.contains(&pair), "{at}: {e}\nnot one of {pairs:?} in {program:#?}");
-                }
-            }
-        }
+        *(if runs_as_expected(case, Arc::new(random(case))) { &mut free } else { &mut racing }) += 1;
     }
     assert!(free > 60 && racing > 60, "{free} without, {racing} with a race");
+}
+
+/// The result of call K + 1 comes after the inputs of call 1, as the two have one slot; that of another call does not.
+#[test]
+fn calls_of_one_slot_come_one_after_the_other() {
+    for case in 0..60u64 {
+        for (slots, result) in [(1, 1), (2, 2), (1, 3), (2, 1), (2, 3), (3, 2)] {
+            let scripts = vec![
+                [
+                    vec![Step::Leaf { cells: (0, 1), writes: true, input: Input::Number }, Step::Call(Input::Leaf(0))],
+                    vec![Step::Call(Input::Number); 3],
+                ]
+                .concat(),
+                [
+                    vec![Step::Call(Input::Number); 4],
+                    vec![Step::Leaf { cells: (0, 1), writes: false, input: Input::Call(result) }],
+                ]
+                .concat(),
+            ];
+            let algorithm = Algorithm::ALL[case as usize % Algorithm::ALL.len()];
+            let program = Program { shards: 2, slots, algorithm, fails: vec![None; 4], scripts };
+            assert_eq!(expected(&program).is_empty(), result as u32 % slots == 0);
+            runs_as_expected(case, Arc::new(program));
+        }
+    }
 }
