@@ -269,7 +269,7 @@ impl Launcher {
         self.find_homes(&table, &mut held)?;
         let mut plan = self.plan(&table, &held, |h| h.region.rect)?;
         if self.replicated {
-            self.core.replicated(|| self.described(task.id, &table, &held));
+            self.core.replicated(|| self.described(task.id, &table, &held, &plan));
         }
         planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
@@ -284,16 +284,31 @@ impl Launcher {
         Ok(FutureMap::new(futures))
     }
 
-    /// A launch in words: what must be the same on every node.
-    fn described(&self, task: ObjectId, table: &GangTable, held: &[Vec<Held>]) -> String {
+    /// A launch in words: what must be the same on every node. Many requirements are shown by hashes of runs of shards, so that
+    /// two nodes' words differ where these do.
+    fn described(&self, task: ObjectId, table: &GangTable, held: &[Vec<Held>], plan: &Plan) -> String {
+        const RUNS: usize = 8;
         let task = self.core.local(task).map_or_else(|| format!("object {task}"), |l| l.object.describe());
-        let hold = |h: &Held| format!("{} {} on {} of {:?}", h.coherence, h.privilege, h.region, h.fields);
-        let held: Vec<String> = held.iter().flatten().map(hold).collect();
-        let requirements = match held.len() {
-            0..=4 => format!("[{}]", held.join(", ")),
-            n => format!("{n} requirements, hash {:016x}", hash(&held)),
+        let hold = |(shard, h): (usize, &Held)| {
+            let home = h.shared_home().map_or(String::new(), |p| format!(" at home on processor {p}"));
+            format!("shard {shard}: {} {} on {} of {:?}{home}", h.coherence, h.privilege, h.region, h.fields)
         };
-        format!("launch of {task} on gang `{}` with {requirements}", table.name)
+        let held: Vec<Vec<String>> =
+            (0..).zip(held).map(|(s, list)| list.iter().map(|h| hold((s, h))).collect()).collect();
+        let requirements = match held.iter().map(Vec::len).sum() {
+            0..=4 => format!("[{}]", held.concat().join(", ")),
+            n => {
+                let size = held.len().div_ceil(RUNS);
+                let run = |(i, run)| format!("shards from {}: hash {:016x}", i * size, hash(&run));
+                let runs: Vec<String> = held.chunks(size).enumerate().map(run).collect();
+                format!("{n} requirements ({})", runs.join(", "))
+            }
+        };
+        let copies = match plan.orders.len() {
+            0 => String::new(),
+            n => format!(" and {n} orders to copy, hash {:016x}", hash(&format!("{:?}", plan.orders))),
+        };
+        format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
     }
 
     /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.

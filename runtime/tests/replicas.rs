@@ -3,7 +3,7 @@
 mod common;
 
 use common::{run, watched};
-use maniple_mapper::{CollectiveMapper, Mapper, PlaceShardsInput, Placement};
+use maniple_mapper::{CollectiveMapper, Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{Field, Privilege, Rect};
 use maniple_runtime::{Check, Error, PhaseOptions, Runtime, Shard, Start, Top};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ enum Odd {
     Waiters,
     Window,
     Requirement,
+    /// Which shard holds a region.
+    Holder,
     OneMore,
     EndsEarly,
     Order,
@@ -64,7 +66,9 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
     let privilege = if odd == Odd::Requirement { Privilege::ReadWrite } else { Privilege::Read };
     let hold = |_| Start::new(()).shares(tree, [field.id], privilege);
     top.launch(&gang, &task, hold)?.all().await?;
-    top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+    let holder = if odd == Odd::Holder { 2 } else { 1 };
+    let hold = |s| if s == holder { hold(s) } else { Start::new(()) };
+    top.launch(&gang, &task, hold)?.all().await?;
     if odd == Odd::OneMore {
         top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
     }
@@ -93,7 +97,8 @@ fn what_differs_between_nodes_is_named() {
         (Odd::Waiters, 5, "waiters [0, 1, 2], window 6", "waiters [0, 1, 2, 3], window 6"),
         (Odd::Window, 5, "window 5", "window 6"),
         (Odd::Order, 5, "gang `between` of 2 shards", "phase barrier `gate` of gang `all`"),
-        (Odd::Requirement, 7, "simultaneous read-write on", "simultaneous read on"),
+        (Odd::Requirement, 7, "shard 0: simultaneous read-write on", "shard 0: simultaneous read on"),
+        (Odd::Holder, 8, "[shard 2: simultaneous read on", "[shard 1: simultaneous read on"),
         (Odd::OneMore, 9, "launch of task `nothing`", "the end"),
     ];
     for seed in 0..40 {
@@ -131,6 +136,32 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
     let Error::Divergence { call: 1, expected, node: 2, came } = &e else { panic!("{e}") };
     assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
+}
+
+/// So is one that gives a shared region a home here or there.
+#[test]
+fn a_mapper_that_gives_a_region_two_homes_is_found() {
+    struct Moody(AtomicU32);
+    impl Mapper for Moody {
+        fn name(&self) -> &str {
+            "moody"
+        }
+        fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+            Placement::Explicit((0..input.shards).map(|s| s % 2).collect())
+        }
+        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
+            u32::from(self.0.fetch_add(1, Ordering::Relaxed) == 2)
+        }
+    }
+    for seed in 0..20 {
+        let moody = Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>;
+        let runtime = Runtime::seeded(3, seed).mapper(moody).check(Check::Replicas);
+        let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("two homes");
+        let Error::Divergence { call: 7 | 8, expected, came, .. } = &e else { panic!("seed {seed}: {e}") };
+        let mut both = [expected, came].map(|call| call.contains("at home on processor 1"));
+        both.sort_unstable();
+        assert_eq!(both, [false, true], "seed {seed}: {e}");
+    }
 }
 
 /// Nodes that fail alike, each with an error of its own wording, do not diverge.

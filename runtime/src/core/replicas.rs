@@ -3,48 +3,43 @@
 use super::Core;
 use crate::Error;
 use crate::message::{Message, ProcessorId, ReplicatedCall};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]
 pub(super) struct Replicas {
     /// Calls that this node has made.
     made: u64,
-    /// On node 0: of these the last ones, which not all others have made.
-    own: VecDeque<ReplicatedCall>,
+    /// On node 0: of these the last ones, each with how many others have made it, which are not all.
+    own: VecDeque<(ReplicatedCall, u32)>,
     /// On node 0: of each other node, how many calls are compared, and those that node 0 has not made.
-    others: HashMap<u32, (u64, VecDeque<ReplicatedCall>)>,
+    others: BTreeMap<u32, (u64, VecDeque<ReplicatedCall>)>,
     diverged: bool,
 }
 
 impl Replicas {
-    /// Compares what can be compared; the first difference.
-    fn compare(&mut self) -> Option<Error> {
+    /// Compares what can be compared of one other node; the first difference of the run.
+    fn compare(&mut self, node: u32) -> Option<Error> {
         let first = self.made - self.own.len() as u64;
+        let (compared, ahead) = self.others.get_mut(&node)?;
         let mut difference = None;
-        let mut nodes: Vec<u32> = self.others.keys().copied().collect();
-        nodes.sort_unstable();
-        for node in nodes {
-            let Some((compared, ahead)) = self.others.get_mut(&node) else { continue };
-            while *compared < self.made
-                && let Some(theirs) = ahead.pop_front()
-            {
-                let own = &self.own[(*compared - first) as usize];
-                if own.what != theirs.what {
-                    let (call, expected, came) = (*compared, own.to_string(), theirs.to_string());
-                    difference.get_or_insert(Error::Divergence { call, expected, node, came });
-                }
-                *compared += 1;
+        while *compared < self.made
+            && let Some(theirs) = ahead.pop_front()
+        {
+            let (own, others) = &mut self.own[(*compared - first) as usize];
+            *others += 1;
+            if own.what != theirs.what {
+                let (call, expected, came) = (*compared, own.to_string(), theirs.to_string());
+                difference.get_or_insert(Error::Divergence { call, expected, node, came });
             }
+            *compared += 1;
         }
         difference.filter(|_| !std::mem::replace(&mut self.diverged, true))
     }
 
     /// Forgets what all `others` other nodes have made.
     fn forget(&mut self, others: u32) {
-        let first = self.made - self.own.len() as u64;
-        let compared = self.others.values().map(|(compared, _)| *compared).min().unwrap_or(0);
-        if self.others.len() as u32 == others {
-            self.own.drain(..compared.saturating_sub(first) as usize);
+        while self.own.front().is_some_and(|(_, made)| *made >= others) {
+            self.own.pop_front();
         }
     }
 }
@@ -72,9 +67,10 @@ impl Core {
         let mut replicas = self.replicas.borrow_mut();
         replicas.made += 1;
         if self.machine().node_of(self.id) == 0 {
-            replicas.own.push_back(call);
+            replicas.own.push_back((call, 0));
+            let others: Vec<u32> = replicas.others.keys().copied().collect();
             drop(replicas);
-            self.compare_calls();
+            others.into_iter().for_each(|node| self.compare_calls(node));
         } else {
             // Not counted: the same program in a release build sends as many messages.
             self.wire.send(0, Message::Replicated(Box::new(call)));
@@ -85,12 +81,12 @@ impl Core {
     pub(super) fn take_replicated(&self, from: ProcessorId, call: ReplicatedCall) {
         let node = self.machine().node_of(from);
         self.replicas.borrow_mut().others.entry(node).or_default().1.push_back(call);
-        self.compare_calls();
+        self.compare_calls(node);
     }
 
-    fn compare_calls(&self) {
+    fn compare_calls(&self, node: u32) {
         let mut replicas = self.replicas.borrow_mut();
-        let difference = replicas.compare();
+        let difference = replicas.compare(node);
         replicas.forget(self.machine().nodes() - 1);
         if let Some(error) = difference {
             self.note_failure(&error);
