@@ -215,10 +215,9 @@ fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
                     let tree = top.tree("tree", Rect::line(0, CELLS), &[U.info()])?;
                     let gang = top.gang("all", program.shards)?;
                     let (algorithm, slots) = (Some(program.algorithm), program.slots);
-                    let options = Options { elements: 2, slots, algorithm, ..Options::default() };
+                    let options = Options { elements: 2, slots, algorithm };
                     let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
-                    let task =
-                        top.task("script", move |shard, tree| script(shard, program.clone(), tree, total.clone()));
+                    let task = top.task("script", move |shard, tree| script(shard, program.clone(), tree, total));
                     let share = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
                     top.launch(&gang, &task, share)?.all().await
                 }
@@ -267,7 +266,7 @@ fn calls_of_one_slot_come_one_after_the_other() {
             ];
             let algorithm = Algorithm::ALL[case as usize % Algorithm::ALL.len()];
             let program = Program { shards: 2, slots, algorithm, fails: vec![None; 4], scripts };
-            assert_eq!(expected(&program).is_empty(), result as u32 % slots == 0);
+            assert_eq!(expected(&program).is_empty(), (result as u32).is_multiple_of(slots));
             runs_as_expected(case, Arc::new(program));
         }
     }
