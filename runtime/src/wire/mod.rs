@@ -90,7 +90,8 @@ pub enum Check {
     ///
     /// Leaf tasks of a shard are ordered by the data they hold exclusively, by barriers, by futures, and by what the shard
     /// awaits; those of different shards by barriers, collectives and the ends of launches. What counts is the rectangle
-    /// that a task's argument names, so that what is reported *may* race. It needs all processors in one address space.
+    /// that a task's argument names, so that what is reported *may* race. It is what the run ends with, whatever error of the
+    /// program follows from it. It needs all processors in one address space.
     Races,
     /// Nodes whose top-level tasks do not do the same: [`Error::Divergence`]. Debug builds always look for these. Costs a
     /// message for each call of [`Top`] on each node but the first.
