@@ -82,7 +82,7 @@ impl Core {
         }
         let owner = body.owner.take();
         let mut leaves = self.leaves.borrow_mut();
-        let successors = leaves.get(id).map_or(0, |leaf| leaf.successors.len());
+        let successors = leaves.slab[id.index as usize].successors.len();
         for at in 0..successors {
             let next = leaves.slab[id.index as usize].successors[at];
             match leaves.one_less(next) {
