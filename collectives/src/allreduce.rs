@@ -166,9 +166,13 @@ impl<T: Element> Allreduce<T> {
     /// A shard of another gang. Failures of the call itself are in the future.
     #[inline]
     pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
-        // The caller's code, which must not run while the object is borrowed.
-        let input = input.into();
-        shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_one(at, input, cx))
+        // The caller's code, which must not run while the object is borrowed. A value by itself stays in a register.
+        match input.into() {
+            Value::Now(value) => shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_now(at, value, cx)),
+            Value::Later(input) => {
+                shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_later(at, input, cx))
+            }
+        }
     }
 
     /// Contributes a vector with the object's number of elements. Collective; returns at once.

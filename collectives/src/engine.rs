@@ -209,34 +209,38 @@ impl<T: Element> Engine<T> {
         Self { name: name.into(), operator, elements, slots, chains }
     }
 
-    /// Takes call number `count` of the shard at `position`, of one element; it runs when its slot is free and its input
-    /// there.
+    /// Takes call number `count` of the shard at `position`, of one element that is there; it runs when its slot is free.
     #[inline]
-    pub fn call_one(&mut self, at: (u32, u64), input: Value<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+    pub fn call_now(&mut self, at: (u32, u64), value: T, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
         let chain = &mut self.chains[number as usize];
-        match (chain.state, input) {
-            // The usual call.
-            (State::Idle, Value::Now(v)) if self.elements == 1 => {
-                let future = chain.renew_output();
-                match &mut chain.running {
-                    // What is there now has nothing to drop.
-                    Running::One(last) => *last = v,
-                    other => *other = Running::One(v),
-                }
-                chain.state = State::Running;
-                cx.begin(self, number);
-                future
-            }
-            (_, input) => {
-                let (resolver, future) = TaskFuture::pending();
-                self.take(number, Running::one(input), Output::One(resolver), cx);
-                future
-            }
+        if chain.state != State::Idle || self.elements != 1 {
+            return self.take_one(number, Value::Now(value), cx);
         }
+        let future = chain.renew_output();
+        match &mut chain.running {
+            // What is there now has nothing to drop.
+            Running::One(last) => *last = value,
+            other => *other = Running::One(value),
+        }
+        chain.state = State::Running;
+        cx.begin(self, number);
+        future
     }
 
-    /// The same for a call of any number of elements.
+    /// The same for an element that comes with a future: the call runs when it is there.
+    pub fn call_later(&mut self, at: (u32, u64), input: TaskFuture<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+        let number = self.chain(at, cx);
+        self.take_one(number, Value::Later(input), cx)
+    }
+
+    fn take_one(&mut self, number: u32, input: Value<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+        let (resolver, future) = TaskFuture::pending();
+        self.take(number, Running::one(input), Output::One(resolver), cx);
+        future
+    }
+
+    /// The same for any number of elements, there or to come.
     pub fn call_many(&mut self, at: (u32, u64), input: Value<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
         let number = self.chain(at, cx);
         let (resolver, future) = TaskFuture::pending();

@@ -11,11 +11,22 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// Why there is no value.
+struct Poison {
+    error: Box<Error>,
+    /// Somebody has seen it, or a task or a call has been told of it.
+    seen: Cell<bool>,
+}
+
+impl From<Box<Error>> for Poison {
+    fn from(error: Box<Error>) -> Self {
+        Self { error, seen: Cell::new(false) }
+    }
+}
+
 /// A value to come and, in the same allocation, the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
-    promise: RefCell<Promise<T, Waiting, Box<Error>>>,
-    /// Somebody has seen the error, or a task or a call has been told of it.
-    seen: Cell<bool>,
+    promise: RefCell<Promise<T, Waiting, Poison>>,
     /// What comes before the value, if races are looked for.
     past: OnceCell<Event>,
     task: B,
@@ -118,7 +129,7 @@ impl<T: 'static> TaskFuture<T> {
         })
         .await;
         match Rc::get_mut(&mut self.cell).and_then(|own| own.promise.get_mut().take()) {
-            Some(outcome) => outcome.map_err(|e| *e),
+            Some(outcome) => outcome.map_err(|poison| *poison.error),
             None => self.await,
         }
     }
@@ -146,10 +157,10 @@ impl<T: 'static> TaskFuture<T> {
                 self.cell.is_seen();
                 Some(look(Ok(v)))
             }
-            PromiseState::Poisoned(e) => {
-                self.cell.seen.set(true);
+            PromiseState::Poisoned(Poison { error, seen }) => {
+                seen.set(true);
                 self.cell.is_seen();
-                Some(look(Err(e)))
+                Some(look(Err(error)))
             }
         }
     }
@@ -220,7 +231,7 @@ impl<T: 'static> Resolver<T> {
     pub fn renew(&mut self) -> TaskFuture<T> {
         match Rc::get_mut(&mut self.cell) {
             Some(cell) => {
-                (cell.promise, cell.seen) = Default::default();
+                cell.promise = RefCell::default();
                 cell.forget_past();
             }
             None => self.cell = Rc::new(FutureCell::new(())),
@@ -258,7 +269,7 @@ impl<T: 'static> Resolver<T> {
 
 impl<T, B> FutureCell<T, B> {
     pub fn new(task: B) -> Self {
-        Self { promise: RefCell::default(), seen: Cell::new(false), past: OnceCell::new(), task }
+        Self { promise: RefCell::default(), past: OnceCell::new(), task }
     }
 
     /// What comes before the value of a task that is launched.
@@ -299,18 +310,16 @@ impl<T, B> FutureCell<T, B> {
     #[inline(always)]
     pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
         let poison = outcome.is_err();
-        let Ok(waiters) = self.promise.borrow_mut().settle(outcome) else { return };
+        let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
         waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
     }
 
     #[cold]
     fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
-        // Who polls has not seen it before it does so once more, and may have given up.
-        if Poller::of(&waiting).is_none() {
-            self.seen.set(true);
-        }
-        if let PromiseState::Poisoned(e) = self.promise.borrow().state() {
-            core.notify_poison(waiting, || (**e).clone());
+        if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
+            // Who polls has not seen it before it does so once more, and may have given up.
+            seen.set(seen.get() || Poller::of(&waiting).is_none());
+            core.notify_poison(waiting, || (**error).clone());
         }
     }
 }
@@ -348,7 +357,7 @@ impl<T, B> Sink for FutureCell<T, B> {
         }
     }
     fn seen(&self) -> bool {
-        self.seen.get()
+        matches!(self.promise.borrow().state(), PromiseState::Poisoned(poison) if poison.seen.get())
     }
 }
 
