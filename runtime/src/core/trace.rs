@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Parked,
     /// Nothing to do.
     Idle,
-    /// A mapper call, with a time of its own: its name, nothing, ticks that it took.
+    /// A mapper call: its name, nothing, ticks that it took. With 0 of them it has no time of its own.
     Mapper,
     /// A message: its name, to whom, its number among those to that processor.
     Send,
@@ -392,12 +392,13 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(super) fn send_noted(&self, trace: &RefCell<Recorder>, to: ProcessorId, message: Message) {
+        let name = message.name();
+        // First, as somebody may be waiting for it.
+        self.wire.send(to, message);
         let mut r = trace.borrow_mut();
-        let (name, number) = (r.names.number_of_static(message.name()), r.sent[to as usize]);
+        let (name, number) = (r.names.number_of_static(name), r.sent[to as usize]);
         r.sent[to as usize] = number.wrapping_add(1);
         r.within(Kind::Send, name, to, number);
-        drop(r);
-        self.wire.send(to, message);
     }
 
     #[cold]
@@ -463,15 +464,14 @@ impl Core {
         (mapper, call): (&str, &'static str),
         question: impl FnOnce() -> A,
     ) -> A {
-        let start = trace.borrow_mut().ticks(&*self.wire);
         // To measure what these say of a leaf task takes longer than they do.
         if call == "map_leaf" && ["collective", "default"].contains(&mapper) {
-            trace.borrow_mut().add(Event::new(Kind::Mapper, start, Names::MAP_LEAF, UNKNOWN, 0));
+            trace.borrow_mut().within(Kind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
             return question();
         }
+        let start = trace.borrow_mut().ticks(&*self.wire);
         let answer = question();
         let mut r = trace.borrow_mut();
-        // 0 stands for a call that was not measured.
         let took = r.ticks(&*self.wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
         let name = r.names.number_of_static(call);
         r.add(Event::new(Kind::Mapper, start, name, UNKNOWN, took as u32));

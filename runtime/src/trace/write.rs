@@ -233,16 +233,15 @@ impl<'a> Row<'a> {
 
     /// A call of the mapper: a slice, or an instant where it took too little time to measure.
     fn mapper(&self, event: &Event, around: Spot, args: Args<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
-        let (start, ticks) = (self.times.ns(event.time()), u64::from(event.key));
-        // Times are rounded.
-        let start = start.clamp(around.start, around.end);
-        let end = self.times.ns(event.time() + ticks).clamp(start, around.end);
-        let (name, cat) = (self.name(event.what()), "mapper");
-        if ticks > 0 {
-            return file.slice(Spot { start, end, ..around }, name, cat, args);
+        let (name, cat, ticks) = (self.name(event.what()), "mapper", u64::from(event.key));
+        if ticks == 0 {
+            let line = Line { name, cat, ph: "i", ts: us(around.start), s: Some("t"), args, ..Line::default() };
+            return file.line(around.processor, line);
         }
-        let line = Line { name, cat, ph: "i", ts: us(start), s: Some("t"), args, ..Line::default() };
-        file.line(around.processor, line)
+        // Times are rounded.
+        let start = self.times.ns(event.time()).clamp(around.start, around.end);
+        let end = self.times.ns(event.time() + ticks).clamp(start, around.end);
+        file.slice(Spot { start, end, ..around }, name, cat, args)
     }
 
     /// From poll to poll.
