@@ -47,10 +47,16 @@ macro_rules! counters {
 counters! {
     /// Shard tasks started.
     shards,
+    /// Leaf tasks launched.
+    launches,
+    /// Region requirements of those.
+    requirements,
     /// Leaf tasks run.
     leaf_tasks,
     /// Subtasks run by replayed chains (collectives), two a round.
     chain_subtasks,
+    /// Polls of shards and parents.
+    polls,
     /// Messages between processors.
     messages,
     /// Arrivals at barriers, local ones included.

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::object::CellAddress;
 use crate::phase::PhaseAddress;
@@ -453,6 +454,7 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     /// The processor it is meant for.
     target: u32,
     priority: Option<Priority>,
+    takes: Option<Duration>,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     marker: PhantomData<fn() -> (M, O)>,
@@ -468,6 +470,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             name: std::any::type_name::<F>(),
             target: shard.processor(),
             priority: None,
+            takes: None,
             waits: SmallVec::new(),
             arrivals: SmallVec::new(),
             marker: PhantomData,
@@ -491,6 +494,14 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     #[inline]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
+        self
+    }
+
+    /// What the task takes in virtual time; without this, what the [machine](crate::VirtualMachine) says. Elsewhere it takes
+    /// what it takes.
+    #[inline]
+    pub fn takes(mut self, time: Duration) -> Self {
+        self.takes = Some(time);
         self
     }
 
@@ -524,7 +535,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let Launch { shard, name, target, priority, .. } = self;
         let core = shard.core();
         let (id, mut body) = core.reserve_leaf();
-        (body.name, body.shard) = (name, shard.index());
+        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         let mut declaring = Declaring { shard, task: id, body: &mut body, unmet: 0 };
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;

@@ -52,6 +52,14 @@ impl Parcel {
         Ok(Parcel::Encoded(bytes))
     }
 
+    /// Bytes that it takes when it crosses to another node.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Parcel::Encoded(bytes) => bytes.len(),
+            Parcel::Value(v) => v.encode().map_or(0, |bytes| bytes.len()),
+        }
+    }
+
     pub(crate) fn open<T: Portable>(self) -> Result<T, Error> {
         match self {
             Parcel::Encoded(bytes) => postcard::from_bytes(&bytes).map_err(|e| encoding(std::any::type_name::<T>(), e)),

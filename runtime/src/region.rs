@@ -72,6 +72,11 @@ impl Column {
         }
     }
 
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether it has to be fetched before a task can use it.
     #[inline]
     pub fn is_elsewhere(&self) -> bool {

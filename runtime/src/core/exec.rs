@@ -229,6 +229,7 @@ impl Core {
 
     #[inline(always)]
     fn poll_future(self: &Rc<Self>, slot: u32) {
+        self.counters.polls.add(1);
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];

@@ -284,7 +284,6 @@ impl Core {
                 queue::Item::Chain { object, chain } => self.run_chain(object, chain),
                 queue::Item::Leaf(id) => {
                     self.send_what_is_late();
-                    self.wire.flush();
                     self.run_leaf(id);
                     self.call_wakers();
                     break;

@@ -94,7 +94,7 @@ impl TraceFile {
         &self,
         tracing: &Tracing,
         machine: &Machine,
-        driver: Driver,
+        driver: &Driver,
         error: Option<&Error>,
     ) -> Result<(), Error> {
         let mut recordings = std::mem::take(&mut *tracing.recordings.lock().unwrap_or_else(PoisonError::into_inner));

@@ -327,7 +327,7 @@ pub(super) fn write(
     out: &mut impl Write,
     recordings: &[Recording],
     machine: &Machine,
-    driver: Driver,
+    driver: &Driver,
     error: Option<&Error>,
 ) -> io::Result<()> {
     // The counter is the same for all: one measure of it will do.

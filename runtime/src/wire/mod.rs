@@ -1,11 +1,13 @@
 #![doc = include_str!("README.md")]
 
+mod alone;
 mod bind;
 mod clock;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
 mod threads;
+mod virtual_time;
 
 use crate::config::Config;
 use crate::core::Core;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bind::Binding;
+pub use virtual_time::{Costs, Link, TaskCost, VirtualMachine};
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);
@@ -55,16 +58,25 @@ pub(crate) trait Wire {
     }
     /// Ends the run with an error. Only a wire of several nodes is asked to.
     fn abort(&self, _error: Error) {}
-    /// Makes sure that everything sent will be seen, before this processor does something long.
-    fn flush(&self) {}
+    /// A leaf task is about to be called, which may take long: everything sent must be seen.
+    fn works(&self, _task: &dyn Work) {}
     /// Which of `n` equally urgent items runs next.
     fn pick(&self, _n: usize) -> usize {
         0
     }
 }
 
+/// A leaf task, as one asks how long it takes.
+pub(crate) trait Work {
+    fn name(&self) -> &'static str;
+    /// What its launch says, if it does.
+    fn takes(&self) -> Option<Duration>;
+    /// Of the regions that it names.
+    fn bytes(&self) -> usize;
+}
+
 /// What carries the messages of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Driver {
     /// One thread a processor, all in one node.
     Threads {
@@ -79,6 +91,8 @@ pub enum Driver {
         /// Seed of the order.
         seed: u64,
     },
+    /// One thread for all, on a machine that exists in virtual time only: the same run each time.
+    Virtual(Arc<VirtualMachine>),
 }
 
 /// What a run can look for beside what it always does. None is on unless asked for; each slows the run down.
@@ -150,6 +164,11 @@ impl Runtime {
     /// A run of `processors` processors in one thread, in an order drawn from `seed`.
     pub fn seeded(processors: u32, seed: u64) -> Self {
         Self::new(Driver::Seeded { processors, seed })
+    }
+
+    /// A run in virtual time.
+    pub fn virtual_time(machine: VirtualMachine) -> Self {
+        Self::new(Driver::Virtual(Arc::new(machine)))
     }
 
     /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
@@ -256,19 +275,23 @@ impl Runtime {
         Fut: Future<Output = Result<R, Error>> + 'static,
         R: Send + 'static,
     {
-        let (processors, per_node) = match self.driver {
-            Driver::Threads { workers } => (workers, workers),
-            Driver::Seeded { processors, .. } => (processors, 1),
+        let (processors, per_node, utility) = match &self.driver {
+            Driver::Threads { workers } => (*workers, *workers, self.utility),
+            Driver::Seeded { processors, .. } => (*processors, 1, self.utility),
+            Driver::Virtual(machine) => {
+                machine.check()?;
+                (machine.nodes * machine.per_node, machine.per_node, machine.utility)
+            }
         };
         if processors == 0 {
             return Err(Error::misuse("a run", "at least one processor", 0));
         }
-        if self.utility >= processors {
+        if utility >= processors {
             let expected = format!("fewer than the {processors} processors of the run");
-            return Err(Error::misuse("number of utility processors", expected, self.utility));
+            return Err(Error::misuse("number of utility processors", expected, utility));
         }
         let config = Arc::new(Config {
-            machine: Machine::new(processors, per_node).with_utility(self.utility),
+            machine: Machine::new(processors, per_node).with_utility(utility),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
@@ -276,18 +299,19 @@ impl Runtime {
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });
-        let result = match self.driver {
+        let result = match &self.driver {
             Driver::Threads { workers } => {
-                threads::run(config.clone(), bind::Places::of(&self.binding, workers)?, &top)
+                threads::run(config.clone(), bind::Places::of(&self.binding, *workers)?, &top)
             }
-            Driver::Seeded { seed, .. } => seeded::run(config.clone(), seed, &top),
+            Driver::Seeded { seed, .. } => seeded::run(config.clone(), *seed, &top),
+            Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), &top),
         };
         let result = match &config.races {
             Some(races) => races.outcome(result),
             None => result,
         };
         if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
-            let written = file.write(tracing, &config.machine, self.driver, result.as_ref().err());
+            let written = file.write(tracing, &config.machine, &self.driver, result.as_ref().err());
             // What went wrong first is what the caller has to know.
             return result.and_then(|r| written.map(|()| r));
         }

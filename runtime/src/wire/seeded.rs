@@ -2,12 +2,13 @@
 //! is encoded and decoded, so that nothing slips in that could not cross hosts.
 
 use super::park::{Parker, Wake};
-use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
+use super::{OUTSIDE, Wire, alone, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
 use crate::counters::Stats;
 use crate::message::{Message, ProcessorId};
+use crate::time::{Clock, Ticks};
 use crate::top::Top;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,6 +35,12 @@ struct Net {
 impl Net {
     fn now(&self) -> u64 {
         self.step.saturating_mul(STEP)
+    }
+}
+
+impl Ticks for RefCell<Net> {
+    fn ns(&self) -> u64 {
+        self.borrow().now()
     }
 }
 
@@ -94,6 +101,7 @@ where
         step: 0,
         error: None,
     }));
+    let _clock = Clock::of(net.clone());
     let parker = Arc::new(Parker::new());
     let cores: Vec<Rc<Core>> = (0..processors as u32)
         .map(|id| {
@@ -105,29 +113,8 @@ where
     let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
-    // Whatever else goes wrong follows from this.
-    let diverged = compare(&cores[0], &net).or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
-    for core in &cores {
-        core.drop_futures();
-    }
-    let mut stats = Stats::default();
-    for core in &cores {
-        core.counters.add_to(&mut stats);
-        core.hand_over_trace();
-    }
-    let unawaited = cores.iter().find_map(|c| c.failure());
-    let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
-    let first = results.next().flatten();
-    let other_error = results.find_map(|r| r.and_then(Result::err));
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(0, panic));
-    if let Some(e) = diverged {
-        return Err(e);
-    }
-    match (first, unawaited.or(failure).or(other_error).or(dropped)) {
-        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
-        (Some(Ok(value)), None) => Ok((value, stats)),
-        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
-    }
+    let compared = compare(&cores[0], &net);
+    alone::conclude(cores, outcomes, failure, compared)
 }
 
 /// Has the first processor compare the calls that the nodes have made; an error if the run is to end.

@@ -4,7 +4,7 @@ use super::bind::Places;
 use super::clock::Counter;
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring, slot_bytes};
-use super::{OUTSIDE, Wire, crashed, deadlock, start_top};
+use super::{OUTSIDE, Wire, Work, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
@@ -32,7 +32,7 @@ const BRISK: u32 = 50;
 /// Turns without work before one that shares its core sleeps: then spinning takes the core from whoever has work.
 const YIELDS: u32 = 3;
 /// Subtasks between two looks at the rings.
-const BUDGET: u32 = 64;
+pub(super) const BUDGET: u32 = 64;
 /// Turns between two looks at the clock while a timer is set, if none of them runs a leaf task.
 const UNTIMED: u32 = 16;
 /// Turns that a message may wait for the fence that makes sure of its reader.
@@ -122,6 +122,13 @@ impl Wire for Rc<ThreadsWire> {
         }
     }
 
+    fn works(&self, _: &dyn Work) {
+        self.flush();
+    }
+}
+
+impl ThreadsWire {
+    /// Makes sure that everything sent will be seen.
     fn flush(&self) {
         if self.backlog.get() {
             self.push_backlog();
@@ -133,9 +140,7 @@ impl Wire for Rc<ThreadsWire> {
             }
         }
     }
-}
 
-impl ThreadsWire {
     /// At the end of a turn: flushes if something waits for room, or for its fence long enough. A fence waits until what
     /// was pushed has reached memory, and whoever polls does not need it.
     #[inline]
@@ -268,6 +273,7 @@ fn processor<F, Fut, R>(
 {
     // First, so that what a worker allocates is near it.
     shared.places.bind(id);
+    let _clock = crate::time::Clock::host(shared.start);
     let wire = Rc::new(ThreadsWire {
         id,
         to: (0..shared.processors.len()).map(|_| RefCell::default()).collect(),

@@ -41,6 +41,8 @@ impl Core {
                 Waited::Poisoned(e) => poison = Some(e),
             }
         }
+        self.counters.launches.add(1);
+        self.counters.requirements.add(body.uses.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
         for arrival in start.arrivals {

@@ -19,6 +19,7 @@ use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::races::Event;
 use crate::region::{Column, Store, Users};
+use crate::wire::Work;
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, LeafOutput, MemoryKind, Priority, ProfileInput, Requirements, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance, Use};
@@ -26,6 +27,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
@@ -58,7 +60,7 @@ fn task_place(name: &str, shard: u32) -> Place {
 /// A leaf task on its way to another processor of the node and back.
 pub(crate) struct Offloaded {
     home: TaskId,
-    name: &'static str,
+    work: Away,
     shard: u32,
     task: Box<dyn SendTask>,
     leases: Vec<Lease>,
@@ -209,6 +211,8 @@ struct Leaf {
 pub(crate) struct Body {
     pub name: &'static str,
     pub shard: u32,
+    /// What its launch says that it takes in virtual time.
+    pub takes: Option<Duration>,
     /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
@@ -226,6 +230,7 @@ impl Leaf {
         let body = Body {
             name: "",
             shard: u32::MAX,
+            takes: None,
             task: None,
             owner: None,
             uses: Vec::new(),
@@ -259,6 +264,38 @@ impl Leaf {
 impl std::fmt::Display for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.place().fmt(f)
+    }
+}
+
+impl Work for Body {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn takes(&self) -> Option<Duration> {
+        self.takes
+    }
+    fn bytes(&self) -> usize {
+        self.uses.iter().map(|u| u.column.bytes()).sum()
+    }
+}
+
+/// The work of a leaf task that is on its way.
+#[derive(Clone, Copy)]
+struct Away {
+    name: &'static str,
+    takes: Option<Duration>,
+    bytes: usize,
+}
+
+impl Work for Away {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn takes(&self) -> Option<Duration> {
+        self.takes
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

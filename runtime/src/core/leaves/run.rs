@@ -23,7 +23,7 @@ impl Core {
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.id => {
                 let began = body.launched.get().map(|_| self.wire.now());
-                let outcome = self.call(body.name, body.shard, Some(id), || task.run(&mut leases));
+                let outcome = self.call(&*body, body.shard, Some(id), || task.run(&mut leases));
                 if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.wire.now()));
                 }
@@ -78,7 +78,8 @@ impl Core {
     ) {
         // Replaced by when it did, on that processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
-        let leaf = Offloaded { home: id, name: body.name, shard: body.shard, task, leases, outcome: Ok(()), ran };
+        let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
+        let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.note_dispatch(id);
         self.send(to, Message::Leaf(Box::new(leaf)));
@@ -87,17 +88,20 @@ impl Core {
     #[inline]
     fn call(
         &self,
-        name: &'static str,
+        work: &dyn Work,
         shard: u32,
         id: Option<TaskId>,
         run: impl FnOnce() -> Result<(), Box<Error>>,
     ) -> Result<(), Box<Error>> {
-        self.counters.leaf_tasks.add(1);
         if let Some(trace) = &self.trace {
-            self.note_call(trace, name, shard, id);
+            self.note_call(trace, work.name(), shard, id);
         }
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-            Err(Box::new(Error::Panicked { place: task_place(name, shard), message: panic_message(panic) }))
+        self.wire.works(work);
+        let ran = catch_unwind(AssertUnwindSafe(run));
+        // Afterwards: in virtual time it is this that takes time.
+        self.counters.leaf_tasks.add(1);
+        ran.unwrap_or_else(|panic| {
+            Err(Box::new(Error::Panicked { place: task_place(work.name(), shard), message: panic_message(panic) }))
         })
     }
 
@@ -117,14 +121,15 @@ impl Core {
     /// Runs a task of another processor of the node.
     pub(in crate::core) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let began = leaf.ran.map(|_| self.wire.now());
-        leaf.outcome = self.call(leaf.name, leaf.shard, None, || leaf.task.run(&mut leaf.leases));
+        let (work, shard) = (leaf.work, leaf.shard);
+        leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases));
         leaf.ran = began.map(|began| (began, self.wire.now()));
         self.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
     pub(in crate::core) fn take_back(self: &Rc<Self>, from: ProcessorId, leaf: Offloaded) {
-        let Offloaded { home, name, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
+        let Offloaded { home, work, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
         if let Some(body) = body {
             if let Some(task) = &body.task {
@@ -135,7 +140,7 @@ impl Core {
             }
             self.end_leaf(home, body, &mut leases, outcome);
         }
-        self.drop_guarded(|| task_place(name, shard), ran);
+        self.drop_guarded(|| task_place(work.name, shard), ran);
     }
 
     /// Leases every use, or those before the first that fails.

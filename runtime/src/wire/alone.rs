@@ -1,0 +1,41 @@
+//! What drivers have in common that run all processors in one thread.
+
+use super::{Outcome, crashed};
+use crate::Error;
+use crate::core::Core;
+use crate::counters::Stats;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// The end of a run: drops what is left, and finds out what came of it. `failure` is why the driver stopped, `compared` what
+/// came of comparing the nodes' calls.
+pub(super) fn conclude<R>(
+    cores: Vec<Rc<Core>>,
+    outcomes: Vec<Outcome<R>>,
+    failure: Option<Error>,
+    compared: Option<Error>,
+) -> Result<(R, Stats), Error> {
+    // Whatever else goes wrong follows from this.
+    let diverged = compared.or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
+    for core in &cores {
+        core.drop_futures();
+    }
+    let mut stats = Stats::default();
+    for core in &cores {
+        core.counters.add_to(&mut stats);
+        core.hand_over_trace();
+    }
+    let unawaited = cores.iter().find_map(|c| c.failure());
+    let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
+    let first = results.next().flatten();
+    let other_error = results.find_map(|r| r.and_then(Result::err));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(0, panic));
+    if let Some(e) = diverged {
+        return Err(e);
+    }
+    match (first, unawaited.or(failure).or(other_error).or(dropped)) {
+        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
+        (Some(Ok(value)), None) => Ok((value, stats)),
+        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
+    }
+}

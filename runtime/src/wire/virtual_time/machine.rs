@@ -1,0 +1,260 @@
+//! The machine of a run in virtual time: how many processors, what lies between them, and what the runtime's operations
+//! take. All times are given in nanoseconds and kept in picoseconds, so that a run adds up the same on every host.
+
+use crate::Error;
+use std::collections::BTreeMap;
+
+/// A time or a length of time, in picoseconds.
+pub(super) type Ps = u64;
+
+/// What lies between two processors: the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), times in
+/// nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Link {
+    /// L: from the sender's way out to the receiver's way in.
+    pub latency_ns: f64,
+    /// o of the sender: what a message takes of its time.
+    pub send_ns: f64,
+    /// o of the receiver.
+    pub receive_ns: f64,
+    /// g: least time from message to message on a node's way out, and on its way in.
+    pub gap_ns: f64,
+    /// G: for each byte.
+    pub byte_ns: f64,
+}
+
+/// What an operation of the runtime takes of its processor's time, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Costs {
+    /// A launch of a leaf task, whatever it names.
+    pub launch_ns: f64,
+    /// Each region requirement of a launch.
+    pub requirement_ns: f64,
+    /// A call of the mapper.
+    pub map_ns: f64,
+    /// From a leaf task's being ready to its call.
+    pub start_ns: f64,
+    /// From a leaf task's return to its results' being known.
+    pub complete_ns: f64,
+    /// A subtask of a collective whose rounds are replayed.
+    pub replayed_ns: f64,
+    /// An arrival at a barrier.
+    pub arrival_ns: f64,
+    /// A poll of a shard's future.
+    pub poll_ns: f64,
+    /// The taking in of a message, beside what its link says.
+    pub message_ns: f64,
+    /// The start of a shard.
+    pub shard_ns: f64,
+}
+
+/// What the work of a leaf task takes, where its launch does not say: in nanoseconds, and for each byte of its regions.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TaskCost {
+    /// For the task.
+    pub task_ns: f64,
+    /// For each byte of the regions that it names.
+    pub byte_ns: f64,
+}
+
+/// A machine that exists in virtual time only.
+///
+/// ```
+/// use maniple_runtime::{Link, Runtime, VirtualMachine, now};
+/// use std::time::Duration;
+///
+/// let network = Link { latency_ns: 1500.0, ..Link::default() };
+/// let machine = VirtualMachine { nodes: 3, network, ..VirtualMachine::default() };
+/// let (took, _) = Runtime::virtual_time(machine).run(|top| async move {
+///     let began = now();
+///     top.gang("all", 3)?;
+///     Ok(now() - began)
+/// })?;
+/// assert_eq!(took, Duration::ZERO);
+/// # Ok::<(), maniple_runtime::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct VirtualMachine {
+    /// Name, for reports and traces.
+    pub name: String,
+    /// Nodes, at least 1: each is an address space.
+    pub nodes: u32,
+    /// Processors of a node, at least 1.
+    pub per_node: u32,
+    /// How many of these, the last ones, are utility processors, which run no leaf tasks: fewer than `per_node`.
+    pub utility: u32,
+    /// Between nodes.
+    pub network: Link,
+    /// Between processors of a node.
+    pub memory: Link,
+    /// Of the runtime's operations.
+    pub costs: Costs,
+    /// Whether collectives replay rounds that were mapped before. If not, each subtask of a round is launched, mapped,
+    /// started and completed like any leaf task, with [`Self::round_requirements`].
+    pub replay: bool,
+    /// Region requirements of a subtask of a round.
+    pub round_requirements: u32,
+    /// Leaf tasks by the last part of their function's path, or by the name that their launch gives.
+    pub tasks: BTreeMap<String, TaskCost>,
+    /// Other leaf tasks.
+    pub other_tasks: TaskCost,
+    /// Each latency and each leaf task takes up to this much longer, as a part of it, drawn from the seed; 0: none does.
+    pub noise: f64,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl Default for VirtualMachine {
+    /// One node of one processor, on which nothing takes any time.
+    fn default() -> Self {
+        Self {
+            name: "ideal".into(),
+            nodes: 1,
+            per_node: 1,
+            utility: 0,
+            network: Link::default(),
+            memory: Link::default(),
+            costs: Costs::default(),
+            replay: true,
+            round_requirements: 2,
+            tasks: BTreeMap::new(),
+            other_tasks: TaskCost::default(),
+            noise: 0.0,
+            seed: 0,
+        }
+    }
+}
+
+/// The same in picoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct LinkPs {
+    pub latency: Ps,
+    pub send: Ps,
+    pub receive: Ps,
+    gap: Ps,
+    /// For 1024 bytes, as one may take less than a picosecond.
+    kibibyte: Ps,
+}
+
+impl LinkPs {
+    fn new(link: &Link) -> Self {
+        let Link { latency_ns, send_ns, receive_ns, gap_ns, byte_ns } = *link;
+        Self {
+            latency: ps(latency_ns),
+            send: ps(send_ns),
+            receive: ps(receive_ns),
+            gap: ps(gap_ns),
+            kibibyte: ps(byte_ns * 1024.0),
+        }
+    }
+
+    /// How long so many bytes keep a way in or out busy, and the part of it that the message itself takes.
+    pub fn busy(&self, bytes: usize) -> (Ps, Ps) {
+        let bytes = (bytes as u64).saturating_mul(self.kibibyte) / 1024;
+        (bytes.max(self.gap), bytes)
+    }
+}
+
+/// What each of a processor's counters costs.
+#[derive(Clone, Copy)]
+pub(super) struct CostsPs {
+    pub shards: Ps,
+    pub launches: Ps,
+    pub requirements: Ps,
+    pub mapper_calls: Ps,
+    /// The start of a leaf task, which no counter counts.
+    pub start: Ps,
+    pub leaf_tasks: Ps,
+    pub chain_subtasks: Ps,
+    pub arrivals: Ps,
+    pub polls: Ps,
+    pub message: Ps,
+}
+
+/// A length of time that has been found to be one.
+fn ps(ns: f64) -> Ps {
+    (ns * 1000.0).round() as Ps
+}
+
+impl VirtualMachine {
+    /// A name and the value, of each number.
+    fn numbers(&self) -> Vec<(String, f64)> {
+        let mut all = vec![("noise".to_owned(), self.noise)];
+        let links = [("network", &self.network), ("memory", &self.memory)];
+        for (name, Link { latency_ns, send_ns, receive_ns, gap_ns, byte_ns }) in links {
+            let values = [("latency", latency_ns), ("send", send_ns), ("receive", receive_ns), ("gap", gap_ns)];
+            all.extend(values.iter().map(|(what, value)| (format!("{name}.{what}_ns"), **value)));
+            all.push((format!("{name}.byte_ns"), *byte_ns));
+        }
+        let c = &self.costs;
+        let costs = [
+            ("launch", c.launch_ns),
+            ("requirement", c.requirement_ns),
+            ("map", c.map_ns),
+            ("start", c.start_ns),
+            ("complete", c.complete_ns),
+            ("replayed", c.replayed_ns),
+            ("arrival", c.arrival_ns),
+            ("poll", c.poll_ns),
+            ("message", c.message_ns),
+            ("shard", c.shard_ns),
+        ];
+        all.extend(costs.map(|(what, value)| (format!("costs.{what}_ns"), value)));
+        let others = std::iter::once(("other_tasks", &self.other_tasks));
+        for (name, task) in self.tasks.iter().map(|(name, task)| (name.as_str(), task)).chain(others) {
+            all.push((format!("task {name}, task_ns"), task.task_ns));
+            all.push((format!("task {name}, byte_ns"), task.byte_ns));
+        }
+        all
+    }
+
+    /// # Errors
+    /// No processor, nothing but utility processors, or a number that is no length of time.
+    pub(in crate::wire) fn check(&self) -> Result<(), Error> {
+        let wrong = |what: &str, expected: &str, came: String| {
+            Err(Error::misuse(format!("virtual machine `{}`, {what}", self.name), expected, came))
+        };
+        match self.nodes.checked_mul(self.per_node) {
+            Some(1..=0x7fff_ffff) => {}
+            _ => return wrong("processors", "1 to 2^31 - 1", format!("{} nodes of {}", self.nodes, self.per_node)),
+        }
+        if self.utility >= self.per_node {
+            let expected = format!("fewer than the {} of a node", self.per_node);
+            return wrong("utility processors", &expected, self.utility.to_string());
+        }
+        // An hour for a single operation, a thousandfold delay: whatever is more is a slip of the pen.
+        let wild = self.numbers().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(value));
+        wild.map_or(Ok(()), |(name, value)| wrong(&name, "a number from 0 to 3.6e12", value.to_string()))
+    }
+
+    pub(super) fn links(&self) -> [LinkPs; 2] {
+        [LinkPs::new(&self.memory), LinkPs::new(&self.network)]
+    }
+
+    pub(super) fn costs_ps(&self) -> CostsPs {
+        let c = &self.costs;
+        let round = c.launch_ns
+            + f64::from(self.round_requirements) * c.requirement_ns
+            + c.map_ns
+            + c.start_ns
+            + c.complete_ns;
+        CostsPs {
+            shards: ps(c.shard_ns),
+            launches: ps(c.launch_ns),
+            requirements: ps(c.requirement_ns),
+            mapper_calls: ps(c.map_ns),
+            start: ps(c.start_ns),
+            leaf_tasks: ps(c.complete_ns),
+            chain_subtasks: ps(if self.replay { c.replayed_ns } else { round }),
+            arrivals: ps(c.arrival_ns),
+            polls: ps(c.poll_ns),
+            message: ps(c.message_ns),
+        }
+    }
+
+    /// The work of a leaf task that names regions of so many bytes.
+    pub(super) fn work(&self, name: &str, bytes: usize) -> Ps {
+        let TaskCost { task_ns, byte_ns } = *self.tasks.get(name).unwrap_or(&self.other_tasks);
+        ps(task_ns + byte_ns * bytes as f64)
+    }
+}

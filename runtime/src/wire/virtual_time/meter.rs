@@ -1,0 +1,68 @@
+//! A processor's clock in virtual time: it goes on by what the processor has counted.
+
+use super::machine::{CostsPs, Ps};
+use crate::core::Core;
+use std::cell::{Cell, OnceCell};
+use std::rc::{Rc, Weak};
+
+pub(super) struct Meter {
+    core: OnceCell<Weak<Core>>,
+    costs: CostsPs,
+    /// What the clock would say if nothing had ever been counted.
+    zero: Cell<Ps>,
+    /// The work of the leaf task that is called, and how many had been over by then.
+    work: Cell<Ps>,
+    over: Cell<u64>,
+}
+
+impl Meter {
+    pub fn new(costs: CostsPs) -> Self {
+        Self { core: OnceCell::new(), costs, zero: Cell::new(0), work: Cell::new(0), over: Cell::new(0) }
+    }
+
+    pub fn belongs_to(&self, core: &Rc<Core>) {
+        let _ = self.core.set(Rc::downgrade(core));
+    }
+
+    fn counted(&self) -> Ps {
+        let Some(core) = self.core.get().and_then(Weak::upgrade) else { return 0 };
+        let (n, c) = (&core.counters, &self.costs);
+        let each = [
+            (&n.shards, c.shards),
+            (&n.launches, c.launches),
+            (&n.requirements, c.requirements),
+            (&n.mapper_calls, c.mapper_calls),
+            (&n.leaf_tasks, c.leaf_tasks),
+            (&n.chain_subtasks, c.chain_subtasks),
+            (&n.arrivals, c.arrivals),
+            (&n.polls, c.polls),
+        ];
+        let work = if n.leaf_tasks.get() > self.over.get() { self.work.get() } else { 0 };
+        each.into_iter().fold(work, |sum: Ps, (count, cost)| sum.wrapping_add(count.get().wrapping_mul(cost)))
+    }
+
+    pub fn now(&self) -> Ps {
+        self.zero.get().wrapping_add(self.counted())
+    }
+
+    /// Sets the clock: a step begins.
+    pub fn set(&self, now: Ps) {
+        self.work.set(0);
+        self.zero.set(now.wrapping_sub(self.counted()));
+    }
+
+    /// A leaf task is called: its work is done when it is over.
+    pub fn works(&self, work: Ps) {
+        let Some(core) = self.core.get().and_then(Weak::upgrade) else { return };
+        // With that of an earlier one.
+        let now = self.now() + self.costs.start;
+        self.over.set(core.counters.leaf_tasks.get());
+        self.set(now);
+        self.work.set(work);
+    }
+
+    /// Something else takes this long.
+    pub fn spend(&self, time: Ps) {
+        self.zero.set(self.zero.get().wrapping_add(time));
+    }
+}

@@ -1,0 +1,373 @@
+//! The driver of virtual time: one thread for all processors, and a queue of what happens when.
+//!
+//! Each processor has a clock of its own, which goes on by what its operations cost ([`VirtualMachine`]); it takes one step at
+//! a time, the messages that have come before that which is ready here. Messages pass from node to node as LogGP has it: a
+//! sender spends `send_ns`, and then the message waits for the node's way out, keeps it busy for its bytes, is under way for
+//! the latency, waits for the other node's way in, and costs the receiver `receive_ns`. Nothing is encoded.
+//!
+//! What happens at the same time happens in the order in which it was put into the queue. So a program gives the same run,
+//! event for event, wherever it is compiled and however often it runs.
+
+mod machine;
+mod meter;
+
+use super::park::{Parker, Wake};
+use super::{OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top};
+use crate::Error;
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Stats;
+use crate::message::{Message, ProcessorId};
+use crate::payload::Payload;
+use crate::time::{Clock, Ticks};
+use crate::top::Top;
+pub use machine::{Costs, Link, TaskCost, VirtualMachine};
+use machine::{LinkPs, Ps};
+use maniple_mapper::Machine;
+use meter::Meter;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Subtasks of a turn, as on threads.
+const BUDGET: u32 = super::threads::BUDGET;
+
+/// No time.
+const NEVER: Ps = Ps::MAX;
+
+enum What {
+    Comes { from: ProcessorId, to: ProcessorId, message: Message },
+    Step(ProcessorId),
+}
+
+/// What happens, by time and then by number.
+struct Event {
+    at: Ps,
+    number: u64,
+    what: What,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+struct Net {
+    events: BinaryHeap<Reverse<Event>>,
+    number: u64,
+    machine: Machine,
+    /// Within a node, and between nodes.
+    links: [LinkPs; 2],
+    /// When each node's way out and way in are free.
+    out: Vec<Ps>,
+    into: Vec<Ps>,
+    noise: f64,
+    random: fastrand::Rng,
+    /// With noise, when the last message of a pair comes: none overtakes another.
+    last: HashMap<(ProcessorId, ProcessorId), Ps>,
+    /// Calls of top-level tasks, for processor 0 to compare: they take no time.
+    replicated: VecDeque<(ProcessorId, Message)>,
+    error: Option<Error>,
+}
+
+impl Net {
+    fn happens(&mut self, at: Ps, what: What) {
+        self.number += 1;
+        self.events.push(Reverse(Event { at, number: self.number, what }));
+    }
+
+    /// A length of time with its noise.
+    fn noisy(&mut self, time: Ps) -> Ps {
+        if self.noise > 0.0 { time + (time as f64 * self.noise * self.random.f64()) as Ps } else { time }
+    }
+
+    /// A message leaves a processor at `now`.
+    fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
+        let (own, other) = (self.machine.node_of(from) as usize, self.machine.node_of(to) as usize);
+        let link = self.links[usize::from(own != other)];
+        let (busy, bytes) = link.busy(size(&message));
+        let latency = self.noisy(link.latency);
+        let mut at = now + latency + bytes;
+        if own != other {
+            let leaves = now.max(self.out[own]);
+            self.out[own] = leaves + busy;
+            let comes = (leaves + latency).max(self.into[other]);
+            self.into[other] = comes + busy;
+            at = comes + bytes;
+        }
+        if self.noise > 0.0 {
+            let last = self.last.entry((from, to)).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
+        self.happens(at, What::Comes { from, to, message });
+    }
+}
+
+/// Bytes of a message on the network.
+fn size(message: &Message) -> usize {
+    /// Its kind, its object, its generation and the like.
+    const HEAD: usize = 32;
+    match message {
+        Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
+        Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
+        Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
+        Message::Columns(columns) => HEAD + columns.columns.iter().map(|(_, bytes)| HEAD + bytes.len()).sum::<usize>(),
+        Message::Batch(batch) => HEAD + batch.shards.iter().map(|s| HEAD + s.args.size() + HEAD * s.held.len()).sum::<usize>(),
+        Message::BatchDone(done) => {
+            let result = |r: &Result<crate::parcel::Parcel, Error>| r.as_ref().map_or(0, |parcel| parcel.size());
+            HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
+        }
+        Message::Combine { values, .. } => HEAD + 12 * values.len(),
+        _ => HEAD,
+    }
+}
+
+impl Ticks for Meter {
+    fn ns(&self) -> u64 {
+        self.now() / 1000
+    }
+}
+
+struct VirtualWire {
+    net: Rc<RefCell<Net>>,
+    machine: Arc<VirtualMachine>,
+    meter: Rc<Meter>,
+    id: ProcessorId,
+}
+
+impl Wire for VirtualWire {
+    fn send(&self, to: ProcessorId, message: Message) {
+        let mut net = self.net.borrow_mut();
+        if matches!(message, Message::Replicated(_)) {
+            net.replicated.push_back((self.id, message));
+            return;
+        }
+        let near = net.machine.same_node(self.id, to);
+        self.meter.spend(net.links[usize::from(!near)].send);
+        net.carry(self.meter.now(), self.id, to, message);
+    }
+
+    fn abort(&self, error: Error) {
+        self.net.borrow_mut().error.get_or_insert(error);
+    }
+
+    fn now(&self) -> u64 {
+        self.meter.now() / 1000
+    }
+
+    fn works(&self, task: &dyn Work) {
+        let time = match task.takes() {
+            Some(time) => time.as_nanos() as Ps * 1000,
+            None => self.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
+        };
+        let time = self.net.borrow_mut().noisy(time);
+        self.meter.works(time);
+    }
+}
+
+/// A processor, as the driver sees it.
+struct Processor {
+    core: Rc<Core>,
+    meter: Rc<Meter>,
+    /// When it has done its last step.
+    free: Cell<Ps>,
+    /// When its next step is; [`NEVER`] if there is none in the queue.
+    next: Cell<Ps>,
+    inbox: RefCell<VecDeque<(ProcessorId, Message)>>,
+}
+
+pub(super) fn run<F, Fut, R>(config: Arc<Config>, machine: Arc<VirtualMachine>, top: &F) -> Result<(R, Stats), Error>
+where
+    F: Fn(Top) -> Fut,
+    Fut: Future<Output = Result<R, Error>> + 'static,
+    R: Send + 'static,
+{
+    let nodes = config.machine.nodes() as usize;
+    let net = Rc::new(RefCell::new(Net {
+        events: BinaryHeap::new(),
+        number: 0,
+        machine: config.machine,
+        links: machine.links(),
+        out: vec![0; nodes],
+        into: vec![0; nodes],
+        noise: machine.noise,
+        random: fastrand::Rng::with_seed(machine.seed),
+        last: HashMap::new(),
+        replicated: VecDeque::new(),
+        error: None,
+    }));
+    let parker = Arc::new(Parker::new());
+    let costs = machine.costs_ps();
+    let processors: Vec<Processor> = (0..config.machine.processors())
+        .map(|id| {
+            let meter = Rc::new(Meter::new(costs));
+            let wire = VirtualWire {
+                net: net.clone(),
+                machine: machine.clone(),
+                meter: meter.clone(),
+                id,
+            };
+            let parker = parker.clone();
+            let core = Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()));
+            meter.belongs_to(&core);
+            Processor { core, meter, free: Cell::new(0), next: Cell::new(NEVER), inbox: RefCell::default() }
+        })
+        .collect();
+    let outcomes = (0..nodes as u32)
+        .map(|node| {
+            let first = &processors[config.machine.first_of(node) as usize];
+            let _clock = Clock::of(first.meter.clone());
+            let outcome = start_top(&first.core, top);
+            first.free.set(first.meter.now());
+            outcome
+        })
+        .collect();
+    let drive = Drive { processors: &processors, net: &net, message: costs.message };
+    let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker)));
+    let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
+    let compared = drive.compare();
+    alone::conclude(processors.into_iter().map(|p| p.core).collect(), outcomes, failure, compared)
+}
+
+struct Drive<'a> {
+    processors: &'a [Processor],
+    net: &'a RefCell<Net>,
+    /// What the taking in of a message costs.
+    message: Ps,
+}
+
+impl Drive<'_> {
+    /// Has the first processor compare the calls that the nodes have made; an error if the run is to end.
+    fn compare(&self) -> Option<Error> {
+        loop {
+            let next = self.net.borrow_mut().replicated.pop_front();
+            let Some((from, message)) = next else { return self.net.borrow_mut().error.take() };
+            self.processors[0].core.deliver(from, message);
+        }
+    }
+
+    /// Has a processor take its next step at `at`, or when it is free, unless it takes one before that.
+    fn plan(&self, id: ProcessorId, at: Ps) {
+        let p = &self.processors[id as usize];
+        let at = at.max(p.free.get());
+        if at < p.next.get() {
+            p.next.set(at);
+            self.net.borrow_mut().happens(at, What::Step(id));
+        }
+    }
+
+    /// The next step of a processor that has taken one.
+    fn go_on(&self, id: ProcessorId) {
+        let p = &self.processors[id as usize];
+        if p.core.stopped() {
+            return;
+        }
+        if !p.inbox.borrow().is_empty() || p.core.has_work() {
+            self.plan(id, p.free.get());
+        } else if let Some(at) = p.core.next_deadline() {
+            self.plan(id, at.saturating_mul(1000));
+        }
+    }
+
+    /// Runs until every processor has stopped; the error if it cannot go on.
+    fn all(&self, parker: &Parker) -> Option<Error> {
+        for p in self.processors {
+            self.go_on(p.core.id);
+        }
+        let mut last = 0;
+        loop {
+            if let Some(e) = self.compare() {
+                return Some(e);
+            }
+            let next = self.net.borrow_mut().events.pop();
+            let Some(Reverse(Event { at, what, .. })) = next else {
+                if self.processors.iter().all(|p| p.core.stopped()) {
+                    return None;
+                }
+                match self.outside(parker, last) {
+                    Some(e) => return Some(e),
+                    None => continue,
+                }
+            };
+            last = at;
+            match what {
+                What::Comes { from, to, message } => {
+                    let p = &self.processors[to as usize];
+                    // What comes to one who has stopped is not taken in.
+                    if !p.core.stopped() {
+                        p.inbox.borrow_mut().push_back((from, message));
+                        self.plan(to, at);
+                    }
+                }
+                What::Step(id) => self.step(id, at),
+            }
+        }
+    }
+
+    fn step(&self, id: ProcessorId, at: Ps) {
+        let p = &self.processors[id as usize];
+        // Another step was planned after this one, and came before it.
+        if p.next.get() != at || p.core.stopped() {
+            return;
+        }
+        p.next.set(NEVER);
+        p.meter.set(at);
+        let _clock = Clock::of(p.meter.clone());
+        let came = p.inbox.borrow_mut().pop_front();
+        match came {
+            Some((from, message)) => {
+                let net = self.net.borrow();
+                let near = net.machine.same_node(id, from);
+                let receive = net.links[usize::from(!near)].receive;
+                drop(net);
+                p.meter.spend(receive + self.message);
+                p.core.receive(from, message);
+            }
+            None => {
+                let now = at / 1000;
+                if p.core.next_deadline().is_some_and(|due| due <= now) {
+                    p.core.time_is(now);
+                }
+                p.core.turn(BUDGET);
+            }
+        }
+        p.free.set(p.meter.now());
+        self.go_on(id);
+    }
+
+    /// Nothing is left to happen: waits for whoever is outside; an error if there is nobody.
+    fn outside(&self, parker: &Parker, last: Ps) -> Option<Error> {
+        let going = || self.processors.iter().filter(|p| !p.core.stopped());
+        let awaits_outside = going().any(|p| p.core.has_foreign_waker());
+        let still_idle = || !going().any(|p| p.core.has_work());
+        if awaits_outside {
+            // Nobody tells when a waker is dropped.
+            let slept = Instant::now();
+            let _: Wake = parker.park(still_idle, Some(slept + OUTSIDE));
+        } else if still_idle() {
+            return Some(deadlock(self.processors.iter().map(|p| p.core.report())));
+        }
+        for p in going().filter(|p| p.core.has_work()) {
+            self.plan(p.core.id, last);
+        }
+        None
+    }
+}
