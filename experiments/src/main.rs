@@ -7,6 +7,7 @@ mod benchmarks;
 mod compare;
 mod host;
 mod machine;
+mod machines;
 mod micro;
 mod output;
 mod report;

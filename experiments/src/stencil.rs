@@ -5,8 +5,10 @@ use crate::output::Format;
 use crate::report::Printer;
 use crate::workers::Workers;
 use maniple::mapper::MapperSpec;
+use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The 1D stencil whose every iteration depends on a collective: power iteration with the periodic fourth-order
 /// derivative
@@ -81,14 +83,17 @@ pub struct Args {
 }
 
 impl Args {
-    fn config(&self) -> Config {
-        Config {
+    fn config(&self) -> Result<Config, Failure> {
+        let machine = self.workers.machine(self.shards)?;
+        let workers = |m: &VirtualMachine| m.nodes as usize * (m.per_node - m.utility) as usize;
+        Ok(Config {
             shards: self.shards,
             cells: self.cells,
             iterations: self.iterations,
             repeat: self.repeat,
             collective: self.collective,
-            workers: self.workers.count(),
+            workers: machine.as_ref().map_or_else(|| self.workers.count(), workers),
+            machine: machine.map(Arc::new),
             mapper: self.mapper.clone(),
             bind: self.workers.bind,
             utility: self.workers.utility,
@@ -96,13 +101,13 @@ impl Args {
             input: self.input.clone(),
             output: self.output.clone(),
             trace: self.trace.clone(),
-        }
+        })
     }
 }
 
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let config = args.config();
+    let config = args.config()?;
     crate::swap::on_signal(&config.mapper)?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     let mut printer = Printer::new(args.format);

@@ -1,6 +1,18 @@
-//! The workers of a run, as every command that has some asks for them.
+//! What a run is on, as every command that has one asks for it: workers on threads, or a machine in virtual time.
 
+use crate::Failure;
+use crate::machines::MachineFile;
+use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
+
+/// What carries the messages of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Wire {
+    /// Workers are threads of this process
+    Threads,
+    /// Processors, network and time are those of a machine that exists in virtual time only; a run is the same each time
+    Virtual,
+}
 
 /// Options of commands that run on workers.
 #[derive(Debug, clap::Args)]
@@ -17,6 +29,18 @@ pub struct Workers {
     /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
     #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
     pub utility: usize,
+
+    /// What carries the messages
+    #[arg(long, value_name = "WIRE", default_value = "threads")]
+    wire: Wire,
+
+    /// The machine in virtual time: ideal, on which nothing takes any time, or a file that ends in .toml
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+
+    /// Nodes of that machine [default: what its file says, or one a shard]
+    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    nodes: Option<usize>,
 }
 
 impl Workers {
@@ -25,8 +49,49 @@ impl Workers {
         self.workers.unwrap_or_else(|| Config::default().workers)
     }
 
+    /// The machine in virtual time, if there is to be one, for a run of so many shards.
+    pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
+        let usage = |message: String| Err(Failure::Usage(message));
+        match self.wire {
+            Wire::Threads if self.machine.is_some() || self.nodes.is_some() => {
+                usage("--machine and --nodes are for --wire virtual".into())
+            }
+            Wire::Threads => Ok(None),
+            Wire::Virtual if self.workers.is_some() || self.bind != Bind::None || self.utility > 0 => usage(
+                "--workers, --bind and --utility are for --wire threads: a machine says what processors it has".into(),
+            ),
+            Wire::Virtual => {
+                let name = self.machine.as_deref().unwrap_or("ideal");
+                let file = MachineFile::load(name)?;
+                let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                Ok(Some(file.machine(self.nodes.map(number), number(shards))))
+            }
+        }
+    }
+
+    /// Refuses virtual time, for a command that measures this host.
+    pub fn only_threads(&self, command: &str) -> Result<(), Failure> {
+        match self.machine(1)? {
+            None => Ok(()),
+            Some(_) => Err(Failure::Usage(format!("{command} measures this host: expected --wire threads"))),
+        }
+    }
+
+    /// What reports call the wire.
+    pub fn wire_name(&self) -> &'static str {
+        match self.wire {
+            Wire::Threads => "threads",
+            Wire::Virtual => "virtual",
+        }
+    }
+
     /// These as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
+        if self.wire == Wire::Virtual {
+            let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
+            let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
+            return ["--wire", "virtual"].map(str::to_owned).into_iter().chain(machine).chain(nodes).collect();
+        }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
         ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned).to_vec()
     }

@@ -50,7 +50,7 @@ pub use payload::{Lent, Payload};
 pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
 pub use region::Local;
 pub use shard::Shard;
+pub use time::now;
 pub use top::{Parent, Top};
 pub use trace::TraceFile;
-pub use time::now;
 pub use wire::{Binding, Check, Costs, Driver, Link, Runtime, TaskCost, VirtualMachine};

@@ -3,11 +3,12 @@
 use crate::blocks::MIN_CELLS;
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
-use maniple::runtime::Binding;
+use maniple::runtime::{Binding, VirtualMachine};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Declares an enum whose values have names on the command line and in reports.
 macro_rules! named {
@@ -93,7 +94,7 @@ pub struct UnknownName {
 }
 
 /// What [`run`](crate::run) is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Shards; at least 1.
     pub shards: usize,
@@ -114,6 +115,8 @@ pub struct Config {
     pub bind: Bind,
     /// How many of the workers run no leaf tasks and get no shards; fewer than there are.
     pub utility: usize,
+    /// The machine in virtual time, in place of workers on threads.
+    pub machine: Option<Arc<VirtualMachine>>,
     /// Whether races between the shards' tasks are looked for, which slows a run down.
     pub races: bool,
     /// A file with the first vector; without it the operator's dominant mode.
@@ -142,6 +145,7 @@ impl Default for Config {
             mapper: MapperSpec::default(),
             bind: Bind::None,
             utility: 0,
+            machine: None,
             races: false,
             input: None,
             output: None,
@@ -166,7 +170,7 @@ impl Config {
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(StencilError::Zero { what });
         }
-        if self.workers > MAX_WORKERS {
+        if self.machine.is_none() && self.workers > MAX_WORKERS {
             return Err(StencilError::TooManyWorkers { workers: self.workers });
         }
         if self.utility >= self.workers {
@@ -194,12 +198,13 @@ impl Config {
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
         let wide = |x: usize| x as u128;
+        let workers = if self.machine.is_none() { wide(self.workers) } else { 0 };
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
         let needed = (VECTORS + history)
             .saturating_mul(wide(total) * 8)
             .saturating_add(wide(self.shards) * PER_SHARD)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
-            .saturating_add(wide(self.workers) * wide(self.workers) * PER_PAIR_OF_WORKERS);
+            .saturating_add(workers * workers * PER_PAIR_OF_WORKERS);
         let available = available_memory();
         if needed > u128::from(available) {
             return Err(StencilError::Memory {

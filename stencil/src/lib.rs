@@ -223,7 +223,11 @@ fn simulate(
     };
     // Checked with the rest: fewer than the workers.
     let utility = u32::try_from(config.utility).unwrap_or(u32::MAX);
-    let mut runtime = Runtime::threads(workers).mapper(mapper).binding(config.bind.into()).utility(utility);
+    let (wire, runtime) = match &config.machine {
+        Some(machine) => ("virtual", Runtime::virtual_time((**machine).clone())),
+        None => ("threads", Runtime::threads(workers).binding(config.bind.into()).utility(utility)),
+    };
+    let mut runtime = runtime.mapper(mapper);
     if let Some(file) = trace {
         runtime = runtime.trace(file.clone());
     }
@@ -233,5 +237,5 @@ fn simulate(
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;
-    Ok(RunOutcome { wire: "threads", roots, vectors, iteration_us, collective_us })
+    Ok(RunOutcome { wire, roots, vectors, iteration_us, collective_us })
 }

@@ -161,7 +161,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (most, found) = (YEAR.as_secs(), args.timeout);
         return Err(Failure::Usage(format!("expected at most {most} seconds (a year) for timeout, found {found}")));
     }
-    let (workers, runtime) = args.on.runtime()?;
+    args.on.workers.only_threads("compare")?;
+    let (workers, runtime) = args.on.runtime(1)?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
     let launcher = Launcher::new(&args.mpirun, timeout)?;
     let mut output = Output::new(args.common.format);

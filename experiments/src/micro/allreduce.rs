@@ -219,7 +219,7 @@ impl Spec {
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
+    let (workers, runtime) = args.on.runtime(args.shards)?;
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)?;
     let (elements, op, algorithm) = (args.elements, args.op, args.collective);
@@ -232,7 +232,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let verified = results.iter().all(|last| *last == expected);
         let record = vec![
             field("program", "allreduce"),
-            field("wire", "threads"),
+            field("wire", args.on.workers.wire_name()),
             field("shards", shards),
             field("workers", workers),
             field("elements", elements),

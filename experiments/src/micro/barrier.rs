@@ -51,7 +51,7 @@ async fn pass(shard: Shard, (all, warm_up, iterations): (PhaseBarrier, u64, u64)
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
+    let (workers, runtime) = args.on.runtime(args.shards)?;
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
@@ -69,7 +69,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
         let record = vec![
             field("program", "barrier"),
-            field("wire", "threads"),
+            field("wire", args.on.workers.wire_name()),
             field("shards", shards),
             field("workers", workers),
             field("iterations", iterations),

@@ -62,7 +62,7 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
+    let (workers, runtime) = args.on.runtime(args.shards)?;
     let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
@@ -70,7 +70,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![
             field("program", "gang"),
-            field("wire", "threads"),
+            field("wire", args.on.workers.wire_name()),
             field("shards", shards),
             field("workers", workers),
             field("launches", launches),

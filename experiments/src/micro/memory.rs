@@ -121,7 +121,7 @@ pub fn measure(shards: u32, on: &[String], algorithm: Algorithm) -> Result<f64, 
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
+    let (workers, runtime) = args.on.runtime(args.shards)?;
     let (shards, algorithm) = (shards(args.shards)?, args.collective);
     check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
     if args.here {
@@ -132,7 +132,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     repeat(&args.common, |_| {
         let record = vec![
             field("program", "memory"),
-            field("wire", "threads"),
+            field("wire", args.on.workers.wire_name()),
             field("shards", shards),
             field("workers", workers),
             field("collective", algorithm.name()),

@@ -15,8 +15,6 @@ use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, TraceFile};
 use maniple_stencil::{available_memory, bytes};
 use std::path::PathBuf;
-use std::sync::LazyLock;
-use std::time::Instant;
 
 /// What all microbenchmarks are asked.
 #[derive(Debug, clap::Args)]
@@ -48,8 +46,14 @@ impl OnWorkers {
         self.workers.arguments().into_iter().chain(mapper).collect()
     }
 
-    /// How many workers, and a runtime on them.
-    pub fn runtime(&self) -> Result<(usize, Runtime), Failure> {
+    /// The processors that run leaf tasks, and a runtime on them for so many shards.
+    pub fn runtime(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
+        crate::swap::on_signal(&self.mapper)?;
+        let mapper = self.mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
+        if let Some(machine) = self.workers.machine(shards)? {
+            let processors = machine.nodes as usize * (machine.per_node - machine.utility) as usize;
+            return Ok((processors, Runtime::virtual_time(machine).mapper(mapper)));
+        }
         let workers = at_least_one("workers", self.workers.count())?;
         if workers > maniple_stencil::MAX_WORKERS {
             let most = maniple_stencil::MAX_WORKERS;
@@ -60,8 +64,6 @@ impl OnWorkers {
             let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
             return Err(Failure::Usage(found));
         }
-        crate::swap::on_signal(&self.mapper)?;
-        let mapper = self.mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
         let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
         Ok((workers, runtime.mapper(mapper)))
     }
@@ -116,10 +118,9 @@ pub fn shards(count: usize) -> Result<u32, Failure> {
     }
 }
 
-/// Nanoseconds since the process first asked.
+/// Nanoseconds since the run began, by its own clock.
 fn now() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed().as_nanos() as u64
+    maniple::runtime::now().as_nanos() as u64
 }
 
 /// Repeats a measurement and reports each run.

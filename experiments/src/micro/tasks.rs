@@ -114,7 +114,7 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime()?;
+    let (workers, runtime) = args.on.runtime(1)?;
     let (count, regions) = (super::at_least_one("count", args.count)?, args.regions);
     if !(1..=4).contains(&regions) {
         return Err(Failure::Usage(format!("expected 1 to 4 regions a task, found {regions}")));
@@ -130,7 +130,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
             field("program", "tasks"),
-            field("wire", "threads"),
+            field("wire", args.on.workers.wire_name()),
             field("workers", workers),
             field("count", count),
             field("regions", regions),

@@ -26,6 +26,7 @@ pub struct Plan {
 impl Plan {
     /// Checks the arguments.
     pub fn new(args: &Args) -> Result<Self, Failure> {
+        args.workers.only_threads("weak-scaling")?;
         let defaults = Config::default();
         let config = Config {
             shards: 1,

@@ -233,11 +233,8 @@ impl VirtualMachine {
 
     pub(super) fn costs_ps(&self) -> CostsPs {
         let c = &self.costs;
-        let round = c.launch_ns
-            + f64::from(self.round_requirements) * c.requirement_ns
-            + c.map_ns
-            + c.start_ns
-            + c.complete_ns;
+        let round =
+            c.launch_ns + f64::from(self.round_requirements) * c.requirement_ns + c.map_ns + c.start_ns + c.complete_ns;
         CostsPs {
             shards: ps(c.shard_ns),
             launches: ps(c.launch_ns),

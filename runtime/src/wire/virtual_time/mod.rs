@@ -130,7 +130,9 @@ fn size(message: &Message) -> usize {
         Message::Arrive { payload, .. } => HEAD + payload.bytes().len(),
         Message::Got { bytes, .. } | Message::Put(_, bytes) => HEAD + bytes.len(),
         Message::Columns(columns) => HEAD + columns.columns.iter().map(|(_, bytes)| HEAD + bytes.len()).sum::<usize>(),
-        Message::Batch(batch) => HEAD + batch.shards.iter().map(|s| HEAD + s.args.size() + HEAD * s.held.len()).sum::<usize>(),
+        Message::Batch(batch) => {
+            HEAD + batch.shards.iter().map(|s| HEAD + s.args.size() + HEAD * s.held.len()).sum::<usize>()
+        }
         Message::BatchDone(done) => {
             let result = |r: &Result<crate::parcel::Parcel, Error>| r.as_ref().map_or(0, |parcel| parcel.size());
             HEAD + done.results.iter().map(|(_, r)| 8 + result(r)).sum::<usize>() + HEAD * done.valid.len()
@@ -219,12 +221,7 @@ where
     let processors: Vec<Processor> = (0..config.machine.processors())
         .map(|id| {
             let meter = Rc::new(Meter::new(costs));
-            let wire = VirtualWire {
-                net: net.clone(),
-                machine: machine.clone(),
-                meter: meter.clone(),
-                id,
-            };
+            let wire = VirtualWire { net: net.clone(), machine: machine.clone(), meter: meter.clone(), id };
             let parker = parker.clone();
             let core = Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()));
             meter.belongs_to(&core);
