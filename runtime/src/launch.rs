@@ -444,6 +444,9 @@ impl Arrivable for Arriver<Phase, PhaseAddress> {
     }
 }
 
+/// No launch takes this long.
+pub(crate) const UNSAID: u64 = u64::MAX;
+
 /// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
 #[must_use = "nothing is launched before `go`"]
 pub struct Launch<'s, F: Leaf<M, O>, M, O> {
@@ -454,7 +457,8 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     /// The processor it is meant for.
     target: u32,
     priority: Option<Priority>,
-    takes: Option<Duration>,
+    /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
+    takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     marker: PhantomData<fn() -> (M, O)>,
@@ -470,7 +474,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             name: std::any::type_name::<F>(),
             target: shard.processor(),
             priority: None,
-            takes: None,
+            takes: UNSAID,
             waits: SmallVec::new(),
             arrivals: SmallVec::new(),
             marker: PhantomData,
@@ -501,7 +505,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// what it takes.
     #[inline]
     pub fn takes(mut self, time: Duration) -> Self {
-        self.takes = Some(time);
+        self.takes = u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
         self
     }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::run;
+use common::{any_virtual, run};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
 use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
@@ -32,7 +32,7 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
         (format!("{processors} processors, seed {seed}"), Runtime::seeded(processors, seed))
     });
     let threads = (1..=3).map(|workers| (format!("{workers} threads"), Runtime::threads(workers)));
-    seeded.chain(threads).map(|(name, r)| (name, r.mapper(Arc::new(Cyclic))))
+    seeded.chain((0..seeds / 2).map(any_virtual)).chain(threads).map(|(name, r)| (name, r.mapper(Arc::new(Cyclic))))
 }
 
 fn nothing() {}

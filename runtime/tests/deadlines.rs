@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{mix, run, watched};
+use common::{any_virtual, mix, run, watched};
 use maniple_regions::{Field, Partition, Privilege, Read, Rect, Region, Write};
 use maniple_runtime::{
     Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardTask, Start, TaskFuture, Top,
@@ -19,7 +19,10 @@ const LONG: Duration = Duration::from_secs(100);
 
 fn drivers(seeds: u64) -> Vec<(String, Runtime)> {
     let seeded = (0..seeds).map(|seed| (format!("seed {seed}"), Runtime::seeded(1 + (seed % 4) as u32, seed)));
-    seeded.chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
+    seeded
+        .chain((0..seeds / 2).map(any_virtual))
+        .chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n))))
+        .collect()
 }
 
 /// `outcome` is a time-out of shard 0 of `task` after `limit`.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::watched;
+use common::{any_virtual, watched};
 use maniple_mapper::{
     Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput,
     Placement, Priority,
@@ -19,6 +19,7 @@ const U: Field<i64> = Field::new(0, "u");
 /// The runtimes every failure is tried on.
 fn all() -> Vec<(String, Runtime)> {
     let mut all: Vec<_> = (0..20).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 4) as u32, s))).collect();
+    all.extend((0..10).map(any_virtual));
     for workers in 1..=3 {
         for round in 0..5 {
             all.push((format!("{workers} threads, round {round}"), Runtime::threads(workers)));

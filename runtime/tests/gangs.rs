@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scatter, mix, runtimes, watched, watched_for};
+use common::{Scatter, any_virtual, mix, runtimes, watched, watched_for};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{
     Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
@@ -49,6 +49,8 @@ fn everywhere(seeds: u64) -> Vec<(String, Runtime)> {
             format!("{processors} seeded processors, anywhere, seed {seed}"),
             Runtime::seeded(processors, seed).mapper(mapper.clone()),
         ));
+        let (name, runtime) = any_virtual(seed);
+        all.push((format!("{name}, anywhere"), runtime.mapper(mapper.clone())));
         let workers = 1 + (seed % 3) as u32;
         all.push((format!("{workers} threads, anywhere, seed {seed}"), Runtime::threads(workers).mapper(mapper)));
     }

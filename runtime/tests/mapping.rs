@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::watched;
+use common::{virtual_nodes, watched};
 use maniple_mapper::{
     InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, Placement,
     ProfileInput, SliceInput, Slicing, SourceInput,
@@ -18,7 +18,10 @@ const U: Field<u64> = Field::new(0, "u");
 /// Both drivers, with two or three processors.
 fn drivers() -> Vec<(String, Runtime)> {
     let seeded = (0..12).map(|seed| (format!("seed {seed}"), Runtime::seeded(2 + (seed % 2) as u32, seed)));
-    seeded.chain((2..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
+    seeded
+        .chain((2..4).map(|n| virtual_nodes(n, n.into())))
+        .chain((2..=3).map(|n| (format!("{n} threads"), Runtime::threads(n))))
+        .collect()
 }
 
 /// The processor that runs the calling leaf task, on threads.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{mix, runtimes, watched};
+use common::{mix, runtimes, virtual_nodes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
 use maniple_runtime::{Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
@@ -42,6 +42,8 @@ fn with_homes(seeds: u64) -> Vec<(String, Runtime)> {
         let processors = 1 + (seed / 2 % 4) as u32;
         let name = format!("homes, last {}, seed {seed}, {processors}", mapper.last);
         all.push((format!("{name} processors"), Runtime::seeded(processors, seed).mapper(mapper.clone())));
+        let (machine, runtime) = virtual_nodes(processors, seed);
+        all.push((format!("{name}, {machine}"), runtime.mapper(mapper.clone())));
         all.push((format!("{name} threads"), Runtime::threads(processors.min(3)).mapper(mapper)));
     }
     all

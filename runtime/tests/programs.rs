@@ -4,7 +4,7 @@
 mod common;
 
 use common::wild::Wild;
-use common::{run, runtimes};
+use common::{any_virtual, run, runtimes};
 use maniple_mapper::Priority;
 use maniple_regions::{
     Coherence, Field, Max, Partition, Privilege, Product, Read, ReadWrite, Rect, Reduce, Region, Sum, TreeId, Write,
@@ -481,7 +481,7 @@ fn check_wild<const D: usize>(
     let processors = 1 + (seed % 4) as u32;
     let seeded = (0..3).map(|n| (format!("{processors} processors, seed {n}"), Runtime::seeded(processors, n)));
     let threads = (2..4).map(|workers| (format!("{workers} threads"), Runtime::threads(workers)));
-    for (n, (driver, runtime)) in (0..).zip(seeded.chain(threads)) {
+    for (n, (driver, runtime)) in (0..).zip(seeded.chain([any_virtual(seed % 1000)]).chain(threads)) {
         let wild = Arc::new(Wild::new(seed ^ n));
         let at = format!("{driver}, wild mapper {}", seed ^ n);
         match outcome::<D>(&at, &runtime.mapper(wild.clone()), whole, &blocks, &programs) {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scatter, watched};
+use common::{Scatter, virtual_nodes, watched};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Stats, Top, TraceFile};
@@ -175,7 +175,8 @@ where
 fn drivers() -> Vec<(String, Runtime)> {
     let seeded = (0..20).map(|seed| (format!("seed-{seed}"), Runtime::seeded(1 + seed as u32 % 4, seed)));
     let threads = (1..=3).map(|n| (format!("threads-{n}"), Runtime::threads(n)));
-    seeded.chain(threads).collect()
+    let machines = (0..6).map(|seed| (format!("virtual-{seed}"), virtual_nodes(1 + seed as u32 % 4, seed).1));
+    seeded.chain(machines).chain(threads).collect()
 }
 
 fn add(mut x: ReadWrite<u64>) {
@@ -235,9 +236,9 @@ fn a_trace_holds_what_the_run_counted() {
         assert!(trace.of("X", "leaf").all(|e| e.args["shard"].as_u64().is_some_and(|s| s < SHARDS.into())));
         // One row a processor, one process a node.
         let rows: Vec<_> = trace.events.iter().filter(|e| e.name == "thread_name").map(|e| e.row).collect();
-        let seeded = name.starts_with("seed");
+        let one_a_node = !name.starts_with("threads");
         for (i, row) in (1..).zip(&rows) {
-            assert_eq!(*row, (if seeded { i } else { 1 }, i), "{name}");
+            assert_eq!(*row, (if one_a_node { i } else { 1 }, i), "{name}");
         }
         assert!(trace.about["error"].is_null() && trace.bytes.len() > 1000, "{name}");
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{mix, watched};
+use common::{any_virtual, mix, watched};
 use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,7 +14,10 @@ use std::time::{Duration, Instant};
 /// Both drivers, with one to three processors.
 fn drivers() -> Vec<(String, Runtime)> {
     let seeded = (0..9).map(|seed| (format!("seed {seed}"), Runtime::seeded(1 + (seed % 3) as u32, seed)));
-    seeded.chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n)))).collect()
+    seeded
+        .chain((0..6).map(any_virtual))
+        .chain((1..=3).map(|n| (format!("{n} threads"), Runtime::threads(n))))
+        .collect()
 }
 
 fn report_of<R: std::fmt::Debug>(at: &str, outcome: Result<R, Error>) -> String {

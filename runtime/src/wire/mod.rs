@@ -69,8 +69,8 @@ pub(crate) trait Wire {
 /// A leaf task, as one asks how long it takes.
 pub(crate) trait Work {
     fn name(&self) -> &'static str;
-    /// What its launch says, if it does.
-    fn takes(&self) -> Option<Duration>;
+    /// What its launch says, if it does, in nanoseconds.
+    fn takes(&self) -> Option<u64>;
     /// Of the regions that it names.
     fn bytes(&self) -> usize;
 }

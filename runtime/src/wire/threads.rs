@@ -129,6 +129,7 @@ impl Wire for Rc<ThreadsWire> {
 
 impl ThreadsWire {
     /// Makes sure that everything sent will be seen.
+    #[inline]
     fn flush(&self) {
         if self.backlog.get() {
             self.push_backlog();

@@ -5,7 +5,7 @@ pub mod wild;
 
 use maniple_mapper::topology::{Cpu, NumaNode, Source};
 use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
-use maniple_runtime::{Error, Runtime, Top};
+use maniple_runtime::{Costs, Error, Link, Runtime, TaskCost, Top, VirtualMachine};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,14 +100,66 @@ pub fn any_mapper(seed: u64) -> Arc<dyn Mapper> {
     all.swap_remove((mix(seed) % all.len() as u64) as usize)
 }
 
-/// A few runtimes of each kind, named: the seeded driver with 1 to 5 processors, threads with 1 to 3 workers.
+/// A machine in virtual time, drawn from a seed, with 1 to 6 processors, and its name.
+pub fn any_virtual(seed: u64) -> (String, Runtime) {
+    let machine = any_machine(seed);
+    (format!("{} virtual nodes of {}, seed {seed}", machine.nodes, machine.per_node), Runtime::virtual_time(machine))
+}
+
+/// The same with so many nodes of one processor.
+pub fn virtual_nodes(nodes: u32, seed: u64) -> (String, Runtime) {
+    let machine = VirtualMachine { nodes, per_node: 1, ..any_machine(seed) };
+    (format!("{nodes} virtual nodes, seed {seed}"), Runtime::virtual_time(machine))
+}
+
+fn any_machine(seed: u64) -> VirtualMachine {
+    let draw = |nth: u64, most: u64| (mix(seed ^ mix(nth)) % (most + 1)) as f64;
+    let link = |nth: u64| Link {
+        latency_ns: draw(nth, 3000),
+        send_ns: draw(nth + 1, 500),
+        receive_ns: draw(nth + 2, 500),
+        gap_ns: draw(nth + 3, 1000),
+        byte_ns: draw(nth + 4, 10),
+    };
+    // On some nothing takes any time, so that much happens at once.
+    let cost = |nth: u64| if seed.is_multiple_of(5) { 0.0 } else { draw(nth, 2000) };
+    VirtualMachine {
+        nodes: 1 + (seed % 3) as u32,
+        per_node: 1 + (seed / 3 % 2) as u32,
+        network: link(10),
+        memory: link(20),
+        costs: Costs {
+            launch_ns: cost(30),
+            requirement_ns: cost(31),
+            map_ns: cost(32),
+            start_ns: cost(33),
+            complete_ns: cost(34),
+            replayed_ns: cost(35),
+            arrival_ns: cost(36),
+            poll_ns: cost(37),
+            message_ns: cost(38),
+            shard_ns: cost(39),
+        },
+        replay: seed.is_multiple_of(2),
+        other_tasks: TaskCost { task_ns: cost(40), byte_ns: cost(41) / 1000.0 },
+        noise: if seed.is_multiple_of(3) { 0.5 } else { 0.0 },
+        seed,
+        ..VirtualMachine::default()
+    }
+}
+
+/// A few runtimes of each kind, named: a machine in virtual time for every other seed, the seeded driver with 1 to 5 processors, threads with 1 to 3 workers.
 pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     let mut all = Vec::new();
     for seed in 0..seeds {
         let processors = 1 + (seed % 5) as u32;
         let mapper = any_mapper(seed);
         let name = format!("{processors} seeded processors, seed {seed}, mapper {}", mapper.name());
-        all.push((name, Runtime::seeded(processors, seed).mapper(mapper)));
+        all.push((name, Runtime::seeded(processors, seed).mapper(mapper.clone())));
+        if seed % 2 == 0 {
+            let (name, runtime) = any_virtual(seed / 2);
+            all.push((format!("{name}, mapper {}", mapper.name()), runtime.mapper(mapper)));
+        }
     }
     for workers in 1..=3 {
         // One worker alone gives a mapper little to decide.

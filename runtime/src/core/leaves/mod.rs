@@ -14,7 +14,7 @@ use super::{Asker, Core, Waiting};
 use crate::current::Poller;
 use crate::error::panic_message;
 use crate::future::{Failures, Sink};
-use crate::launch::{Arrivable, Waitable};
+use crate::launch::{Arrivable, UNSAID, Waitable};
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::CellAddress;
 use crate::races::Event;
@@ -27,7 +27,6 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
-use std::time::Duration;
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
@@ -211,8 +210,8 @@ struct Leaf {
 pub(crate) struct Body {
     pub name: &'static str,
     pub shard: u32,
-    /// What its launch says that it takes in virtual time.
-    pub takes: Option<Duration>,
+    /// What its launch says that it takes in virtual time, in nanoseconds, or [`UNSAID`](crate::launch::UNSAID).
+    pub takes: u64,
     /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
@@ -230,7 +229,7 @@ impl Leaf {
         let body = Body {
             name: "",
             shard: u32::MAX,
-            takes: None,
+            takes: UNSAID,
             task: None,
             owner: None,
             uses: Vec::new(),
@@ -271,8 +270,8 @@ impl Work for Body {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn takes(&self) -> Option<Duration> {
-        self.takes
+    fn takes(&self) -> Option<u64> {
+        Some(self.takes).filter(|&takes| takes != UNSAID)
     }
     fn bytes(&self) -> usize {
         self.uses.iter().map(|u| u.column.bytes()).sum()
@@ -283,7 +282,7 @@ impl Work for Body {
 #[derive(Clone, Copy)]
 struct Away {
     name: &'static str,
-    takes: Option<Duration>,
+    takes: u64,
     bytes: usize,
 }
 
@@ -291,8 +290,8 @@ impl Work for Away {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn takes(&self) -> Option<Duration> {
-        self.takes
+    fn takes(&self) -> Option<u64> {
+        Some(self.takes).filter(|&takes| takes != UNSAID)
     }
     fn bytes(&self) -> usize {
         self.bytes

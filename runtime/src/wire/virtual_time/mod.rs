@@ -32,17 +32,26 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Subtasks of a turn, as on threads.
 const BUDGET: u32 = super::threads::BUDGET;
+
+/// Steps of a processor that may take no time, one after the other: each after them takes a nanosecond.
+const STANDS: u32 = 1000;
 
 /// No time.
 const NEVER: Ps = Ps::MAX;
 
 enum What {
-    Comes { from: ProcessorId, to: ProcessorId, message: Message },
+    Comes {
+        from: ProcessorId,
+        to: ProcessorId,
+        message: Message,
+    },
     Step(ProcessorId),
+    /// A timer of a processor may be over.
+    Alarm(ProcessorId),
 }
 
 /// What happens, by time and then by number.
@@ -80,7 +89,7 @@ struct Net {
     into: Vec<Ps>,
     noise: f64,
     random: fastrand::Rng,
-    /// With noise, when the last message of a pair comes: none overtakes another.
+    /// When the last message of a pair comes: none overtakes another.
     last: HashMap<(ProcessorId, ProcessorId), Ps>,
     /// Calls of top-level tasks, for processor 0 to compare: they take no time.
     replicated: VecDeque<(ProcessorId, Message)>,
@@ -112,7 +121,8 @@ impl Net {
             self.into[other] = comes + busy;
             at = comes + bytes;
         }
-        if self.noise > 0.0 {
+        // A node's way out keeps messages in order; without it, or with noise, a small one would overtake a large one.
+        if own == other || self.noise > 0.0 {
             let last = self.last.entry((from, to)).or_default();
             at = at.max(*last);
             *last = at;
@@ -177,7 +187,7 @@ impl Wire for VirtualWire {
 
     fn works(&self, task: &dyn Work) {
         let time = match task.takes() {
-            Some(time) => time.as_nanos() as Ps * 1000,
+            Some(ns) => ns.saturating_mul(1000),
             None => self.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
         };
         let time = self.net.borrow_mut().noisy(time);
@@ -193,6 +203,10 @@ struct Processor {
     free: Cell<Ps>,
     /// When its next step is; [`NEVER`] if there is none in the queue.
     next: Cell<Ps>,
+    /// The timer for which an alarm is in the queue, in nanoseconds.
+    alarm: Cell<u64>,
+    /// Steps that took no time, one after the other.
+    stood: Cell<u32>,
     inbox: RefCell<VecDeque<(ProcessorId, Message)>>,
 }
 
@@ -225,7 +239,15 @@ where
             let parker = parker.clone();
             let core = Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()));
             meter.belongs_to(&core);
-            Processor { core, meter, free: Cell::new(0), next: Cell::new(NEVER), inbox: RefCell::default() }
+            Processor {
+                core,
+                meter,
+                free: Cell::new(0),
+                next: Cell::new(NEVER),
+                alarm: Cell::new(NEVER),
+                stood: Cell::new(0),
+                inbox: RefCell::default(),
+            }
         })
         .collect();
     let outcomes = (0..nodes as u32)
@@ -279,8 +301,13 @@ impl Drive<'_> {
         }
         if !p.inbox.borrow().is_empty() || p.core.has_work() {
             self.plan(id, p.free.get());
-        } else if let Some(at) = p.core.next_deadline() {
-            self.plan(id, at.saturating_mul(1000));
+        }
+        if let Some(at) = p.core.next_deadline()
+            && at != p.alarm.get()
+        {
+            p.alarm.set(at);
+            let at = at.saturating_mul(1000).max(p.free.get());
+            self.net.borrow_mut().happens(at, What::Alarm(id));
         }
     }
 
@@ -299,12 +326,26 @@ impl Drive<'_> {
                 if self.processors.iter().all(|p| p.core.stopped()) {
                     return None;
                 }
-                match self.outside(parker, last) {
-                    Some(e) => return Some(e),
-                    None => continue,
+                if self.awaits_outside() {
+                    last += self.outside(parker, OUTSIDE);
+                    self.woken(last);
+                } else if !self.woken(last) {
+                    return Some(deadlock(self.processors.iter().map(|p| p.core.report())));
                 }
+                continue;
             };
-            last = at;
+            if let What::Alarm(id) = what
+                && self.processors[id as usize].core.next_deadline().is_some()
+                && at > last
+                && self.awaits_outside()
+            {
+                // What comes from outside comes in outside's time.
+                last += self.outside(parker, OUTSIDE.min(Duration::from_nanos((at - last) / 1000)));
+                self.net.borrow_mut().happens(at.max(last), What::Alarm(id));
+                self.woken(last);
+                continue;
+            }
+            last = last.max(at);
             match what {
                 What::Comes { from, to, message } => {
                     let p = &self.processors[to as usize];
@@ -315,7 +356,24 @@ impl Drive<'_> {
                     }
                 }
                 What::Step(id) => self.step(id, at),
+                What::Alarm(id) => self.alarm(id, at),
             }
+        }
+    }
+
+    /// The time of a processor's timer has come, if it is still set; if the processor is busy, when it is not.
+    fn alarm(&self, id: ProcessorId, at: Ps) {
+        let p = &self.processors[id as usize];
+        p.alarm.set(NEVER);
+        if !p.core.stopped() {
+            if at >= p.free.get() {
+                p.meter.set(at);
+                let _clock = Clock::of(p.meter.clone());
+                p.core.time_is(at / 1000);
+                // It goes on from now.
+                p.free.set(at);
+            }
+            self.go_on(id);
         }
     }
 
@@ -339,32 +397,43 @@ impl Drive<'_> {
                 p.core.receive(from, message);
             }
             None => {
-                let now = at / 1000;
-                if p.core.next_deadline().is_some_and(|due| due <= now) {
-                    p.core.time_is(now);
-                }
                 p.core.turn(BUDGET);
             }
+        }
+        // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
+        let stands = p.meter.now() == at;
+        p.stood.set(if stands { p.stood.get() + 1 } else { 0 });
+        if p.stood.get() > STANDS {
+            p.meter.spend(1000);
         }
         p.free.set(p.meter.now());
         self.go_on(id);
     }
 
-    /// Nothing is left to happen: waits for whoever is outside; an error if there is nobody.
-    fn outside(&self, parker: &Parker, last: Ps) -> Option<Error> {
-        let going = || self.processors.iter().filter(|p| !p.core.stopped());
-        let awaits_outside = going().any(|p| p.core.has_foreign_waker());
-        let still_idle = || !going().any(|p| p.core.has_work());
-        if awaits_outside {
-            // Nobody tells when a waker is dropped.
-            let slept = Instant::now();
-            let _: Wake = parker.park(still_idle, Some(slept + OUTSIDE));
-        } else if still_idle() {
-            return Some(deadlock(self.processors.iter().map(|p| p.core.report())));
+    fn going(&self) -> impl Iterator<Item = &Processor> {
+        self.processors.iter().filter(|p| !p.core.stopped())
+    }
+
+    fn awaits_outside(&self) -> bool {
+        self.going().any(|p| p.core.has_foreign_waker())
+    }
+
+    /// Waits for whoever is outside; how long it took.
+    fn outside(&self, parker: &Parker, limit: Duration) -> Ps {
+        let still_idle = || !self.going().any(|p| p.core.has_work());
+        // Nobody tells when a waker is dropped.
+        let slept = Instant::now();
+        let _: Wake = parker.park(still_idle, Some(slept + limit));
+        slept.elapsed().as_nanos() as Ps * 1000
+    }
+
+    /// Whether somebody has something to do, who then goes on at `now`.
+    fn woken(&self, now: Ps) -> bool {
+        let mut any = false;
+        for p in self.going().filter(|p| p.core.has_work()) {
+            any = true;
+            self.plan(p.core.id, now);
         }
-        for p in going().filter(|p| p.core.has_work()) {
-            self.plan(p.core.id, last);
-        }
-        None
+        any
     }
 }

@@ -1,0 +1,118 @@
+//! Times in virtual time against what the model says they are.
+
+use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_runtime::{Costs, Error, Link, Runtime, Shard, Start, TraceFile, VirtualMachine, now};
+use std::time::Duration;
+
+const CALLS: u32 = 10;
+
+async fn calls(shard: Shard, total: Allreduce<u64>) -> Result<(u64, u64), Error> {
+    // The first calls bring all into step.
+    let mut x = total.call(&shard, u64::from(shard.index()))?.await?;
+    for _ in 0..CALLS {
+        x = total.call(&shard, x)?.await? / u64::from(shard.shards());
+    }
+    let began = now();
+    for _ in 0..CALLS {
+        x = total.call(&shard, x)?.await? / u64::from(shard.shards());
+    }
+    Ok((x, (now() - began).as_nanos() as u64))
+}
+
+/// Nanoseconds of a call on the slowest shard, of one shard a node.
+fn call_ns(machine: VirtualMachine, shards: u32, algorithm: Algorithm) -> f64 {
+    let machine = VirtualMachine { nodes: shards, ..machine };
+    let (results, _) = Runtime::virtual_time(machine)
+        .run(move |top| async move {
+            let gang = top.gang("all", shards)?;
+            let options = Options { algorithm: Some(algorithm), ..Options::default() };
+            let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+            let task = top.task("calls", calls);
+            top.launch(&gang, &task, |_| Start::new(total))?.all().await
+        })
+        .unwrap();
+    let sum: u64 = (0..u64::from(shards)).sum();
+    assert!(results.iter().all(|(x, _)| *x == sum), "{results:?}");
+    results.iter().map(|(_, ns)| *ns).max().unwrap() as f64 / f64::from(CALLS)
+}
+
+#[test]
+fn where_only_the_network_takes_time_a_call_takes_its_rounds() {
+    let on = |network| VirtualMachine { network, ..VirtualMachine::default() };
+    let latency = Link { latency_ns: 1000.0, ..Link::default() };
+    let overheads = Link { latency_ns: 700.0, send_ns: 40.0, receive_ns: 60.0, ..Link::default() };
+    for log in 1..=6 {
+        let (shards, rounds) = (1 << log, f64::from(log));
+        assert_eq!(call_ns(on(latency), shards, Algorithm::RecursiveDoubling), 1000.0 * rounds, "{shards} shards");
+        assert_eq!(call_ns(on(overheads), shards, Algorithm::RecursiveDoubling), 800.0 * rounds, "{shards} shards");
+    }
+    // A surplus folds in before the rounds and out after them, while others are ahead: at most one of the two is seen.
+    for shards in [3, 5, 7, 33] {
+        let (least, ns) =
+            (f64::from(shards).log2().floor(), call_ns(on(latency), shards, Algorithm::RecursiveDoubling));
+        assert!((1000.0 * (least + 1.0)..=1000.0 * (least + 2.0)).contains(&ns), "{shards} shards: {ns}");
+    }
+}
+
+#[test]
+fn the_same_run_twice_leaves_the_same_trace() {
+    let link = Link { latency_ns: 900.0, send_ns: 55.5, receive_ns: 44.25, gap_ns: 80.0, byte_ns: 0.2 };
+    let costs = Costs { replayed_ns: 71.0, arrival_ns: 13.0, poll_ns: 90.0, message_ns: 31.0, ..Costs::default() };
+    let machine =
+        VirtualMachine { network: link, memory: link, costs, per_node: 2, noise: 0.2, ..VirtualMachine::default() };
+    let traced = |seed: u64, name: &str| {
+        let path = std::env::temp_dir().join(format!("maniple-virtual-{name}-{}.json", std::process::id()));
+        let machine = VirtualMachine { nodes: 3, seed, ..machine.clone() };
+        let runtime = Runtime::virtual_time(machine).trace(TraceFile::create(&path).unwrap());
+        let top = |top: maniple_runtime::Top| async move {
+            let gang = top.gang("all", 9)?;
+            let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+            let task = top.task("calls", calls);
+            let all = top.launch(&gang, &task, |_| Start::new(total))?.all().await?;
+            Ok(all.iter().map(|(_, ns)| *ns).max())
+        };
+        let took = runtime.run(top).unwrap().0;
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        (took, bytes)
+    };
+    let first = traced(1, "a");
+    assert_eq!(first, traced(1, "b"));
+    let other = traced(2, "c");
+    assert!(first.0 != other.0 && first.1 != other.1, "noise makes a difference");
+}
+
+#[test]
+fn a_machine_that_can_not_be_is_refused() {
+    let refused = |machine: VirtualMachine| {
+        let outcome = Runtime::virtual_time(machine).run(|top| async move { top.gang("all", 1).map(drop) });
+        outcome.map(drop).unwrap_err().to_string()
+    };
+    let good = VirtualMachine::default;
+    assert!(refused(VirtualMachine { nodes: 0, ..good() }).contains("0 nodes of 1"));
+    assert!(refused(VirtualMachine { utility: 1, ..good() }).contains("fewer than the 1 of a node"));
+    let network = Link { latency_ns: f64::NAN, ..Link::default() };
+    assert!(refused(VirtualMachine { network, ..good() }).contains("network.latency_ns"));
+    let costs = Costs { map_ns: -1.0, ..Costs::default() };
+    assert!(refused(VirtualMachine { costs, ..good() }).contains("costs.map_ns"));
+}
+
+#[test]
+fn a_task_takes_what_its_launch_says() {
+    async fn naps(shard: Shard, _: ()) -> Result<(u64, u64), Error> {
+        let began = now();
+        let nap = || now().as_nanos() as u64;
+        let at = shard.launch(nap, ()).takes(Duration::from_micros(250)).go()?.await?;
+        Ok((at - began.as_nanos() as u64, (now() - began).as_nanos() as u64))
+    }
+    let costs = Costs { launch_ns: 1000.0, map_ns: 200.0, start_ns: 30.0, complete_ns: 4.0, ..Costs::default() };
+    let machine = VirtualMachine { costs, ..VirtualMachine::default() };
+    let (all, _) = Runtime::virtual_time(machine)
+        .run(|top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("naps", naps));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        })
+        .unwrap();
+    // It is called after it has been launched, mapped and started, and over after its work and its end.
+    assert_eq!(all, [(1230, 251_234)]);
+}

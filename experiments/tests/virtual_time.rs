@@ -1,0 +1,70 @@
+//! `--wire virtual`: the same programs on a machine in virtual time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn maniple(args: &str) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split_whitespace()).output();
+    output.expect("the program starts")
+}
+
+fn csv(args: &str) -> String {
+    let output = maniple(&format!("{args} --format csv"));
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A column of the last line.
+fn column(text: &str, name: &str) -> String {
+    let mut lines = text.lines();
+    let at = lines.next().expect("a head").split(',').position(|c| c == name).expect(name);
+    lines.next_back().expect("a line").split(',').nth(at).expect("a value").into()
+}
+
+/// A machine like `ideal`, but that a message takes 2000 ns.
+fn slow_network() -> PathBuf {
+    let ideal = include_str!("../machines/ideal.toml");
+    let changed = ideal.replacen("latency_ns = { value = 0", "latency_ns = { value = 2000", 1);
+    assert_ne!(ideal, changed);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slow-network-{}.toml", std::process::id()));
+    std::fs::write(&path, changed).expect("written");
+    path
+}
+
+#[test]
+fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
+    let file = slow_network();
+    let machine = format!("--wire virtual --machine {}", file.display());
+    for shards in [1, 2, 3, 4, 7] {
+        let stencil = format!("stencil --shards {shards} --cells 50 --iterations 6 --repeat 2");
+        let (here, there) = (csv(&format!("{stencil} --workers 2")), csv(&format!("{stencil} {machine}")));
+        assert_eq!(column(&here, "result"), column(&there, "result"), "{shards} shards");
+        assert_eq!((column(&there, "wire"), column(&there, "verified")), ("virtual".into(), "true".into()));
+        // Bit for bit the same, times and all.
+        assert_eq!(there, csv(&format!("{stencil} {machine}")));
+    }
+    let stencil = format!("stencil --shards 8 --cells 50 --iterations 6 --repeat 1 --collective aggregation {machine}");
+    assert_eq!(column(&csv(&stencil), "verified"), "true");
+    for (shards, us) in [(2, "2.0"), (8, "6.0"), (64, "12.0")] {
+        let calls = csv(&format!("allreduce --shards {shards} --iterations 100 --repeat 1 {machine}"));
+        assert_eq!(column(&calls, "collective_us").parse::<f64>(), us.parse(), "{calls}");
+    }
+    let two_nodes = csv(&format!("stencil --shards 8 --cells 50 --iterations 6 --repeat 1 {machine} --nodes 2"));
+    assert_eq!((column(&two_nodes, "workers"), column(&two_nodes, "verified")), ("2".into(), "true".into()));
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (args, expected) in [
+        ("stencil --machine ideal", "--machine and --nodes are for --wire virtual"),
+        ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
+        ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ideal"),
+        ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("gang --wire virtual --nodes 0", "0 nodes of 1"),
+        ("weak-scaling --wire virtual", "weak-scaling measures this host"),
+    ] {
+        let output = maniple(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 0) && said.contains(expected), "{args}: {said}");
+    }
+}
