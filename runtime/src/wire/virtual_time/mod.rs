@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 /// Subtasks of a turn, as on threads.
 const BUDGET: u32 = super::threads::BUDGET;
 
-/// Steps of a processor that may take no time, one after the other: each after them takes a nanosecond.
+/// Steps of a processor that may be at the same time, one after the other: each after them takes a nanosecond.
 const STANDS: u32 = 1000;
 
 /// No time.
@@ -205,7 +205,7 @@ struct Processor {
     next: Cell<Ps>,
     /// The timer for which an alarm is in the queue, in nanoseconds.
     alarm: Cell<u64>,
-    /// Steps that took no time, one after the other.
+    /// Steps at the same time, one after the other.
     stood: Cell<u32>,
     inbox: RefCell<VecDeque<(ProcessorId, Message)>>,
 }
@@ -401,7 +401,7 @@ impl Drive<'_> {
             }
         }
         // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
-        let stands = p.meter.now() == at;
+        let stands = p.free.get() == at && p.meter.now() == at;
         p.stood.set(if stands { p.stood.get() + 1 } else { 0 });
         if p.stood.get() > STANDS {
             p.meter.spend(1000);
