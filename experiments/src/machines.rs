@@ -124,10 +124,14 @@ impl MachineFile {
 
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
+        /// More nodes have one copy of the top-level task: the work of many grows with the square of their number.
+        const COPIES: u32 = 64;
         let c = &self.costs;
+        let nodes = nodes.or(self.nodes.count.as_ref().map(|count| count.value)).unwrap_or(shards);
         VirtualMachine {
             name: self.name.clone(),
-            nodes: nodes.or(self.nodes.count.as_ref().map(|count| count.value)).unwrap_or(shards),
+            nodes,
+            one_copy: nodes > COPIES,
             per_node: self.nodes.processors.value,
             utility: self.nodes.utility.value,
             network: self.network.link(),

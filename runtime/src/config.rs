@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// What every processor of a run knows.
 pub(crate) struct Config {
     pub machine: Machine,
+    /// The same processors, as nodes of those that share a copy of the replicated top-level task: nodes as they are, but
+    /// where virtual time has one copy for all.
+    pub copies: Machine,
     pub mapper: MapperSlot,
     pub trace: Option<crate::trace::Tracing>,
     /// Looks for races, if that is asked for.

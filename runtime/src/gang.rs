@@ -272,7 +272,7 @@ impl Launcher {
             self.core.replicated(|| self.described(task.id, &table, &held, &plan));
         }
         planned(&held);
-        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        let mine = |p: ProcessorId| !self.replicated || self.core.copies().same_node(self.core.id, p);
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
@@ -511,7 +511,7 @@ impl Launcher {
         if let Some(races) = &self.core.config.races {
             races.launches(&self.core, launch);
         }
-        let mine = |p: ProcessorId| !self.replicated || self.core.same_node(p);
+        let mine = |p: ProcessorId| !self.replicated || self.core.copies().same_node(self.core.id, p);
         // Where regions that a parent shares are at home, apart from its own processor: that one has started it.
         let own = self.held.iter().flatten().filter(|h| h.coherence == Coherence::Simultaneous).map(|h| h.home);
         let homes: BTreeSet<ProcessorId> = own.filter(|&p| p != self.core.id).collect();

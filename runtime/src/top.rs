@@ -86,7 +86,7 @@ impl Top {
         let core = self.core();
         let id = core.known();
         let object = Arc::new(object);
-        for p in core.machine().processors_of(core.machine().node_of(core.id)) {
+        for p in core.copies().processors_of(core.copies().node_of(core.id)) {
             if p != core.id {
                 core.send(p, Message::Define(object.clone()));
             }
@@ -354,7 +354,7 @@ impl Top {
     /// On a node whose slot, in a process of its own, has been given fewer mappers than that of processor 0; and those of a
     /// run that is over.
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
-        if self.core().machine().nodes() > 1 {
+        if self.core().copies().nodes() > 1 {
             let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
             let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
             let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), |_| {})?;

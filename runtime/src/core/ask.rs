@@ -45,7 +45,7 @@ impl Core {
     ) -> Result<T, Error> {
         self.counters.mapper_calls.add(1);
         match asker {
-            Asker::EveryNode if self.machine().nodes() > 1 => {
+            Asker::EveryNode if self.copies().nodes() > 1 => {
                 self.question(&self.mappers.agreed.borrow(), (call, subject), question, check)
             }
             _ => self.question(self.mappers.now.borrow_mut().load(), (call, subject), question, check),
@@ -92,7 +92,7 @@ impl Core {
     #[inline]
     pub fn mapper_number(&self, asker: Asker) -> u64 {
         match asker {
-            Asker::EveryNode if self.machine().nodes() > 1 => self.mappers.agreed.borrow().number,
+            Asker::EveryNode if self.copies().nodes() > 1 => self.mappers.agreed.borrow().number,
             _ => self.config.mapper.number(),
         }
     }

@@ -410,14 +410,14 @@ impl Core {
             return;
         };
         let Running { reply, results, valid, .. } = running;
-        let here = self.machine().first_of(self.machine().node_of(self.id));
+        let here = self.copies().first_of(self.copies().node_of(self.id));
         match reply {
             Reply::Processor(to) => {
                 self.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
             Reply::EveryNode => {
-                for node in 0..self.machine().nodes() {
-                    let to = self.machine().first_of(node);
+                for node in 0..self.copies().nodes() {
+                    let to = self.copies().first_of(node);
                     if to == here {
                         continue;
                     }

@@ -129,6 +129,11 @@ impl Core {
         &self.config.machine
     }
 
+    /// See [`Config::copies`].
+    pub fn copies(&self) -> &Machine {
+        &self.config.copies
+    }
+
     pub fn same_node(&self, other: ProcessorId) -> bool {
         self.machine().same_node(self.id, other)
     }

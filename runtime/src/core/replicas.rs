@@ -48,14 +48,14 @@ impl Core {
     /// The top-level task of this node makes a call, which `what` describes: the same on every node.
     #[inline]
     pub fn replicated(&self, what: impl FnOnce() -> String) {
-        if self.config.compares && self.machine().nodes() > 1 {
+        if self.config.compares && self.copies().nodes() > 1 {
             self.compare(ReplicatedCall { what: what(), detail: String::new() });
         }
     }
 
     /// The top-level task of this node is over.
     pub fn replica_over(&self, error: Option<&Error>) {
-        if self.config.compares && self.machine().nodes() > 1 {
+        if self.config.compares && self.copies().nodes() > 1 {
             // Where several tasks failed, nodes may have heard of another first.
             let detail = error.map_or(String::new(), |e| format!(", with the error: {e}"));
             self.compare(ReplicatedCall { what: "the end".into(), detail });
@@ -66,7 +66,7 @@ impl Core {
     fn compare(&self, call: ReplicatedCall) {
         let mut replicas = self.replicas.borrow_mut();
         replicas.made += 1;
-        if self.machine().node_of(self.id) == 0 {
+        if self.copies().node_of(self.id) == 0 {
             replicas.own.push_back((call, 0));
             let others: Vec<u32> = replicas.others.keys().copied().collect();
             drop(replicas);
@@ -79,7 +79,7 @@ impl Core {
 
     /// Takes in the next call of another node's top-level task.
     pub(super) fn take_replicated(&self, from: ProcessorId, call: ReplicatedCall) {
-        let node = self.machine().node_of(from);
+        let node = self.copies().node_of(from);
         self.replicas.borrow_mut().others.entry(node).or_default().1.push_back(call);
         self.compare_calls(node);
     }
@@ -87,7 +87,7 @@ impl Core {
     fn compare_calls(&self, node: u32) {
         let mut replicas = self.replicas.borrow_mut();
         let difference = replicas.compare(node);
-        replicas.forget(self.machine().nodes() - 1);
+        replicas.forget(self.copies().nodes() - 1);
         if let Some(error) = difference {
             self.note_failure(&error);
             self.wire.abort(error);

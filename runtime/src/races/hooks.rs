@@ -258,7 +258,7 @@ impl Races {
     #[cold]
     pub fn launch_over(&self, core: &Core, launch: LaunchKey) -> Clock {
         // The top-level task's launches are known on every node.
-        let nodes = if launch >> 32 == 0 { core.machine().nodes() } else { 1 };
+        let nodes = if launch >> 32 == 0 { core.copies().nodes() } else { 1 };
         self.state().launch_over(launch, nodes)
     }
 

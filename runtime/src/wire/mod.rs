@@ -275,12 +275,12 @@ impl Runtime {
         Fut: Future<Output = Result<R, Error>> + 'static,
         R: Send + 'static,
     {
-        let (processors, per_node, utility) = match &self.driver {
-            Driver::Threads { workers } => (*workers, *workers, self.utility),
-            Driver::Seeded { processors, .. } => (*processors, 1, self.utility),
+        let (processors, per_node, utility, one_copy) = match &self.driver {
+            Driver::Threads { workers } => (*workers, *workers, self.utility, false),
+            Driver::Seeded { processors, .. } => (*processors, 1, self.utility, false),
             Driver::Virtual(machine) => {
                 machine.check()?;
-                (machine.nodes * machine.per_node, machine.per_node, machine.utility)
+                (machine.nodes * machine.per_node, machine.per_node, machine.utility, machine.one_copy)
             }
         };
         if processors == 0 {
@@ -292,6 +292,7 @@ impl Runtime {
         }
         let config = Arc::new(Config {
             machine: Machine::new(processors, per_node).with_utility(utility),
+            copies: Machine::new(processors, if one_copy { processors } else { per_node }),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
@@ -369,7 +370,7 @@ where
 /// Ends the processors of the core's node, whose top-level task is over.
 fn stop_node<R>(core: &Rc<Core>, outcome: &Outcome<R>) {
     core.replica_over(outcome.borrow().as_ref().and_then(|o| o.as_ref().err()));
-    for p in core.machine().processors_of(core.machine().node_of(core.id)) {
+    for p in core.copies().processors_of(core.copies().node_of(core.id)) {
         core.send(p, Message::Stop);
     }
 }

@@ -487,6 +487,7 @@ mod tests {
             races: None,
             compares: false,
             machine: Machine::new(1, 1),
+            copies: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),
             trace: None,
             #[cfg(feature = "plant")]

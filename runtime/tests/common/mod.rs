@@ -140,6 +140,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
             message_ns: cost(38),
             shard_ns: cost(39),
         },
+        one_copy: seed % 7 < 3,
         replay: seed.is_multiple_of(2),
         other_tasks: TaskCost { task_ns: cost(40), byte_ns: cost(41) / 1000.0 },
         noise: if seed.is_multiple_of(3) { 0.5 } else { 0.0 },

@@ -83,6 +83,10 @@ pub struct VirtualMachine {
     pub per_node: u32,
     /// How many of these, the last ones, are utility processors, which run no leaf tasks: fewer than `per_node`.
     pub utility: u32,
+    /// Whether one copy of the top-level task, on the first processor, serves all nodes; otherwise each node has its own, as
+    /// outside virtual time. What a copy knows grows with the shards, so that a machine of many nodes can have but one; it
+    /// starts all shards and gets all their results, and makes no difference between the two.
+    pub one_copy: bool,
     /// Between nodes.
     pub network: Link,
     /// Between processors of a node.
@@ -112,6 +116,7 @@ impl Default for VirtualMachine {
             nodes: 1,
             per_node: 1,
             utility: 0,
+            one_copy: false,
             network: Link::default(),
             memory: Link::default(),
             costs: Costs::default(),

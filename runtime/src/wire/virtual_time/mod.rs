@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 /// Subtasks of a turn, as on threads.
 const BUDGET: u32 = super::threads::BUDGET;
 
-/// Steps of a processor that may be at the same time, one after the other: each after them takes a nanosecond.
+/// Turns of a processor that may be at the same time, one after the other: each after them takes a nanosecond.
 const STANDS: u32 = 1000;
 
 /// No time.
@@ -205,7 +205,7 @@ struct Processor {
     next: Cell<Ps>,
     /// The timer for which an alarm is in the queue, in nanoseconds.
     alarm: Cell<u64>,
-    /// Steps at the same time, one after the other.
+    /// Turns at the same time, one after the other.
     stood: Cell<u32>,
     inbox: RefCell<VecDeque<(ProcessorId, Message)>>,
 }
@@ -250,9 +250,9 @@ where
             }
         })
         .collect();
-    let outcomes = (0..nodes as u32)
-        .map(|node| {
-            let first = &processors[config.machine.first_of(node) as usize];
+    let outcomes = (0..config.copies.nodes())
+        .map(|copy| {
+            let first = &processors[config.copies.first_of(copy) as usize];
             let _clock = Clock::of(first.meter.clone());
             let outcome = start_top(&first.core, top);
             first.free.set(first.meter.now());
@@ -387,6 +387,7 @@ impl Drive<'_> {
         p.meter.set(at);
         let _clock = Clock::of(p.meter.clone());
         let came = p.inbox.borrow_mut().pop_front();
+        let took_in = came.is_some();
         match came {
             Some((from, message)) => {
                 let net = self.net.borrow();
@@ -401,7 +402,7 @@ impl Drive<'_> {
             }
         }
         // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
-        let stands = p.free.get() == at && p.meter.now() == at;
+        let stands = !took_in && p.free.get() == at && p.meter.now() == at;
         p.stood.set(if stands { p.stood.get() + 1 } else { 0 });
         if p.stood.get() > STANDS {
             p.meter.spend(1000);
