@@ -5,7 +5,6 @@ use crate::output::Format;
 use crate::report::Printer;
 use crate::workers::Workers;
 use maniple::mapper::MapperSpec;
-use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,14 +84,13 @@ pub struct Args {
 impl Args {
     fn config(&self) -> Result<Config, Failure> {
         let machine = self.workers.machine(self.shards)?;
-        let workers = |m: &VirtualMachine| m.nodes as usize * (m.per_node - m.utility) as usize;
         Ok(Config {
             shards: self.shards,
             cells: self.cells,
             iterations: self.iterations,
             repeat: self.repeat,
             collective: self.collective,
-            workers: machine.as_ref().map_or_else(|| self.workers.count(), workers),
+            workers: self.workers.count(),
             machine: machine.map(Arc::new),
             mapper: self.mapper.clone(),
             bind: self.workers.bind,

@@ -64,7 +64,9 @@ impl Workers {
                 let name = self.machine.as_deref().unwrap_or("ideal");
                 let file = MachineFile::load(name)?;
                 let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                Ok(Some(file.machine(self.nodes.map(number), number(shards))))
+                let machine = file.machine(self.nodes.map(number), number(shards));
+                machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
+                Ok(Some(machine))
             }
         }
     }

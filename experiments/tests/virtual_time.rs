@@ -21,19 +21,19 @@ fn column(text: &str, name: &str) -> String {
     lines.next_back().expect("a line").split(',').nth(at).expect("a value").into()
 }
 
-/// A machine like `ideal`, but that a message takes 2000 ns.
-fn slow_network() -> PathBuf {
+/// A machine like `ideal`, but for the first value of `key`.
+fn but_for(key: &str, value: u32) -> PathBuf {
     let ideal = include_str!("../machines/ideal.toml");
-    let changed = ideal.replacen("latency_ns = { value = 0", "latency_ns = { value = 2000", 1);
+    let changed = ideal.replacen(&format!("{key} = {{ value = 0"), &format!("{key} = {{ value = {value}"), 1);
     assert_ne!(ideal, changed);
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slow-network-{}.toml", std::process::id()));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}-{value}-{}.toml", std::process::id()));
     std::fs::write(&path, changed).expect("written");
     path
 }
 
 #[test]
 fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
-    let file = slow_network();
+    let file = but_for("latency_ns", 2000);
     let machine = format!("--wire virtual --machine {}", file.display());
     for shards in [1, 2, 3, 4, 7] {
         let stencil = format!("stencil --shards {shards} --cells 50 --iterations 6 --repeat 2");
@@ -55,6 +55,12 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
 
 #[test]
 fn what_does_not_go_together_is_refused() {
+    let no_leaves = format!("--wire virtual --machine {}", but_for("utility", 2).display());
+    for program in ["stencil", "allreduce"] {
+        let output = maniple(&format!("{program} {no_leaves}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("fewer than the 1 of a node"), "{said}");
+    }
     for (args, expected) in [
         ("stencil --machine ideal", "--machine and --nodes are for --wire virtual"),
         ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),

@@ -155,6 +155,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Processors that run the shards' tasks: the workers, or those of the machine in virtual time.
+    pub fn processors(&self) -> usize {
+        self.machine.as_ref().map_or(self.workers, |machine| machine.leaf_processors())
+    }
+
     /// Checks what can be checked without touching a file.
     ///
     /// # Errors
@@ -170,7 +175,7 @@ impl Config {
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(StencilError::Zero { what });
         }
-        if self.machine.is_none() && self.workers > MAX_WORKERS {
+        if self.workers > MAX_WORKERS {
             return Err(StencilError::TooManyWorkers { workers: self.workers });
         }
         if self.utility >= self.workers {
@@ -198,13 +203,12 @@ impl Config {
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
         let wide = |x: usize| x as u128;
-        let workers = if self.machine.is_none() { wide(self.workers) } else { 0 };
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
         let needed = (VECTORS + history)
             .saturating_mul(wide(total) * 8)
             .saturating_add(wide(self.shards) * PER_SHARD)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
-            .saturating_add(workers * workers * PER_PAIR_OF_WORKERS);
+            .saturating_add(wide(self.workers) * wide(self.workers) * PER_PAIR_OF_WORKERS);
         let available = available_memory();
         if needed > u128::from(available) {
             return Err(StencilError::Memory {

@@ -154,12 +154,12 @@ impl Session {
         } else if let Some(failure) = not_repeated(&self.last, &last) {
             verdict.failure.get_or_insert(failure);
         }
-        let times = |samples: &[f64]| Times::of(&alternating(samples, config.shards, config.workers));
+        let times = |samples: &[f64]| Times::of(&alternating(samples, config.shards, config.processors()));
         let report = RunReport {
             program: "stencil",
             wire: outcome.wire,
             shards: config.shards,
-            workers: config.workers,
+            workers: config.processors(),
             cells: self.blocks.largest(),
             iterations: config.iterations,
             repeat: self.done,

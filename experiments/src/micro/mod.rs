@@ -51,8 +51,7 @@ impl OnWorkers {
         crate::swap::on_signal(&self.mapper)?;
         let mapper = self.mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
         if let Some(machine) = self.workers.machine(shards)? {
-            let processors = machine.nodes as usize * (machine.per_node - machine.utility) as usize;
-            return Ok((processors, Runtime::virtual_time(machine).mapper(mapper)));
+            return Ok((machine.leaf_processors(), Runtime::virtual_time(machine).mapper(mapper)));
         }
         let workers = at_least_one("workers", self.workers.count())?;
         if workers > maniple_stencil::MAX_WORKERS {

@@ -149,7 +149,8 @@ fn any_machine(seed: u64) -> VirtualMachine {
     }
 }
 
-/// A few runtimes of each kind, named: a machine in virtual time for every other seed, the seeded driver with 1 to 5 processors, threads with 1 to 3 workers.
+/// A few runtimes of each kind, named: a machine in virtual time for every other seed, the seeded driver with 1 to 5
+/// processors, threads with 1 to 3 workers.
 pub fn runtimes(seeds: u64) -> Vec<(String, Runtime)> {
     let mut all = Vec::new();
     for seed in 0..seeds {

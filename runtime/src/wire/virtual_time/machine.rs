@@ -213,9 +213,16 @@ impl VirtualMachine {
         all
     }
 
+    /// Number of processors that run leaf tasks, on all nodes.
+    pub fn leaf_processors(&self) -> usize {
+        self.nodes as usize * self.per_node.saturating_sub(self.utility) as usize
+    }
+
+    /// Whether there can be such a machine; a run on it asks first.
+    ///
     /// # Errors
     /// No processor, nothing but utility processors, or a number that is no length of time.
-    pub(in crate::wire) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, expected: &str, came: String| {
             Err(Error::misuse(format!("virtual machine `{}`, {what}", self.name), expected, came))
         };

@@ -107,10 +107,14 @@ impl Net {
         if self.noise > 0.0 { time + (time as f64 * self.noise * self.random.f64()) as Ps } else { time }
     }
 
+    fn link(&self, from: ProcessorId, to: ProcessorId) -> LinkPs {
+        self.links[usize::from(!self.machine.same_node(from, to))]
+    }
+
     /// A message leaves a processor at `now`.
     fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
         let (own, other) = (self.machine.node_of(from) as usize, self.machine.node_of(to) as usize);
-        let link = self.links[usize::from(own != other)];
+        let link = self.link(from, to);
         let (busy, bytes) = link.busy(size(&message));
         let latency = self.noisy(link.latency);
         let mut at = now + latency + bytes;
@@ -172,8 +176,7 @@ impl Wire for VirtualWire {
             net.replicated.push_back((self.id, message));
             return;
         }
-        let near = net.machine.same_node(self.id, to);
-        self.meter.spend(net.links[usize::from(!near)].send);
+        self.meter.spend(net.link(self.id, to).send);
         net.carry(self.meter.now(), self.id, to, message);
     }
 
@@ -182,7 +185,7 @@ impl Wire for VirtualWire {
     }
 
     fn now(&self) -> u64 {
-        self.meter.now() / 1000
+        self.meter.ns()
     }
 
     fn works(&self, task: &dyn Work) {
@@ -387,22 +390,19 @@ impl Drive<'_> {
         p.meter.set(at);
         let _clock = Clock::of(p.meter.clone());
         let came = p.inbox.borrow_mut().pop_front();
-        let took_in = came.is_some();
-        match came {
+        // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
+        let stands = match came {
             Some((from, message)) => {
-                let net = self.net.borrow();
-                let near = net.machine.same_node(id, from);
-                let receive = net.links[usize::from(!near)].receive;
-                drop(net);
+                let receive = self.net.borrow().link(from, id).receive;
                 p.meter.spend(receive + self.message);
                 p.core.receive(from, message);
+                false
             }
             None => {
                 p.core.turn(BUDGET);
+                p.free.get() == at && p.meter.now() == at
             }
-        }
-        // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
-        let stands = !took_in && p.free.get() == at && p.meter.now() == at;
+        };
         p.stood.set(if stands { p.stood.get() + 1 } else { 0 });
         if p.stood.get() > STANDS {
             p.meter.spend(1000);
