@@ -33,9 +33,9 @@ pub enum Access {
 /// Which processor runs each shard of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// Shard s of P on the processor ⌊s·W/P⌋ of the W that run leaf tasks: neighbours stay together.
+    /// Shard s of P on the processor ⌊s·W/P⌋ of the W that have shards: neighbours stay together.
     Blocked,
-    /// Shard s on the processor s mod W of the W that run leaf tasks.
+    /// Shard s on the processor s mod W of the W that have shards ([`Machine::shard_processors`]).
     Cyclic,
     /// Shard s on processor `.0[s]`, which may be a utility processor.
     Explicit(Vec<u32>),

@@ -18,23 +18,31 @@ pub enum MemoryKind {
 /// Every processor has two memories of its own, one of each [`MemoryKind`]; processors `n·k .. n·(k+1)` form node k.
 ///
 /// The last processors of each node may be **utility** processors: they run no leaf tasks, and have no shards but those that
-/// a mapper puts there by number. A shard or parent there is never kept waiting by a long leaf task.
+/// a mapper puts there by number, unless [that is what they are for](Machine::with_shards_on_utility). A shard or parent there is never kept waiting by a long leaf task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     processors: u32,
     per_node: u32,
     utility: u32,
+    /// Whether shards are on utility processors where there are any.
+    shards_on_utility: bool,
 }
 
 impl Machine {
     /// A machine of `processors` ≥ 1 processors in nodes of `per_node` ≥ 1.
     pub fn new(processors: u32, per_node: u32) -> Self {
-        Self { processors: processors.max(1), per_node: per_node.max(1), utility: 0 }
+        Self { processors: processors.max(1), per_node: per_node.max(1), utility: 0, shards_on_utility: false }
     }
 
     /// The same with `utility` utility processors on each node, or as many as leave it one for leaf tasks.
     pub fn with_utility(self, utility: u32) -> Self {
         Self { utility, ..self }
+    }
+
+    /// The same with shards on the utility processors, where there are any, unless a mapper puts them elsewhere by number:
+    /// these launch tasks, take messages in and run collectives, and the others run leaf tasks only.
+    pub fn with_shards_on_utility(self) -> Self {
+        Self { shards_on_utility: true, ..self }
     }
 
     /// Number of processors on all nodes.
@@ -70,16 +78,24 @@ impl Machine {
         all.start..all.end - utility
     }
 
-    /// Number of processors that run leaf tasks, on all nodes.
-    pub fn leaf_processors(&self) -> u32 {
+    /// Those of a node that have shards where a mapper does not say which, by number.
+    fn shard_processors_of(&self, node: u32) -> std::ops::Range<u32> {
+        let leaves = self.leaf_processors_of(node);
+        let utility = leaves.end..self.processors_of(node).end;
+        if self.shards_on_utility && !utility.is_empty() { utility } else { leaves }
+    }
+
+    /// Number of processors that have shards where a mapper does not say which, on all nodes: all but the utility
+    /// processors or, [if so](Self::with_shards_on_utility), these alone.
+    pub fn shard_processors(&self) -> u32 {
         let last = self.nodes() - 1;
-        last * self.leaf_processors_of(0).end + self.leaf_processors_of(last).len() as u32
+        last * self.shard_processors_of(0).len() as u32 + self.shard_processors_of(last).len() as u32
     }
 
     /// The nth of them, modulo their number.
-    pub fn leaf_processor(&self, nth: u32) -> u32 {
-        let (nth, each) = (nth % self.leaf_processors(), self.leaf_processors_of(0).end);
-        self.first_of(nth / each) + nth % each
+    pub fn shard_processor(&self, nth: u32) -> u32 {
+        let (nth, each) = (nth % self.shard_processors(), self.shard_processors_of(0).len() as u32);
+        self.shard_processors_of(nth / each).start + nth % each
     }
 
     /// Whether a processor runs no leaf tasks.
@@ -132,8 +148,15 @@ mod tests {
                 *p == node.start || *p + utility < node.end
             };
             let expected: Vec<u32> = (0..processors).filter(runs_leaves).collect();
-            assert_eq!((0..m.leaf_processors()).map(|i| m.leaf_processor(i)).collect::<Vec<_>>(), expected, "{m:?}");
-            assert_eq!(m.leaf_processor(m.leaf_processors() + 1), expected[1 % expected.len()]);
+            let shards = |m: Machine| (0..m.shard_processors()).map(|i| m.shard_processor(i)).collect::<Vec<_>>();
+            assert_eq!(shards(m), expected, "{m:?}");
+            assert_eq!(m.shard_processor(m.shard_processors() + 1), expected[1 % expected.len()]);
+            let has_shards = |p: &u32| {
+                let node = m.processors_of(m.node_of(*p));
+                m.is_utility(*p) || node.len() == 1 || utility == 0
+            };
+            let on_utility: Vec<u32> = (0..processors).filter(has_shards).collect();
+            assert_eq!(shards(m.with_shards_on_utility()), on_utility, "{m:?}");
             for p in 0..processors {
                 assert_eq!(m.is_utility(p), !expected.contains(&p), "{p} of {m:?}");
                 let near = m.near(p, 5);

@@ -61,11 +61,11 @@ pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> 
     };
     match out {
         Placement::Blocked => {
-            let n = u64::from(input.machine.leaf_processors());
+            let n = u64::from(input.machine.shard_processors());
             let nth = |s| (u64::from(s) * n / u64::from(shards)) as u32;
-            Ok((0..shards).map(|s| input.machine.leaf_processor(nth(s))).collect())
+            Ok((0..shards).map(|s| input.machine.shard_processor(nth(s))).collect())
         }
-        Placement::Cyclic => Ok((0..shards).map(|s| input.machine.leaf_processor(s)).collect()),
+        Placement::Cyclic => Ok((0..shards).map(|s| input.machine.shard_processor(s)).collect()),
         Placement::Explicit(list) if list.len() != shards as usize => {
             fail("number of shards placed", list.len().to_string(), shards.to_string())
         }

@@ -47,7 +47,7 @@ macro_rules! counters {
 counters! {
     /// Shard tasks started.
     shards,
-    /// Leaf tasks launched.
+    /// Tasks launched: leaf tasks and shards.
     launches,
     /// Region requirements of those.
     requirements,

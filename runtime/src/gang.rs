@@ -273,10 +273,13 @@ impl Launcher {
         }
         planned(&held);
         let mine = |p: ProcessorId| !self.replicated || self.core.copies().same_node(self.core.id, p);
+        let counters = &self.core.counters;
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
             if mine(at) {
+                counters.launches.add(1);
+                counters.requirements.add(held.len() as u64);
                 batch.push(ShardStart { shard, args: Parcel::new(args), held });
             }
         }

@@ -160,7 +160,7 @@ mod tests {
             let m = Machine::new(processors, per_node).with_utility(utility);
             let again = machine_of(&machine(&m));
             assert_eq!((again.processors(), again.nodes()), (m.processors(), m.nodes()));
-            let leaves = |m: &Machine| (0..m.leaf_processors()).map(|n| m.leaf_processor(n)).collect::<Vec<_>>();
+            let leaves = |m: &Machine| (0..m.shard_processors()).map(|n| m.shard_processor(n)).collect::<Vec<_>>();
             assert_eq!(leaves(&again), leaves(&m));
         }
         assert_eq!(access_of(7), Err("illegal access 7; legal: 0 (in place), 1 (copy)".into()));

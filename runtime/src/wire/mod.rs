@@ -290,8 +290,12 @@ impl Runtime {
             let expected = format!("fewer than the {processors} processors of the run");
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
+        let mut machine = Machine::new(processors, per_node).with_utility(utility);
+        if matches!(self.driver, Driver::Virtual(_)) {
+            machine = machine.with_shards_on_utility();
+        }
         let config = Arc::new(Config {
-            machine: Machine::new(processors, per_node).with_utility(utility),
+            machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),

@@ -53,11 +53,11 @@ impl Active<'_> {
             if self.core.more_urgent(self.chains.mapping.get().priority) {
                 return Err(Stop::Yields);
             }
+            self.core.counters.chain_subtasks.add(1);
             match step.task {
                 Task::Update { .. } => self.update(&mut value, step),
                 Task::Read { how } => self.read(&mut value, how, step, at),
             }
-            self.core.counters.chain_subtasks.add(1);
             self.now.done += 1;
         }
         Ok(())

@@ -81,7 +81,8 @@ pub struct VirtualMachine {
     pub nodes: u32,
     /// Processors of a node, at least 1.
     pub per_node: u32,
-    /// How many of these, the last ones, are utility processors, which run no leaf tasks: fewer than `per_node`.
+    /// How many of these, the last ones, are utility processors, fewer than `per_node`: they do the runtime's work (shards
+    /// are on them unless a mapper puts them elsewhere), and leaf tasks run on the others.
     pub utility: u32,
     /// Whether one copy of the top-level task, on the first processor, serves all nodes; otherwise each node has its own, as
     /// outside virtual time. What a copy knows grows with the shards, so that a machine of many nodes can have but one; it
