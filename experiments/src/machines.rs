@@ -6,7 +6,11 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 1] = [("ideal", include_str!("../machines/ideal.toml"))];
+const KNOWN: [(&str, &str); 3] = [
+    ("ideal", include_str!("../machines/ideal.toml")),
+    ("titan-legion", include_str!("../machines/titan-legion.toml")),
+    ("titan-mpi", include_str!("../machines/titan-mpi.toml")),
+];
 
 /// A value, and where it comes from.
 #[derive(Debug, Clone, Deserialize)]
@@ -17,23 +21,36 @@ pub struct Given<T> {
     _why: String,
 }
 
-/// What a machine file holds.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A machine, with the reason for every number.
+#[derive(Debug, Clone)]
 pub struct MachineFile {
     /// Name, for reports.
-    name: String,
+    pub name: String,
     /// What machine it is.
-    #[serde(rename = "about")]
-    _about: String,
+    pub about: String,
     nodes: Nodes,
-    network: LinkFile,
-    memory: LinkFile,
-    costs: CostsFile,
+    network: Link<Given<f64>>,
+    memory: Link<Given<f64>>,
+    costs: Costs<Given<f64>>,
     collectives: Collectives,
-    #[serde(default)]
-    tasks: BTreeMap<String, TaskFile>,
-    other_tasks: TaskFile,
+    tasks: BTreeMap<String, TaskCost<Given<f64>>>,
+    other_tasks: TaskCost<Given<f64>>,
+}
+
+/// What a file says. A table that is not there is that of the machine that this one is like.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    name: String,
+    about: String,
+    like: Option<String>,
+    nodes: Option<Nodes>,
+    network: Option<Link<Given<f64>>>,
+    memory: Option<Link<Given<f64>>>,
+    costs: Option<Costs<Given<f64>>>,
+    collectives: Option<Collectives>,
+    tasks: Option<BTreeMap<String, TaskCost<Given<f64>>>>,
+    other_tasks: Option<TaskCost<Given<f64>>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -47,59 +64,9 @@ struct Nodes {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LinkFile {
-    latency_ns: Given<f64>,
-    send_ns: Given<f64>,
-    receive_ns: Given<f64>,
-    gap_ns: Given<f64>,
-    byte_ns: Given<f64>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CostsFile {
-    launch_ns: Given<f64>,
-    requirement_ns: Given<f64>,
-    map_ns: Given<f64>,
-    start_ns: Given<f64>,
-    complete_ns: Given<f64>,
-    replayed_ns: Given<f64>,
-    arrival_ns: Given<f64>,
-    poll_ns: Given<f64>,
-    message_ns: Given<f64>,
-    shard_ns: Given<f64>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Collectives {
     replay: Given<bool>,
     round_requirements: Given<u32>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TaskFile {
-    task_ns: Given<f64>,
-    byte_ns: Given<f64>,
-}
-
-impl LinkFile {
-    fn link(&self) -> Link {
-        Link {
-            latency_ns: self.latency_ns.value,
-            send_ns: self.send_ns.value,
-            receive_ns: self.receive_ns.value,
-            gap_ns: self.gap_ns.value,
-            byte_ns: self.byte_ns.value,
-        }
-    }
-}
-
-impl TaskFile {
-    fn cost(&self) -> TaskCost {
-        TaskCost { task_ns: self.task_ns.value, byte_ns: self.byte_ns.value }
-    }
 }
 
 impl MachineFile {
@@ -119,39 +86,64 @@ impl MachineFile {
     }
 
     fn parse(path: &str, text: &str) -> Result<Self, Failure> {
-        toml::from_str(text).map_err(|e| Failure::Usage(format!("{path}: {}", e.to_string().trim_end())))
+        let wrong = |what: String| Err(Failure::Usage(format!("{path}: {what}")));
+        let tables: Tables = match toml::from_str(text) {
+            Ok(tables) => tables,
+            Err(e) => return wrong(e.to_string().trim_end().to_owned()),
+        };
+        let like = match &tables.like {
+            None => None,
+            // Only one that comes with the program: files that name each other would have no end.
+            Some(like) => match KNOWN.iter().find(|(name, _)| name == like && *name != tables.name) {
+                Some((name, text)) => Some(Self::parse(name, text)?),
+                None => {
+                    return wrong(format!("like = \"{like}\": expected another machine that comes with the program"));
+                }
+            },
+        };
+        let like = like.as_ref();
+        let table = |name: &str| format!("no table [{name}]: give it, or say whose it has: like = \"ideal\"");
+        fn either<T: Clone>(given: Option<T>, other: Option<&T>, missing: String) -> Result<T, String> {
+            given.or_else(|| other.cloned()).ok_or(missing)
+        }
+        let machine = || {
+            Ok(Self {
+                name: tables.name,
+                about: tables.about,
+                nodes: either(tables.nodes, like.map(|m| &m.nodes), table("nodes"))?,
+                network: either(tables.network, like.map(|m| &m.network), table("network"))?,
+                memory: either(tables.memory, like.map(|m| &m.memory), table("memory"))?,
+                costs: either(tables.costs, like.map(|m| &m.costs), table("costs"))?,
+                collectives: either(tables.collectives, like.map(|m| &m.collectives), table("collectives"))?,
+                tasks: tables.tasks.or_else(|| like.map(|m| m.tasks.clone())).unwrap_or_default(),
+                other_tasks: either(tables.other_tasks, like.map(|m| &m.other_tasks), table("other_tasks"))?,
+            })
+        };
+        machine().or_else(wrong)
     }
 
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
         /// More nodes have one copy of the top-level task: the work of many grows with the square of their number.
         const COPIES: u32 = 64;
-        let c = &self.costs;
-        let nodes = nodes.or(self.nodes.count.as_ref().map(|count| count.value)).unwrap_or(shards);
+        fn value(_: &str, given: &mut Given<f64>) -> f64 {
+            given.value
+        }
+        let mut own = self.clone();
+        let nodes = nodes.or(own.nodes.count.map(|count| count.value)).unwrap_or(shards);
         VirtualMachine {
-            name: self.name.clone(),
+            name: own.name,
             nodes,
             one_copy: nodes > COPIES,
-            per_node: self.nodes.processors.value,
-            utility: self.nodes.utility.value,
-            network: self.network.link(),
-            memory: self.memory.link(),
-            costs: Costs {
-                launch_ns: c.launch_ns.value,
-                requirement_ns: c.requirement_ns.value,
-                map_ns: c.map_ns.value,
-                start_ns: c.start_ns.value,
-                complete_ns: c.complete_ns.value,
-                replayed_ns: c.replayed_ns.value,
-                arrival_ns: c.arrival_ns.value,
-                poll_ns: c.poll_ns.value,
-                message_ns: c.message_ns.value,
-                shard_ns: c.shard_ns.value,
-            },
-            replay: self.collectives.replay.value,
-            round_requirements: self.collectives.round_requirements.value,
-            tasks: self.tasks.iter().map(|(name, task)| (name.clone(), task.cost())).collect(),
-            other_tasks: self.other_tasks.cost(),
+            per_node: own.nodes.processors.value,
+            utility: own.nodes.utility.value,
+            network: own.network.each_mut().map(value),
+            memory: own.memory.each_mut().map(value),
+            costs: own.costs.each_mut().map(value),
+            replay: own.collectives.replay.value,
+            round_requirements: own.collectives.round_requirements.value,
+            tasks: own.tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(value))).collect(),
+            other_tasks: own.other_tasks.each_mut().map(value),
             ..VirtualMachine::default()
         }
     }
@@ -186,5 +178,21 @@ mod tests {
         let e = refusal(MachineFile::load("titan"));
         assert!(e.contains("`titan`") && e.contains("ideal"), "{e}");
         assert!(refusal(MachineFile::load("./no.toml")).contains("./no.toml"));
+        let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'no machine'"));
+        assert!(e.contains("m.toml: no table [nodes]"), "{e}");
+        let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'its own'\nlike = 'm'"));
+        assert!(e.contains("like = \"m\""), "{e}");
+    }
+
+    #[test]
+    fn a_machine_has_the_tables_that_it_does_not_give_from_the_one_it_is_like() {
+        let given = "name = 'm'\nabout = ''\nlike = 'ideal'\n[network]\n";
+        let number = |name: &str| format!("{name} = {{ value = 7, why = 'to be seen' }}\n");
+        let numbers: String =
+            ["latency_ns", "send_ns", "receive_ns", "gap_ns", "byte_ns"].into_iter().map(number).collect();
+        let m = MachineFile::parse("m.toml", &format!("{given}{numbers}")).unwrap_or_else(|e| panic!("{e:?}"));
+        let (ideal, m) = (MachineFile::load("ideal").unwrap().machine(None, 3), m.machine(None, 3));
+        assert_eq!((m.name.as_str(), m.network.gap_ns), ("m", 7.0));
+        assert_eq!(VirtualMachine { name: ideal.name.clone(), network: ideal.network, ..m }, ideal);
     }
 }
