@@ -5,11 +5,14 @@
 
 mod benchmarks;
 mod compare;
+mod directory;
 mod host;
 mod machine;
 mod machines;
 mod micro;
 mod output;
+mod page;
+mod plot;
 mod report;
 mod stats;
 mod stencil;

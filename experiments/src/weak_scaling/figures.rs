@@ -3,7 +3,7 @@
 use super::fit::{Fit, Model};
 use super::measure::Point;
 use super::plan::Plan;
-use super::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
+use crate::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
 use crate::stats::{Spread, microseconds};
 
 /// Shards to which models are extrapolated, at least.
@@ -66,6 +66,7 @@ pub fn draw(plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<[(&'static st
             colour: if fit.model == Model::Spread { GREEN } else { VERMILION },
             shards: [first, fit.largest, to],
             at,
+            band: Vec::new(),
         }
     });
     let chart = |title: &str, vertical: &str, series, lines| {

@@ -5,20 +5,17 @@ use super::fit::{Fit, METHOD, Model};
 use super::measure::{Point, exchange_ns};
 use super::plan::Plan;
 use super::report::Environment;
+use crate::page::{escaped, head};
 use crate::stats::microseconds;
 use maniple_stencil::Collective;
-
-const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}\
-    table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}\
-    th{vertical-align:top}.figures{font-size:14px}.figures td,.figures th{padding:.15em .45em;text-align:right}.bad{color:#a00;font-weight:bold}svg{max-width:100%;height:auto}";
 
 /// The page for what has been measured so far.
 pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
     let title = format!("Weak scaling of the stencil, {} against aggregation", plan.config.collective);
     let definitions = plan.definitions().map(|(name, what)| format!("<li><b>{name}</b>: {}</li>\n", escaped(&what)));
     [
-        format!("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n"),
-        format!("<style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{}", status(plan, points, fits)),
+        head(&title),
+        status(plan, points, fits),
         format!("<h2>Results</h2>\n{}<ul>\n{}</ul>\n", results(points), definitions.concat()),
         format!("<h2>Plots</h2>\n{}\n", pictures.join("\n")),
         format!("<h2>Cost model</h2>\n{}", models(plan, points, fits)),
@@ -156,8 +153,4 @@ fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, 
 fn pairs(pairs: &[(&'static str, String)]) -> String {
     let row = |(name, value): &(&str, String)| format!("<tr><th>{name}</th><td>{}</td></tr>\n", escaped(value));
     format!("<table>{}</table>\n", pairs.iter().map(row).collect::<String>())
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

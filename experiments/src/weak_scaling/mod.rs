@@ -6,7 +6,6 @@ mod fit;
 mod html;
 mod measure;
 mod plan;
-mod plot;
 mod report;
 mod table;
 

@@ -6,12 +6,13 @@ use super::measure::{Point, Run};
 use super::plan::Plan;
 use super::{figures, html};
 use crate::Failure;
+use crate::directory::{self, pretty};
 use crate::machine::{Machine, Toolchain, utc_now};
 use crate::output;
 use serde::Serialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What was measured where and with what.
 #[derive(Debug, Clone, Serialize)]
@@ -26,7 +27,7 @@ pub struct Environment {
 
 /// A directory that was empty.
 pub struct Directory {
-    path: PathBuf,
+    files: directory::Directory,
     environment: Environment,
     csv: File,
     json: File,
@@ -35,28 +36,15 @@ pub struct Directory {
 impl Directory {
     /// Makes the directory, or takes one that is empty, and writes what is known before the first run.
     pub fn prepare(path: &Path, plan: &Plan) -> Result<Self, Failure> {
+        let files = directory::Directory::prepare(path)?;
         let refuse = |e: io::Error| Failure::Usage(format!("{}: can't be written: {e}", path.display()));
-        match fs::read_dir(path) {
-            Ok(mut entries) => {
-                if let Some(entry) = entries.next() {
-                    let found = entry.map_err(refuse)?.file_name();
-                    return Err(Failure::Usage(format!(
-                        "{}: expected a new or an empty directory for the report, found `{}` in it; name another",
-                        path.display(),
-                        found.display()
-                    )));
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path).map_err(refuse)?,
-            Err(e) => return Err(refuse(e)),
-        }
         let mut csv = File::create_new(path.join("samples.csv")).map_err(refuse)?;
         csv.write_all(b"shards,version,run,iteration,verified,warmup,iteration_us,collective_us\n").map_err(refuse)?;
         let json = File::create_new(path.join("samples.jsonl")).map_err(refuse)?;
         let environment = Environment { began: utc_now(), machine: Machine::now(), toolchain: Toolchain::built() };
-        let directory = Self { path: path.to_owned(), environment, csv, json };
-        directory.write("machine.json", pretty(&directory.environment)?)?;
-        directory.write("parameters.json", pretty(&plan.parameters())?)?;
+        let directory = Self { files, environment, csv, json };
+        directory.files.write("machine.json", pretty(&directory.environment)?)?;
+        directory.files.write("parameters.json", pretty(&plan.parameters())?)?;
         directory.publish(plan, &[], &figures::fits(plan, &[]))?;
         Ok(directory)
     }
@@ -69,7 +57,7 @@ impl Directory {
             let Run { shards, version, run, verified, .. } = run;
             lines += &format!("{shards},{version},{run},{i},{verified},{warmup},{iteration:?},{collective:?}\n");
         }
-        let wrote = |name: &str, done: io::Result<()>| done.map_err(|e| self.unwritten(name, &e));
+        let wrote = |name: &str, done: io::Result<()>| done.map_err(|e| self.files.unwritten(name, &e));
         wrote("samples.csv", (&self.csv).write_all(lines.as_bytes()))?;
         let line = serde_json::to_string(run).map_err(|e| Failure::Run(e.to_string()))? + "\n";
         wrote("samples.jsonl", (&self.json).write_all(line.as_bytes()))
@@ -79,37 +67,22 @@ impl Directory {
     pub fn publish(&self, plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<(), Failure> {
         let records: Vec<_> = points.iter().map(|p| p.record(plan)).collect();
         let header = records.first().map(output::csv_header).unwrap_or_default();
-        self.write("summary.csv", header + &records.iter().map(output::csv).collect::<String>())?;
+        self.files.write("summary.csv", header + &records.iter().map(output::csv).collect::<String>())?;
         let lines: Vec<String> = records.iter().map(|r| format!("  {}", output::json(r))).collect();
         let (complete, fits_json) = (points.len() == plan.counts.len(), pretty(&fits)?);
         let fits_json = fits_json.trim_end();
         let points_json = lines.join(",\n");
-        self.write(
+        self.files.write(
             "summary.json",
             format!("{{\"complete\": {complete},\n\"points\": [\n{points_json}\n],\n\"fits\": {fits_json}}}\n"),
         )?;
         let mut pictures = Vec::new();
         if !points.is_empty() {
             for (name, picture) in figures::draw(plan, points, fits).map_err(Failure::Run)? {
-                self.write(name, &picture)?;
+                self.files.write(name, &picture)?;
                 pictures.push(picture);
             }
         }
-        self.write("index.html", html::page(plan, &self.environment, points, fits, &pictures))
+        self.files.write("index.html", html::page(plan, &self.environment, points, fits, &pictures))
     }
-
-    /// Replaces a file as a whole: who reads it finds the old one or the new one.
-    fn write(&self, name: &str, text: impl AsRef<str>) -> Result<(), Failure> {
-        let (new, path) = (self.path.join(format!(".{name}.new")), self.path.join(name));
-        let done = fs::write(&new, text.as_ref()).and_then(|()| fs::rename(&new, &path));
-        done.map_err(|e| self.unwritten(name, &e))
-    }
-
-    fn unwritten(&self, name: &str, e: &io::Error) -> Failure {
-        Failure::Run(format!("{}: can't be written: {e}", self.path.join(name).display()))
-    }
-}
-
-fn pretty(value: &impl Serialize) -> Result<String, Failure> {
-    Ok(serde_json::to_string_pretty(value).map_err(|e| Failure::Run(e.to_string()))? + "\n")
 }

@@ -1,4 +1,5 @@
-//! Plots: logarithmic axes, medians with bars from minimum to maximum, lines of models.
+//! Plots: logarithmic axes, medians with bars from minimum to maximum, lines with bands. In the reader's colour scheme, light or
+//! dark, as pictures by themselves and in a page.
 
 use crate::stats::Spread;
 use plotters::coord::Shift;
@@ -47,6 +48,8 @@ pub struct Line<'a> {
     pub shards: [usize; 3],
     /// Its value at a number of shards.
     pub at: &'a dyn Fn(f64) -> f64,
+    /// Numbers of shards with the least and the most that it may be; drawn as a band.
+    pub band: Vec<(usize, f64, f64)>,
 }
 
 /// One plot over the shards.
@@ -74,7 +77,16 @@ pub fn svg(chart: &Chart) -> Result<String, String> {
     let entries = (chart.series.len() + chart.lines.len()) as u32;
     let size = (WIDTH, TITLE_HEIGHT + PLOT_HEIGHT + ENTRY_HEIGHT * entries + 12);
     draw(chart, &SVGBackend::with_string(&mut svg, size).into_drawing_area()).map_err(|e| e.to_string())?;
-    Ok(svg)
+    Ok(svg.replacen('>', &format!(">\n<style>{}</style>", dark()), 1))
+}
+
+/// Where the reader's colours are dark, those of paper, ink and grid change places; the others are seen on both.
+fn dark() -> String {
+    let [paper, ink, grid] = [WHITE, INK, GRID].map(|RGBColor(r, g, b)| format!("#{r:02X}{g:02X}{b:02X}"));
+    format!(
+        "@media (prefers-color-scheme: dark){{[fill=\"{paper}\"]{{fill:#181818}}[fill=\"{ink}\"]{{fill:#E0E0E0}}\
+         [stroke=\"{ink}\"]{{stroke:#E0E0E0}}[stroke=\"{grid}\"]{{stroke:#383838}}}}"
+    )
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -123,6 +135,13 @@ fn draw_plot<'a>(chart: &Chart, root: &Area<'a>) -> Drawn<'a> {
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
         .draw()?;
+    for Line { colour, band, .. } in &chart.lines {
+        let along = |end: fn(&(usize, f64, f64)) -> f64| band.iter().map(move |at| (at.0 as f64, end(at)));
+        let around: Vec<(f64, f64)> = along(|at| at.1).chain(along(|at| at.2).rev()).collect();
+        if !around.is_empty() {
+            axes.draw_series(std::iter::once(Polygon::new(around, colour.mix(0.2).filled())))?;
+        }
+    }
     for line in &chart.lines {
         let [first, last, to] = line.shards.map(|shards| shards as f64);
         let solid = along(first, last).map(|x| (x, (line.at)(x)));
@@ -215,6 +234,7 @@ fn ranges(chart: &Chart) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
     let on_lines = || chart.lines.iter().flat_map(|l| l.shards.map(|shards| (shards as f64, (l.at)(shards as f64))));
     let xs = points().map(|&(shards, _)| shards as f64).chain(on_lines().map(|(x, _)| x));
     let ys = points().flat_map(|(_, s)| [s.min, s.median, s.max]).chain(on_lines().map(|(_, y)| y));
+    let ys = ys.chain(chart.lines.iter().flat_map(|l| l.band.iter().flat_map(|&(_, low, high)| [low, high])));
     let (x, y) = (extent(xs), extent(ys));
     (x.start / 1.25..x.end * 1.25, y.start / 1.5..y.end * 1.5)
 }
