@@ -6,6 +6,7 @@
 mod benchmarks;
 mod compare;
 mod directory;
+mod figures;
 mod host;
 mod machine;
 mod machines;
@@ -53,6 +54,7 @@ enum Command {
     #[command(hide = true)]
     MpiRank(compare::rank::Args),
     WeakScaling(weak_scaling::Args),
+    Figures(figures::Args),
 }
 
 /// What `--check` can look for.
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),
         Command::WeakScaling(args) => weak_scaling::execute(args),
+        Command::Figures(args) => figures::execute(args),
     };
     swap::stop();
     match done {

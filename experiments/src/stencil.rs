@@ -53,6 +53,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
     collective: Collective,
 
+    /// Iterations that a shard launches before it waits for the total of the oldest; at 0 it waits for each. Not with
+    /// aggregation, where each is a task of its own
+    #[arg(long, value_name = "N", default_value_t = Config::default().ahead, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    ahead: usize,
+
     #[command(flatten)]
     workers: Workers,
 
@@ -90,6 +96,7 @@ impl Args {
             iterations: self.iterations,
             repeat: self.repeat,
             collective: self.collective,
+            ahead: self.ahead,
             workers: self.workers.count(),
             machine: machine.map(Arc::new),
             mapper: self.mapper.clone(),

@@ -35,7 +35,7 @@ const ITERATIONS: usize = 200;
 /// The last vector, and the median time of an iteration in microseconds.
 fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<f64>, f64), maniple::runtime::Error> {
     let start = DominantMode::new(shards * CELLS).vector(0).collect();
-    let input = shards::Input { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, history: false };
+    let input = shards::Input { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, ahead: 2, history: false };
     let output = shards::simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
     Ok((output.vectors.concat(), median(output.iteration_us)))
 }

@@ -107,6 +107,9 @@ pub struct Config {
     pub repeat: usize,
     /// Which version of the application.
     pub collective: Collective,
+    /// Iterations that a shard launches before it waits for the total of the oldest, where there is an allreduce; at 0 it
+    /// waits for each.
+    pub ahead: usize,
     /// Worker threads; at least 1 and at most [`MAX_WORKERS`].
     pub workers: usize,
     /// Which mapper.
@@ -141,6 +144,7 @@ impl Default for Config {
             iterations: 20,
             repeat: 10,
             collective: Collective::RecursiveDoubling,
+            ahead: 2,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             mapper: MapperSpec::default(),
             bind: Bind::None,

@@ -219,6 +219,7 @@ fn simulate(
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
         start: start.to_vec(),
         iterations: config.iterations,
+        ahead: config.ahead,
         history: config.input.is_some(),
     };
     // Checked with the rest: fewer than the workers.

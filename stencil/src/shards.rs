@@ -26,9 +26,6 @@ const S: Field<f64> = Field::new(0, "sum");
 /// The total of a vector that needs no scaling.
 const SCALED: f64 = 1.0;
 
-/// Calls of the allreduce under way before a shard waits for the oldest.
-const AHEAD: usize = 2;
-
 /// What a run is given.
 #[derive(Debug, Clone)]
 pub struct Input {
@@ -38,6 +35,8 @@ pub struct Input {
     pub start: Vec<f64>,
     /// Iterations, from 0.
     pub iterations: usize,
+    /// Calls of the allreduce under way before a shard waits for the oldest.
+    pub ahead: usize,
     /// Keep the vector after every iteration, not only after the last.
     pub history: bool,
 }
@@ -255,6 +254,7 @@ struct ShardArgs {
     start: Vec<f64>,
     total: Allreduce<f64>,
     iterations: usize,
+    ahead: usize,
     history: bool,
 }
 
@@ -311,7 +311,7 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
         }
         last_total = (&total).into();
         ahead.push_back((total, stamps));
-        if ahead.len() > AHEAD
+        if ahead.len() > args.ahead
             && let Some(oldest) = ahead.pop_front()
         {
             result.add(oldest).await?;
@@ -511,8 +511,8 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Res
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
-                let (iterations, history) = (input.iterations, input.history);
-                let args = ShardArgs { layout, block, start, total, iterations, history };
+                let Input { iterations, ahead, history, .. } = input;
+                let args = ShardArgs { layout, block, start, total, iterations, ahead, history };
                 layout.holds(Start::new(args), s, block, &G)
             })?;
             Ok((results.all().await?, input.sizes))
@@ -538,7 +538,7 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
             let total = top.tree("total", Rect::line(0, 1), &[S.info()])?;
             let step = top.task("stencil step", step);
             let parent = top.parent("aggregation", aggregate);
-            let Input { sizes, start, iterations, history } = input;
+            let Input { sizes, start, iterations, history, .. } = input;
             let args = Aggregation { layout, line, sizes, sums, total, gang, step, start, iterations, history };
             let ghosts = G.map(|slot| slot.id());
             let regions: [(Region, &[FieldId]); 4] =

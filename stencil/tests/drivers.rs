@@ -12,7 +12,7 @@ fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Input
     let blocks = Blocks::uniform(shards, cells).unwrap();
     let mode = DominantMode::new(blocks.total());
     let start = mode.vector(0).collect();
-    (mode, Input { sizes: vec![cells; shards], start, iterations, history: false })
+    (mode, Input { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, history: false })
 }
 
 /// Every cell within 1e-10 of the closed form, every √S within 1e-12 of λ, and the right number of each.

@@ -1,0 +1,88 @@
+//! `maniple figures`.
+
+mod draw;
+mod report;
+mod runs;
+mod study;
+
+use crate::Failure;
+use crate::directory::{Directory, pretty};
+use crate::machines::MachineFile;
+use crate::output::Stdout;
+use indicatif::{ProgressBar, ProgressStyle};
+use runs::Job;
+use std::path::PathBuf;
+use study::{Plan, Study};
+
+/// The founding paper's figures on a machine in virtual time, and what decides them
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Both versions of the stencil run on a machine that exists in virtual time only, a shard a node, as they run on threads; \
+every run is verified. In virtual time they take as long as the machine's file says its operations take, so that the \
+curves' shapes come from the program's structure:
+  Figure 4  one collective inside the stencil          Figure 6  one iteration of the stencil
+  Figure 5  the same by MPI on the same network        Figure 8  one iteration with the aggregation region
+for 16 to 512 shards of 1000 cells with 20 iterations, the first 5 left out. Beyond, runs have 16 cells a shard, whose \
+kernels take as long as with 1000, and 5 iterations, the first left out.
+
+Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
+d ln(result) / d ln(number) between half and twice the number.
+
+The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv and figures.json.
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
+pub struct Args {
+    /// Write page, plots and numbers to this directory, which must be new or empty
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// The machine in virtual time: a name, or a file that ends in .toml
+    #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
+    machine: String,
+
+    /// The most shards, at least 32; 1048576 take 10 GiB
+    #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
+    to: usize,
+
+    /// How many times all numbers of the machine are halved or doubled by chance
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = crate::count, allow_negative_numbers = true)]
+    draws: usize,
+}
+
+/// Does the runs and writes the report.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    if args.to < 32 {
+        return Err(Failure::Usage(format!(
+            "--to: expected at least 32, for two points of a curve, found {}",
+            args.to
+        )));
+    }
+    let machine = MachineFile::load(&args.machine)?;
+    machine.machine(None, 16).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let mpi = MachineFile::load("titan-mpi")?;
+    let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
+    let directory = Directory::prepare(&args.output)?;
+    let progress = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
+    progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    let plan = Plan { machine: &machine, mpi: &mpi, networks: &networks, to: args.to, draws: args.draws };
+    let done = |job: &Job| {
+        progress.set_message(format!("{} shards", job.shards));
+        progress.inc(1);
+    };
+    let study = Study::make(&plan, |jobs| progress.set_length(jobs as u64), done)?;
+    progress.finish_and_clear();
+
+    let pictures = draw::all(&study).map_err(Failure::Run)?;
+    for (name, picture) in &pictures {
+        directory.write(name, picture)?;
+    }
+    directory.write("points.csv", report::points_csv(&study))?;
+    directory.write("shares.csv", report::shares_csv(&study))?;
+    directory.write("figures.json", pretty(&study)?)?;
+    directory.write("index.html", report::page(&study, &pictures))?;
+    Stdout::new().write(&report::summary(&study, &args.output))
+}
+
+/// Machines of today, for the framework's own costs.
+const NETWORKS: [&str; 0] = [];

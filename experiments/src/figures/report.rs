@@ -1,0 +1,196 @@
+//! The report: a page, tables for programs, a summary for the terminal.
+
+use super::study::{Band, Point, Study};
+use crate::output::{quoted, styled};
+use crate::page::{escaped, head};
+use crate::stats::microseconds;
+use std::fmt::Write;
+use std::path::Path;
+use tabled::builder::Builder;
+
+/// What each figure's page says of the paper, and what was found.
+fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
+    let (first, last) = (study.points[0], study.points[study.bands.len() - 1]);
+    let range = |b: Band| format!("{} to {}", microseconds(b.low), microseconds(b.high));
+    let both = |i: usize| {
+        let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
+        let all = if study.draws > 0 { format!("; all by chance: {}", range(wide)) } else { String::new() };
+        format!("{} (one number halved or doubled: {}{all})", microseconds(point.ratio()), range(narrow))
+    };
+    let part = |p: Point| microseconds(p.iteration_us / p.collective_us);
+    let grows = |of: fn(&Point) -> f64| microseconds(of(&last) / of(&first));
+    let logs = microseconds((last.shards as f64).log2() / (first.shards as f64).log2());
+    let all =
+        if study.draws > 0 { format!("; all by chance: {}", range(study.growth_wide_band)) } else { String::new() };
+    let slopes = match study.points.len() > study.bands.len() {
+        true => format!(", {:.3} to the end", study.slopes[1]),
+        false => String::new(),
+    };
+    let shards = |p: Point| p.shards;
+    vec![
+        (
+            "collective (Figure 4)",
+            "about as log₂P".into(),
+            format!("from {} to {} shards ×{}; log₂P ×{logs}", first.shards, last.shards, grows(|p| p.collective_us)),
+        ),
+        (
+            "iteration (Figure 6)",
+            "about twice the collective".into(),
+            format!("{} times the collective at {}, {} at {}", part(first), shards(first), part(last), shards(last)),
+        ),
+        (
+            "baseline (Figure 8)",
+            "about linear".into(),
+            format!("slope of log(time) over log(P) from 64 shards on: {:.3}{slopes}", study.slopes[0]),
+        ),
+        ("baseline ÷ iteration, at 16", "about 5".into(), both(0)),
+        ("baseline ÷ iteration, at 512", "about 75".into(), both(study.bands.len() - 1)),
+        (
+            "growth of that ratio",
+            "about 15".into(),
+            format!("{} (one number halved or doubled: {}{all})", microseconds(study.growth), range(study.growth_band)),
+        ),
+    ]
+}
+
+const NAMES: [&str; 4] = ["collective", "iteration", "baseline", "ratio"];
+
+/// A line for each curve and number of shards.
+pub fn points_csv(study: &Study) -> String {
+    let mut text = String::from("curve,shards,value,low,high,wide_low,wide_high\n");
+    let mut line = |curve: &str, shards: usize, value: f64, bands: Option<(Band, Band)>| {
+        let bands = bands.map_or(",,,".into(), |(b, w)| format!("{:?},{:?},{:?},{:?}", b.low, b.high, w.low, w.high));
+        let _ = writeln!(text, "{},{shards},{value:?},{bands}", quoted(curve));
+    };
+    for (i, point) in study.points.iter().enumerate() {
+        for (k, name) in NAMES.into_iter().enumerate() {
+            let unit = if k < 3 { format!("{name}_us") } else { name.into() };
+            let bands = study.bands.get(i).zip(study.wide_bands.get(i)).map(|(b, w)| (b[k], w[k]));
+            line(&unit, point.shards, point.values()[k], bands);
+        }
+    }
+    study.replayed.iter().for_each(|p| line("replayed iteration_us", p.shards, p.iteration_us, None));
+    study.mpi.iter().for_each(|&(p, us)| line("mpi allreduce_us", p, us, None));
+    for variant in &study.variants {
+        variant
+            .points
+            .iter()
+            .for_each(|(p, t)| line(&format!("{} iteration_us", variant.name), *p, t.iteration_us, None));
+    }
+    for (name, points) in &study.networks {
+        points.iter().for_each(|p| line(&format!("{name} iteration_us"), p.shards, p.iteration_us, None));
+        points.iter().for_each(|p| line(&format!("{name} ratio"), p.shards, p.ratio(), None));
+    }
+    text
+}
+
+/// A line for each number of the machine.
+pub fn shares_csv(study: &Study) -> String {
+    let ends = [study.points[0].shards, study.points[study.bands.len() - 1].shards];
+    let heads: Vec<String> = ends.iter().flat_map(|p| NAMES.map(|name| format!("{name}_{p}"))).collect();
+    let mut text = format!("number,value,{},growth_half,growth_twice\n", heads.join(","));
+    for s in &study.shares {
+        let values = s.smallest.iter().chain(&s.largest).chain(&s.growth).map(|v| format!("{v:?}"));
+        let _ = writeln!(text, "{},{:?},{}", quoted(&s.number), s.value, values.collect::<Vec<_>>().join(","));
+    }
+    text
+}
+
+/// A share for people: none is a dash.
+fn share(value: f64) -> String {
+    if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
+}
+
+/// The page.
+pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
+    let cells = |cells: &[String], tag: &str| {
+        cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escaped(c))).collect::<String>()
+    };
+    let row = |texts: &[String]| format!("<tr>{}</tr>\n", cells(texts, "td"));
+    let table = |head: &[String], rows: Vec<Vec<String>>| {
+        let rows: String = rows.iter().map(|r| row(r)).collect();
+        format!("<table class=\"figures\"><tr>{}</tr>\n{rows}</table>\n", cells(head, "th"))
+    };
+    let texts = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    let found = findings(study).into_iter().map(|(what, paper, here)| vec![what.to_owned(), paper, here]).collect();
+    let ranged = |p: &Point, i: usize, k: usize| {
+        let value = microseconds(p.values()[k]);
+        study
+            .bands
+            .get(i)
+            .map_or(value.clone(), |b| format!("{value} ({} to {})", microseconds(b[k].low), microseconds(b[k].high)))
+    };
+    let points = study
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, p)| std::iter::once(p.shards.to_string()).chain((0..4).map(|k| ranged(p, i, k))).collect());
+    let ends = [study.points[0].shards, study.points[study.bands.len() - 1].shards];
+    let mut share_head = texts(&["number of the machine", "value"]);
+    share_head.extend(ends.iter().flat_map(|p| NAMES.map(|name| format!("{name}, P = {p}"))));
+    share_head.extend(texts(&["growth, halved", "growth, doubled"]));
+    let shares = study.shares.iter().map(|s| {
+        let mut row = vec![s.number.clone(), format!("{}", s.value)];
+        row.extend(s.smallest.iter().chain(&s.largest).map(|v| share(*v)));
+        row.extend(s.growth.map(microseconds));
+        row
+    });
+    let title = format!("The paper's figures in virtual time, on {}", study.machine);
+    let files = pictures.iter().map(|(name, _)| *name).chain(["points.csv", "shares.csv", "figures.json"]);
+    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
+    let pictures: String = pictures.iter().map(|(_, picture)| format!("{picture}\n")).collect();
+    [
+        head(&title),
+        format!(
+            "<p>{}. The program's own code ran, on a machine that exists in virtual time only; every run was verified. \
+             Nothing here was fitted: times come from how often the program does what, and in which order, and from the \
+             numbers of the machine's file, each with its reason there. The paper's own times are not known, only ratios \
+             and shapes.</p>\n",
+            escaped(&study.about)
+        ),
+        "<h2>Beside the paper</h2>\n".into(),
+        table(&texts(&["", "the paper reports", "here"]), found),
+        "<h2>Plots</h2>\n<p>Dashed: more than the paper's 512 shards.</p>\n".into(),
+        pictures,
+        "<h2>Times in microseconds</h2>\n<p>With the band when any one number of the machine is halved or \
+         doubled.</p>\n"
+            .into(),
+        table(&texts(&["P", "one collective", "one iteration", "baseline", "ratio"]), points.collect()),
+        "<h2>What decides it</h2>\n<p>By which part of it a result changes where a number changes by a small part: \
+         d ln(result) / d ln(number). Shares of a time add up to about 1. The last two columns: ratio at the larger \
+         number of shards ÷ ratio at the smaller.</p>\n"
+            .into(),
+        table(&share_head, shares.collect()),
+        format!("<h2>Files</h2>\n<p>{}</p>\n</body></html>\n", files.join(", ")),
+    ]
+    .concat()
+}
+
+/// What is said on the terminal.
+pub fn summary(study: &Study, output: &Path) -> String {
+    let mut rows = Builder::default();
+    rows.push_record(["shards", "collective", "iteration", "baseline", "ratio", "ratio's band"]);
+    for (i, p) in study.points.iter().enumerate() {
+        let band = study
+            .bands
+            .get(i)
+            .map_or(String::new(), |b| format!("{} to {}", microseconds(b[3].low), microseconds(b[3].high)));
+        let mut row = vec![p.shards.to_string()];
+        row.extend(p.values().map(microseconds));
+        row.push(band);
+        rows.push_record(row);
+    }
+    let mut text = format!("stencil on {} in virtual time; times in µs\n{}\n", study.machine, styled(rows, 0));
+    for (what, paper, here) in findings(study) {
+        let _ = writeln!(text, "{what}: {here}; the paper: {paper}");
+    }
+    let mut shares: Vec<_> = study.shares.iter().collect();
+    shares.sort_by(|a, b| b.largest[3].abs().total_cmp(&a.largest[3].abs()));
+    let most = shares.iter().take(5).map(|s| format!("{} {}", s.number, share(s.largest[3])));
+    let _ = writeln!(
+        text,
+        "largest shares of the ratio at the most of the paper's shards: {}",
+        most.collect::<Vec<_>>().join(", ")
+    );
+    text + &format!("report: {}\n", output.join("index.html").display())
+}

@@ -1,0 +1,122 @@
+//! Runs of the stencil in virtual time, several at once.
+
+use crate::Failure;
+use crate::machines::MachineFile;
+use maniple::runtime::{TaskCost, VirtualMachine};
+use maniple_stencil::{Collective, Config, Session};
+use serde::Serialize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Numbers of shards up to which a run is what the paper's was: 1000 cells a shard, 20 iterations.
+pub const WHOLE: usize = 512;
+
+const CELLS: usize = 1000;
+const ITERATIONS: usize = 20;
+
+/// Beyond, shards have so many cells and iterations; the kernels take as long as with 1000 cells.
+const FEW_CELLS: usize = 16;
+const FEW_ITERATIONS: usize = 5;
+
+/// Runs with more shards than this are done one at a time: two of them might not fit into memory.
+const LARGE: usize = 1 << 16;
+
+/// A run of the stencil.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// On this machine.
+    pub machine: VirtualMachine,
+    /// Shards.
+    pub shards: usize,
+    /// Which version.
+    pub collective: Collective,
+    /// Iterations that a shard launches before it waits.
+    pub ahead: usize,
+}
+
+/// What a run took, in microseconds of virtual time: means over its iterations, of which the first quarter are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Took {
+    /// One iteration.
+    pub iteration_us: f64,
+    /// The collective within it.
+    pub collective_us: f64,
+}
+
+impl Job {
+    /// A shard a node, as a file has its machine.
+    pub fn new(file: &MachineFile, shards: usize, collective: Collective) -> Self {
+        Self::on(file.machine(None, u32::try_from(shards).unwrap_or(u32::MAX)), shards, collective)
+    }
+
+    /// On this very machine.
+    pub fn on(machine: VirtualMachine, shards: usize, collective: Collective) -> Self {
+        Self { machine, shards, collective, ahead: Config::default().ahead }
+    }
+
+    fn config(&self) -> Config {
+        let mut machine = self.machine.clone();
+        let whole = self.shards <= WHOLE;
+        if !whole {
+            // What the cells that are not there would take.
+            let missing = (size_of::<f64>() * (CELLS - FEW_CELLS)) as f64;
+            for kernel in ["advance", "advance_from"] {
+                let TaskCost { task_ns, byte_ns } = *machine.tasks.get(kernel).unwrap_or(&machine.other_tasks);
+                machine.tasks.insert(kernel.into(), TaskCost { task_ns: task_ns + byte_ns * missing, byte_ns });
+            }
+        }
+        Config {
+            shards: self.shards,
+            cells: Some(if whole { CELLS } else { FEW_CELLS }),
+            iterations: if whole { ITERATIONS } else { FEW_ITERATIONS },
+            repeat: 1,
+            collective: self.collective,
+            ahead: self.ahead,
+            machine: Some(Arc::new(machine)),
+            ..Config::default()
+        }
+    }
+
+    fn run(&self) -> Result<Took, Failure> {
+        let what = format!("{} with {} shards on `{}`", self.collective, self.shards, self.machine.name);
+        let failed = |e: String| Failure::Run(format!("{what}: {e}"));
+        let mut session = Session::prepare(&self.config()).map_err(|e| failed(e.to_string()))?;
+        let report = session.run_once().map_err(|e| failed(e.to_string()))?;
+        if !report.verified {
+            return Err(failed(report.failure.unwrap_or_else(|| "not verified".into())));
+        }
+        let mean = |samples: &[f64]| {
+            let kept = &samples[samples.len() / 4..];
+            kept.iter().sum::<f64>() / kept.len() as f64
+        };
+        let samples = &report.samples;
+        Ok(Took { iteration_us: mean(&samples.iteration_us), collective_us: mean(&samples.collective_us) })
+    }
+}
+
+/// Does all runs, as many at once as there are processors, and tells after each; what they took, in the order of the jobs.
+///
+/// # Errors
+/// The first run that failed or was not verified.
+pub fn all(jobs: &[Job], done: impl Fn(&Job) + Sync) -> Result<Vec<Took>, Failure> {
+    let (large, small): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(|&i| jobs[i].shards > LARGE);
+    let took: Vec<Mutex<Option<Result<Took, Failure>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let run = |i: usize| {
+        let result = jobs[i].run();
+        done(&jobs[i]);
+        *took[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
+    };
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(&i) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run(i);
+                }
+            });
+        }
+    });
+    large.into_iter().for_each(run);
+    let result = |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    took.into_iter().filter_map(result).collect()
+}

@@ -1,0 +1,328 @@
+//! What is run, and what comes of it: curves, their bands, what each number of the machine has to do with them.
+
+use super::runs::{self, Job, Took, WHOLE};
+use crate::Failure;
+use crate::machines::MachineFile;
+use maniple::runtime::VirtualMachine;
+use maniple_stencil::{Collective, Config};
+use serde::Serialize;
+
+/// Numbers of shards in the paper.
+const PAPER: [usize; 6] = [16, 32, 64, 128, 256, 512];
+
+/// Shards of a node in the variants that have more than one.
+const SHARED: usize = 16;
+
+/// What both versions take at a number of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// P.
+    pub shards: usize,
+    /// One collective within the iteration, microseconds (Figure 4).
+    pub collective_us: f64,
+    /// One iteration with it (Figure 6).
+    pub iteration_us: f64,
+    /// One iteration of the baseline, with the aggregation region (Figure 8).
+    pub baseline_us: f64,
+}
+
+impl Point {
+    fn new(shards: usize, ours: Took, baseline: Took) -> Self {
+        let Took { collective_us, iteration_us } = ours;
+        Self { shards, collective_us, iteration_us, baseline_us: baseline.iteration_us }
+    }
+
+    /// How many times longer the baseline takes.
+    pub fn ratio(&self) -> f64 {
+        self.baseline_us / self.iteration_us
+    }
+
+    /// Collective, iteration, baseline and ratio.
+    pub fn values(&self) -> [f64; 4] {
+        [self.collective_us, self.iteration_us, self.baseline_us, self.ratio()]
+    }
+}
+
+/// From the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Band {
+    /// Least.
+    pub low: f64,
+    /// Most.
+    pub high: f64,
+}
+
+impl Band {
+    /// Around all of these.
+    pub fn around(values: impl IntoIterator<Item = f64>) -> Self {
+        let nothing = Self { low: f64::INFINITY, high: f64::NEG_INFINITY };
+        values.into_iter().fold(nothing, |b, v| Self { low: b.low.min(v), high: b.high.max(v) })
+    }
+}
+
+/// What a number of the machine has to do with the results: d ln(result) / d ln(number), between half and twice it. Where
+/// all are times, those of a time add up to 1.
+#[derive(Debug, Clone, Serialize)]
+pub struct Share {
+    /// Its name in the file.
+    pub number: String,
+    /// Its value there.
+    pub value: f64,
+    /// Of collective, iteration, baseline and ratio at the smallest number of shards.
+    pub smallest: [f64; 4],
+    /// The same at the largest of the paper's.
+    pub largest: [f64; 4],
+    /// Ratio at the largest ÷ ratio at the smallest, with half the number and with twice it.
+    pub growth: [f64; 2],
+}
+
+/// A curve that comes from something else than the machine's numbers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Variant {
+    /// What it is.
+    pub name: String,
+    /// Shards and what they took.
+    pub points: Vec<(usize, Took)>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Study {
+    /// The machine.
+    pub machine: String,
+    /// What machine it is.
+    pub about: String,
+    /// Both versions.
+    pub points: Vec<Point>,
+    /// For the paper's numbers of shards: the bands of collective, iteration, baseline and ratio, when any one number of
+    /// the machine is halved or doubled.
+    pub bands: Vec<[Band; 4]>,
+    /// The same when each is halved or doubled by chance, all at once.
+    pub wide_bands: Vec<[Band; 4]>,
+    /// How many times chance was asked.
+    pub draws: usize,
+    /// Growth of the ratio from the paper's smallest to its largest number of shards; with its two bands.
+    pub growth: f64,
+    /// When one number is changed.
+    pub growth_band: Band,
+    /// When all are.
+    pub growth_wide_band: Band,
+    /// Slope of log(baseline) over log(P), from 64 shards to the paper's largest number and to the largest of all.
+    pub slopes: [f64; 2],
+    /// What each number has to do with it.
+    pub shares: Vec<Share>,
+    /// With replay of rounds that were mapped before.
+    pub replayed: Vec<Point>,
+    /// An optimised MPI allreduce on the same network (Figure 5).
+    pub mpi: Vec<(usize, f64)>,
+    /// Other algorithms on the same machine.
+    pub variants: Vec<Variant>,
+    /// The framework as it is on this host, on networks of today.
+    pub networks: Vec<(String, Vec<Point>)>,
+}
+
+/// What is asked for.
+pub struct Plan<'a> {
+    /// The machine.
+    pub machine: &'a MachineFile,
+    /// The same network with MPI.
+    pub mpi: &'a MachineFile,
+    /// Other machines.
+    pub networks: &'a [MachineFile],
+    /// The most shards.
+    pub to: usize,
+    /// How many times all numbers are changed by chance.
+    pub draws: usize,
+}
+
+/// The paper's numbers of shards up to `to`, and every fourfold beyond.
+fn counts(to: usize) -> Vec<usize> {
+    let beyond = std::iter::successors(Some(2 * WHOLE), |p| Some(4 * p));
+    PAPER.into_iter().chain(beyond).take_while(|&p| p <= to).collect()
+}
+
+/// Jobs for points: each number of shards in both versions, one after the other.
+fn both(counts: &[usize], machine: impl Fn(usize) -> VirtualMachine) -> Vec<Job> {
+    let versions = [Collective::RecursiveDoubling, Collective::Aggregation];
+    let jobs = |&p: &usize| versions.map(|version| Job::on(machine(p), p, version));
+    counts.iter().flat_map(jobs).collect()
+}
+
+fn points(counts: &[usize], took: &[Took]) -> Vec<Point> {
+    counts.iter().zip(took.chunks_exact(2)).map(|(&p, t)| Point::new(p, t[0], t[1])).collect()
+}
+
+/// Slope of ln(baseline) over ln(P) by least squares.
+fn slope<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> f64 {
+    let logs = points.map(|p| ((p.shards as f64).ln(), p.baseline_us.ln()));
+    let n = logs.clone().count() as f64;
+    let (x, y) = logs.clone().fold((0.0, 0.0), |(x, y), l| (x + l.0 / n, y + l.1 / n));
+    let (xy, xx) = logs.fold((0.0, 0.0), |(xy, xx), l| (xy + (l.0 - x) * (l.1 - y), xx + (l.0 - x).powi(2)));
+    xy / xx
+}
+
+/// Ratio at the last of the points ÷ ratio at the first.
+fn growth(points: &[Point]) -> f64 {
+    match points {
+        [first, .., last] => last.ratio() / first.ratio(),
+        _ => f64::NAN,
+    }
+}
+
+fn bands<'a>(counts: usize, all: impl Iterator<Item = &'a Vec<Point>> + Clone) -> Vec<[Band; 4]> {
+    (0..counts)
+        .map(|i| std::array::from_fn(|k| Band::around(all.clone().map(|points| points[i].values()[k]))))
+        .collect()
+}
+
+impl Study {
+    /// Does all runs.
+    ///
+    /// # Errors
+    /// A run that failed or was not verified.
+    pub fn make(plan: &Plan<'_>, starts: impl Fn(usize), done: impl Fn(&Job) + Sync) -> Result<Self, Failure> {
+        let counts = counts(plan.to);
+        let paper: Vec<usize> = counts.iter().copied().filter(|&p| p <= WHOLE).collect();
+        let of = |file: &MachineFile, p: usize| file.machine(None, u32::try_from(p).unwrap_or(u32::MAX));
+        let here = |p: usize| of(plan.machine, p);
+
+        // Names of the numbers that are there to be changed.
+        let mut machine = here(paper[0]);
+        let numbers: Vec<(String, f64)> =
+            machine.numbers_mut().into_iter().map(|(name, v)| (name, *v)).filter(|(_, v)| *v > 0.0).collect();
+        let changed = |p: usize, factor: &dyn Fn(&str) -> f64| {
+            let mut machine = here(p);
+            machine.numbers_mut().into_iter().for_each(|(name, value)| *value *= factor(&name));
+            machine
+        };
+
+        let mut jobs = both(&counts, here);
+        for (number, _) in &numbers {
+            for factor in [0.5, 2.0] {
+                let one = |name: &str| if name == number { factor } else { 1.0 };
+                jobs.extend(both(&paper, |p| changed(p, &one)));
+            }
+        }
+        for draw in 0..plan.draws {
+            // The same numbers at each number of shards.
+            let mut random = fastrand::Rng::with_seed(draw as u64);
+            let factors: Vec<bool> = numbers.iter().map(|_| random.bool()).collect();
+            let factor = |name: &str| match numbers.iter().position(|(n, _)| n == name) {
+                Some(i) if factors[i] => 2.0,
+                Some(_) => 0.5,
+                None => 1.0,
+            };
+            jobs.extend(both(&paper, |p| changed(p, &factor)));
+        }
+        jobs.extend(both(&paper, |p| VirtualMachine { replay: true, ..here(p) }));
+        jobs.extend(counts.iter().map(|&p| Job::new(plan.mpi, p, Collective::RecursiveDoubling)));
+        let variants = variants(&here);
+        for (_, job) in &variants {
+            jobs.extend(paper.iter().map(|&p| job(p)));
+        }
+        for network in plan.networks {
+            jobs.extend(both(&paper, |p| of(network, p)));
+        }
+
+        starts(jobs.len());
+        let took = runs::all(&jobs, done)?;
+        let mut rest = &took[..];
+        let mut take = |n: usize| {
+            let (first, others) = rest.split_at(n);
+            rest = others;
+            first
+        };
+        let base = points(&counts, take(2 * counts.len()));
+        let mut of_paper = || points(&paper, take(2 * paper.len()));
+        let each: Vec<[Vec<Point>; 2]> = numbers.iter().map(|_| [of_paper(), of_paper()]).collect();
+        let drawn: Vec<Vec<Point>> = (0..plan.draws).map(|_| of_paper()).collect();
+        let replayed = of_paper();
+        let mpi = counts.iter().copied().zip(take(counts.len()).iter().map(|t| t.collective_us)).collect();
+        let variants = variants.into_iter().map(|(name, _)| Variant {
+            name,
+            points: paper.iter().copied().zip(take(paper.len()).iter().copied()).collect(),
+        });
+        let variants = variants.collect();
+        let networks = plan.networks.iter();
+        let networks = networks.map(|n| (n.name.clone(), points(&paper, take(2 * paper.len())))).collect();
+
+        let unchanged = base[..paper.len()].to_vec();
+        let one_changed = || std::iter::once(&unchanged).chain(each.iter().flatten());
+        let all_changed = || one_changed().chain(&drawn);
+        let shares = numbers.iter().zip(&each).map(|((number, value), [half, twice])| {
+            let at = |i: usize| {
+                let (half, twice) = (half[i].values(), twice[i].values());
+                std::array::from_fn(|k| (twice[k] / half[k]).ln() / 4_f64.ln())
+            };
+            let growth = [growth(half), growth(twice)];
+            Share { number: number.clone(), value: *value, smallest: at(0), largest: at(paper.len() - 1), growth }
+        });
+        let linear = |to: usize| slope(base.iter().filter(move |p| (64..=to).contains(&p.shards)));
+        Ok(Self {
+            machine: plan.machine.name.clone(),
+            about: plan.machine.about.clone(),
+            bands: bands(paper.len(), one_changed()),
+            wide_bands: bands(paper.len(), all_changed()),
+            draws: plan.draws,
+            growth: growth(&unchanged),
+            growth_band: Band::around(one_changed().map(|points| growth(points))),
+            growth_wide_band: Band::around(all_changed().map(|points| growth(points))),
+            slopes: [linear(WHOLE), linear(plan.to)],
+            shares: shares.collect(),
+            points: base,
+            replayed,
+            mpi,
+            variants,
+            networks,
+        })
+    }
+}
+
+type JobOf<'a> = Box<dyn Fn(usize) -> Job + 'a>;
+
+/// Other algorithms, with no number of the machine touched.
+fn variants<'a>(here: &'a dyn Fn(usize) -> VirtualMachine) -> Vec<(String, JobOf<'a>)> {
+    let shared = move |p: usize| {
+        let nodes = p.div_ceil(SHARED) as u32;
+        VirtualMachine { nodes, one_copy: nodes > 1 && here(p).one_copy, ..here(p) }
+    };
+    let on_nodes = |collective| -> JobOf<'a> { Box::new(move |p| Job::on(shared(p), p, collective)) };
+    let nodes = format!("{SHARED} shards a node");
+    vec![
+        (
+            "each iteration waited for before the next is launched".into(),
+            Box::new(move |p| Job { ahead: 0, ..Job::on(here(p), p, Collective::RecursiveDoubling) }),
+        ),
+        (format!("{nodes}, recursive doubling"), on_nodes(Collective::RecursiveDoubling)),
+        (format!("{nodes}, two-level"), on_nodes(Collective::TwoLevel)),
+        (format!("{nodes}, aggregation"), on_nodes(Collective::Aggregation)),
+        (
+            format!("iterations launched {} ahead, as in the other figures", Config::default().ahead),
+            Box::new(move |p| Job::on(here(p), p, Collective::RecursiveDoubling)),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_the_papers_and_fourfold_beyond() {
+        assert_eq!(counts(64), [16, 32, 64]);
+        assert_eq!(counts(1 << 20), [16, 32, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20]);
+    }
+
+    #[test]
+    fn the_slope_of_a_power_is_its_exponent() {
+        let power = |shards: usize| Point {
+            shards,
+            collective_us: 1.0,
+            iteration_us: 1.0,
+            baseline_us: 3.0 * (shards as f64).powf(0.7),
+        };
+        let points = [2, 8, 64, 100].map(power);
+        assert!((slope(points.iter()) - 0.7).abs() < 1e-12);
+        assert!((growth(&points) - 50_f64.powf(0.7)).abs() < 1e-12);
+    }
+}
