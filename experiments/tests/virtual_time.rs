@@ -49,6 +49,13 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
         let calls = csv(&format!("allreduce --shards {shards} --iterations 100 --repeat 1 {machine}"));
         assert_eq!(column(&calls, "collective_us").parse::<f64>(), us.parse(), "{calls}");
     }
+    // Here, too: what lies between two totals is rounds of a message each, and nothing else takes any time.
+    let scaling = csv(&format!("weak-scaling --shards 2..16 --cells 4 --iterations 8 --repeat 1 {machine}"));
+    for (line, us) in scaling.lines().skip(1).zip([2.0, 4.0, 6.0, 8.0]) {
+        let upto = scaling.lines().next().into_iter().chain([line]).collect::<Vec<_>>().join("\n");
+        assert_eq!(column(&upto, "collective_us_median").parse(), Ok(us), "{scaling}");
+        assert_eq!((column(&upto, "wire"), column(&upto, "verified")), ("virtual".into(), "true".into()));
+    }
     let two_nodes = csv(&format!("stencil --shards 8 --cells 50 --iterations 6 --repeat 1 {machine} --nodes 2"));
     assert_eq!((column(&two_nodes, "workers"), column(&two_nodes, "verified")), ("2".into(), "true".into()));
 }
@@ -67,7 +74,8 @@ fn what_does_not_go_together_is_refused() {
         ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ideal"),
         ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("gang --wire virtual --nodes 0", "0 nodes of 1"),
-        ("weak-scaling --wire virtual", "weak-scaling measures this host"),
+        ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
+        ("figures --output /tmp/none --to 16", "--to: expected at least 32"),
     ] {
         let output = maniple(args);
         let said = String::from_utf8_lossy(&output.stderr);

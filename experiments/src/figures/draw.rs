@@ -85,7 +85,7 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
     };
     let replayed = |of| Curve::new("rounds replayed", VERMILION, values(&study.replayed, of));
     let paper = |of: fn(&Point) -> f64| values(&study.points[..study.bands.len()], of);
-    let colours = [VERMILION, GREEN, PURPLE, ORANGE, BLUE];
+    let colours = [BLUE, VERMILION, GREEN, PURPLE, ORANGE];
     let variants = study.variants.iter().zip(colours).map(|(v, colour)| {
         Curve::new(v.name.clone(), colour, v.points.iter().map(|(p, took)| (*p, took.iteration_us)).collect())
     });

@@ -120,3 +120,23 @@ pub fn all(jobs: &[Job], done: impl Fn(&Job) + Sync) -> Result<Vec<Took>, Failur
     let result = |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     took.into_iter().filter_map(result).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_few_cells_kernels_take_as_long_as_with_a_thousand() {
+        let file = MachineFile::load("titan-legion").unwrap_or_else(|e| panic!("{e:?}"));
+        let config = |shards| Job::new(&file, shards, Collective::RecursiveDoubling).config();
+        let (whole, few) = (config(WHOLE), config(2 * WHOLE));
+        let machine = |c: &Config| c.machine.as_deref().cloned().unwrap_or_else(|| panic!("no machine"));
+        let (all, given) = (machine(&whole).other_tasks, machine(&few).tasks["advance"]);
+        // A block and four cells of ghosts on either side.
+        let took = |cost: TaskCost, cells: Option<usize>| {
+            cost.task_ns + cost.byte_ns * (8 * (cells.unwrap_or(0) + 8)) as f64
+        };
+        assert!((took(all, whole.cells) - took(given, few.cells)).abs() < 1e-6);
+        assert!(few.cells < whole.cells && few.iterations < whole.iterations);
+    }
+}

@@ -216,7 +216,7 @@ impl Study {
         }
         jobs.extend(both(&paper, |p| VirtualMachine { replay: true, ..here(p) }));
         jobs.extend(counts.iter().map(|&p| Job::new(plan.mpi, p, Collective::RecursiveDoubling)));
-        let variants = variants(&here);
+        let variants = variants(plan.machine);
         for (_, job) in &variants {
             jobs.extend(paper.iter().map(|&p| job(p)));
         }
@@ -281,25 +281,19 @@ impl Study {
 type JobOf<'a> = Box<dyn Fn(usize) -> Job + 'a>;
 
 /// Other algorithms, with no number of the machine touched.
-fn variants<'a>(here: &'a dyn Fn(usize) -> VirtualMachine) -> Vec<(String, JobOf<'a>)> {
-    let shared = move |p: usize| {
-        let nodes = p.div_ceil(SHARED) as u32;
-        VirtualMachine { nodes, one_copy: nodes > 1 && here(p).one_copy, ..here(p) }
+fn variants(file: &MachineFile) -> Vec<(String, JobOf<'_>)> {
+    let own = |p: usize| Job::new(file, p, Collective::RecursiveDoubling);
+    let on_nodes = |collective| -> JobOf<'_> {
+        let nodes = |p: usize| Some(p.div_ceil(SHARED) as u32);
+        Box::new(move |p| Job::on(file.machine(nodes(p), p as u32), p, collective))
     };
-    let on_nodes = |collective| -> JobOf<'a> { Box::new(move |p| Job::on(shared(p), p, collective)) };
-    let nodes = format!("{SHARED} shards a node");
+    let (nodes, ahead) = (format!("{SHARED} shards a node"), Config::default().ahead);
     vec![
-        (
-            "each iteration waited for before the next is launched".into(),
-            Box::new(move |p| Job { ahead: 0, ..Job::on(here(p), p, Collective::RecursiveDoubling) }),
-        ),
+        (format!("iterations launched {ahead} ahead, as in the other figures"), Box::new(own)),
+        ("each iteration waited for before the next is launched".into(), Box::new(move |p| Job { ahead: 0, ..own(p) })),
         (format!("{nodes}, recursive doubling"), on_nodes(Collective::RecursiveDoubling)),
         (format!("{nodes}, two-level"), on_nodes(Collective::TwoLevel)),
         (format!("{nodes}, aggregation"), on_nodes(Collective::Aggregation)),
-        (
-            format!("iterations launched {} ahead, as in the other figures", Config::default().ahead),
-            Box::new(move |p| Job::on(here(p), p, Collective::RecursiveDoubling)),
-        ),
     ]
 }
 

@@ -60,13 +60,15 @@ pub fn exchange_ns(points: &[Point]) -> f64 {
 /// as soon as it is done.
 pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
     let session = |collective| {
-        let config = Config { shards, collective, ..plan.config.clone() };
+        let at = plan.counts.iter().position(|&count| count == shards);
+        let machine = at.and_then(|at| plan.machines.get(at)?.clone());
+        let config = Config { shards, collective, machine, ..plan.config.clone() };
         Ok((collective, Session::prepare(&config).map_err(failure)?))
     };
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
     for run in 0..plan.config.repeat {
-        let exchange_ns = yardstick_ns();
+        let exchange_ns = if plan.machine().is_some() { f64::NAN } else { yardstick_ns() };
         for turn in 0..2 {
             let (version, session) = &mut sessions[(run + turn) % 2];
             let report = session.run_once().map_err(failure)?;
@@ -132,7 +134,7 @@ impl Point {
         let config = &plan.config;
         let mut record: Record = vec![
             ("program", "weak-scaling".into()),
-            ("wire", "threads".into()),
+            ("wire", plan.wire().into()),
             ("shards", self.shards.into()),
             ("workers", config.workers.into()),
             ("cells", plan.cells().into()),
@@ -181,7 +183,7 @@ pub mod tests {
             run(Collective::Aggregation, 1, [900.0, 50.0, 70.0], [300.0, 10.0, 20.0]),
             run(Collective::RecursiveDoubling, 1, [90.0, 2.0, 8.0], [30.0, 3.0, 5.0]),
         ];
-        (Plan { counts: vec![4], config, warmup: 1 }, runs)
+        (Plan { counts: vec![4], machines: vec![None], config, warmup: 1 }, runs)
     }
 
     #[test]

@@ -7,8 +7,10 @@ use crate::Failure;
 use crate::micro::exchange::BUSY_NS;
 use crate::stats::{OUTLIER_RULE, microseconds};
 use maniple::mapper::MapperSpec;
+use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The factor by which points may be off a model that fits.
 const BAD_FIT: f64 = 1.5;
@@ -17,7 +19,9 @@ const BAD_FIT: f64 = 1.5;
 pub struct Plan {
     /// Numbers of shards, increasing.
     pub counts: Vec<usize>,
-    /// For all of it but the shards.
+    /// The machine in virtual time for each of these, where there is to be one.
+    pub machines: Vec<Option<Arc<VirtualMachine>>>,
+    /// For all of it but the shards and their machine.
     pub config: Config,
     /// Iterations at the start of each run that are not counted.
     pub warmup: usize,
@@ -26,23 +30,25 @@ pub struct Plan {
 impl Plan {
     /// Checks the arguments.
     pub fn new(args: &Args) -> Result<Self, Failure> {
-        args.workers.only_threads("weak-scaling")?;
-        let defaults = Config::default();
+        let counts = args.shards.0.clone();
+        let machine = |&shards: &usize| Ok(args.workers.machine(shards)?.map(Arc::new));
+        let machines: Vec<_> = counts.iter().map(machine).collect::<Result<_, Failure>>()?;
+        let processors = machines.iter().flatten().map(|machine| machine.leaf_processors()).max();
         let config = Config {
             shards: 1,
             cells: Some(args.cells),
             iterations: args.iterations,
             repeat: args.repeat,
             collective: args.collective,
-            workers: args.workers.count(),
+            workers: processors.unwrap_or_else(|| args.workers.count()),
             mapper: args.mapper.clone(),
             bind: args.workers.bind,
             utility: args.workers.utility,
-            ..defaults
+            ..Config::default()
         };
         // Before the first run, and so for all of them.
-        for &shards in &args.shards.0 {
-            let config = Config { shards, ..config.clone() };
+        for (&shards, machine) in counts.iter().zip(&machines) {
+            let config = Config { shards, machine: machine.clone(), ..config.clone() };
             let checked = config.check().and_then(|()| Blocks::uniform(shards, args.cells));
             checked.and_then(|blocks| config.check_memory(blocks.total())).map_err(crate::stencil::failure)?;
         }
@@ -51,7 +57,17 @@ impl Plan {
             let all = args.iterations;
             return Err(Failure::Usage(format!("warmup: expected fewer than the {all} iterations, found {warmup}")));
         }
-        Ok(Self { counts: args.shards.0.clone(), config, warmup })
+        Ok(Self { counts, machines, config, warmup })
+    }
+
+    /// The machine in virtual time; that for the most shards, where they differ.
+    pub fn machine(&self) -> Option<&VirtualMachine> {
+        self.machines.last()?.as_deref()
+    }
+
+    /// What carries the messages.
+    pub fn wire(&self) -> &'static str {
+        if self.machine().is_some() { "virtual" } else { "threads" }
     }
 
     /// Cells a shard.
@@ -62,6 +78,8 @@ impl Plan {
     /// The parameters for programs.
     pub fn parameters(&self) -> Parameters<'_> {
         Parameters {
+            wire: self.wire(),
+            machine: self.machine().map(|machine| machine.name.as_str()),
             shards: &self.counts,
             cells: self.cells(),
             iterations: self.config.iterations,
@@ -85,6 +103,8 @@ impl Plan {
             ("cells a shard", p.cells.to_string()),
             ("iterations a run", format!("{}, of which the first {} are not counted", p.iterations, p.warmup)),
             ("runs of each version", p.repeat.to_string()),
+            ("wire", p.wire.into()),
+            ("machine in virtual time", p.machine.unwrap_or("none").into()),
             ("collective", p.collective.to_string()),
             ("baseline", p.baseline.to_string()),
             ("workers", p.workers.to_string()),
@@ -99,10 +119,11 @@ impl Plan {
     pub fn subtitle(&self) -> String {
         let Config { workers, iterations, repeat, mapper, .. } = &self.config;
         let counted = iterations - self.warmup;
-        format!(
-            "{workers} workers, {} cells a shard, {repeat} runs of {counted} iterations, mapper {mapper}",
-            self.cells()
-        )
+        let on = match self.machine() {
+            Some(machine) => format!("machine {} in virtual time", machine.name),
+            None => format!("{workers} workers"),
+        };
+        format!("{on}, {} cells a shard, {repeat} runs of {counted} iterations, mapper {mapper}", self.cells())
     }
 
     /// What makes the times mean something else than they seem to.
@@ -129,7 +150,8 @@ impl Plan {
 
     /// Whether there are more workers than processors for them.
     pub fn takes_turns(&self) -> bool {
-        self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
+        self.machine().is_none()
+            && self.config.workers > std::thread::available_parallelism().map_or(usize::MAX, usize::from)
     }
 
     /// What the results are.
@@ -162,6 +184,8 @@ impl Plan {
 /// What was asked for, as kept with the samples.
 #[derive(Debug, Serialize)]
 pub struct Parameters<'a> {
+    wire: &'static str,
+    machine: Option<&'a str>,
     shards: &'a [usize],
     cells: usize,
     iterations: usize,

@@ -31,7 +31,8 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
         rows.push_record(row);
     }
     let mut text = format!(
-        "stencil on threads: {} against aggregation; {}; times in µs\n{}\n",
+        "stencil on {}: {} against aggregation; {}; times in µs\n{}\n",
+        plan.wire(),
         plan.config.collective,
         plan.subtitle(),
         styled(rows, 2)

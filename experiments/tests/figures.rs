@@ -1,0 +1,147 @@
+//! `maniple figures` from outside, on a machine where only messages take time, so that every time is known.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a message takes on that machine.
+const LATENCY_US: f64 = 2.0;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
+}
+
+fn maniple(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_maniple")).args(args).output().expect("the program starts")
+}
+
+/// Makes a report of 16 to `to` shards; its directory, and what was said on stdout.
+fn figures(name: &str, to: usize) -> (PathBuf, String) {
+    let ideal = include_str!("../machines/ideal.toml");
+    let machine = ideal.replacen("latency_ns = { value = 0", "latency_ns = { value = 2000", 1);
+    assert_ne!(ideal, machine);
+    let (file, directory) = (path(name).with_extension("toml"), path(name));
+    fs::write(&file, machine).expect("written");
+    let _ = fs::remove_dir_all(&directory);
+    let [file, to] = [file.display().to_string(), to.to_string()];
+    let directory_name = directory.display().to_string();
+    let output = maniple(&["figures", "--output", &directory_name, "--machine", &file, "--to", &to, "--draws", "2"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // A second report there would mix with the first.
+    let again = maniple(&["figures", "--output", &directory_name, "--machine", &file, "--to", &to]);
+    assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+    (directory, String::from_utf8(output.stdout).expect("text"))
+}
+
+/// Lines of CSV by the names in the header.
+fn csv(path: &Path) -> Vec<HashMap<String, String>> {
+    let text = fs::read_to_string(path).expect("there");
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let line = |line: &str| names.iter().map(|n| (*n).to_owned()).zip(line.split(',').map(str::to_owned)).collect();
+    lines.map(line).collect()
+}
+
+fn number(line: &HashMap<String, String>, name: &str) -> f64 {
+    line[name].parse().unwrap_or_else(|_| panic!("no number {name}: {line:?}"))
+}
+
+#[test]
+fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
+    let (directory, said) = figures("times", 128);
+    let points = csv(&directory.join("points.csv"));
+    let of = |curve: &str| points.iter().filter(|p| p["curve"] == curve).collect::<Vec<_>>();
+    let collective = of("collective_us");
+    assert_eq!(collective.len(), 4, "{points:?}");
+    for point in collective {
+        let shards = number(point, "shards");
+        // One message a round, one after the other; the band is of half and twice the only number.
+        let us = shards.log2() * LATENCY_US;
+        assert!((number(point, "value") / us - 1.0).abs() < 1e-9, "{point:?}");
+        let band = [number(point, "low") / us, number(point, "high") / us];
+        assert!((band[0] - 0.5).abs() < 1e-9 && (band[1] - 2.0).abs() < 1e-9, "{point:?}");
+    }
+    // Iteration and baseline are a whole number of messages, one after the other. Those of the baseline do not become more:
+    // what grows with the shards takes no time here.
+    let messages = |curve: &str| of(curve).iter().map(|p| number(p, "value") / LATENCY_US).collect::<Vec<_>>();
+    let (iteration, baseline) = (messages("iteration_us"), messages("baseline_us"));
+    assert!(iteration.iter().zip(4..).all(|(m, rounds)| *m >= f64::from(rounds)), "{iteration:?}");
+    assert!(baseline.windows(2).all(|two| two[0] == two[1]), "{baseline:?}");
+
+    let shares = csv(&directory.join("shares.csv"));
+    assert_eq!(shares.len(), 1, "{shares:?}");
+    assert_eq!(shares[0]["number"], "network.latency_ns");
+    for name in ["collective_16", "iteration_16", "baseline_16", "collective_128", "iteration_128", "baseline_128"] {
+        assert!((number(&shares[0], name) - 1.0).abs() < 1e-9, "{shares:?}");
+    }
+    assert!(number(&shares[0], "ratio_128").abs() < 1e-9, "{shares:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(directory.join("figures.json")).expect("there")).expect("JSON");
+    assert_eq!(json["points"].as_array().map(Vec::len), Some(4));
+    assert!(json["slopes"][0].as_f64().is_some_and(|slope| slope.abs() < 1e-9), "{}", json["slopes"]);
+    assert!(said.contains("about 75") && said.contains("index.html"), "{said}");
+
+    // One page with all of it, which needs nothing from elsewhere.
+    let page = fs::read_to_string(directory.join("index.html")).expect("there");
+    let elsewhere = page.matches("http").count() - page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    assert_eq!((elsewhere, page.matches("<script").count()), (0, 0), "{page}");
+    for word in ["Figure 4", "Figure 5", "Figure 6", "Figure 8", "about linear", "network.latency_ns"] {
+        assert!(page.contains(word), "no {word}");
+    }
+}
+
+/// The page as a browser draws it, in one of the two colour schemes: width, height, and colours row by row.
+fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
+    // 0 is dark, 1 light.
+    let setting = format!("--blink-settings=preferredColorScheme={}", u8::from(scheme == "light"));
+    let picture = page.with_file_name(format!("{scheme}.png"));
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,5600", &setting])
+        .arg(format!("--screenshot={}", picture.display()))
+        .arg(page)
+        .output()
+        .expect("chromium starts (apt-get install chromium)");
+    assert!(picture.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    let decoder = png::Decoder::new(std::io::BufReader::new(fs::File::open(picture).expect("there")));
+    let mut reader = decoder.read_info().expect("a picture");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("small enough")];
+    let info = reader.next_frame(&mut bytes).expect("a picture");
+    let samples = info.color_type.samples();
+    (info.width as usize, bytes[..info.buffer_size()].chunks_exact(samples).map(|p| [p[0], p[1], p[2]]).collect())
+}
+
+#[test]
+#[ignore = "needs Chromium; ./check runs it"]
+fn a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
+    let (directory, _) = figures("browser", 64);
+    let page = directory.join("index.html");
+    let dom = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(&page)
+        .output()
+        .expect("chromium starts (apt-get install chromium)");
+    let dom = String::from_utf8_lossy(&dom.stdout).into_owned();
+    // Each of the seven plots has curves and axes with labels; four have a band.
+    let plots: Vec<&str> = dom.split("<svg").skip(1).collect();
+    assert_eq!(plots.len(), 7);
+    for plot in &plots {
+        assert!(plot.contains("<polyline") && plot.contains("shards P"), "{plot}");
+        assert!(["16", "32", "64"].iter().all(|label| plot.contains(&format!("\n{label}\n"))), "{plot}");
+    }
+    assert_eq!(plots.iter().filter(|plot| plot.contains("<polygon")).count(), 4);
+
+    const BLUE: [u8; 3] = [0, 114, 178];
+    for (scheme, paper, ink) in [("light", [255; 3], [40; 3]), ("dark", [0x18; 3], [0xe0; 3])] {
+        let (_, pixels) = seen(&page, scheme);
+        let near = |colour: [f64; 3]| {
+            let close = |p: &&[u8; 3]| p.iter().zip(colour).all(|(p, c)| (f64::from(*p) - c).abs() <= 3.0);
+            pixels.iter().filter(close).count()
+        };
+        let band: [f64; 3] = std::array::from_fn(|i| 0.8 * f64::from(paper[i]) + 0.2 * f64::from(BLUE[i]));
+        let found = [paper.map(f64::from), ink.map(f64::from), BLUE.map(f64::from), band].map(near);
+        let [paper, ink, curve, band] = found;
+        assert!(paper > pixels.len() / 2, "{scheme}: {found:?} of {}", pixels.len());
+        assert!(ink > 1000 && curve > 2000 && band > 20_000, "{scheme}: {found:?}");
+    }
+}
