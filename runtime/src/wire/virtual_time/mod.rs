@@ -363,6 +363,8 @@ impl Drive<'_> {
             {
                 // What comes from outside comes in outside's time.
                 last += self.outside(parker, OUTSIDE.min(Duration::from_nanos((at - last) / 1000)));
+                // Who was woken takes a step before the timer is over.
+                self.net().events.go_back(last);
                 self.net().events.push(at.max(last), What::Alarm(id));
                 self.woken(last);
                 continue;

@@ -46,6 +46,16 @@ impl<T> Queue<T> {
         self.present.pop_front().map(|item| (self.now, item))
     }
 
+    /// The last item taken out does not count: now is `now`, if that was before it.
+    pub fn go_back(&mut self, now: Ps) {
+        if now >= self.now {
+            return;
+        }
+        let before = std::mem::replace(self, Self { now, ..Self::new() });
+        before.present.into_iter().for_each(|item| self.push(before.now, item));
+        before.later.into_iter().flatten().for_each(|(at, item)| self.push(at, item));
+    }
+
     /// Goes on to the time of the next items; false if there are none.
     fn go_on(&mut self) -> bool {
         if self.filled == 0 {
@@ -84,6 +94,10 @@ mod tests {
             let mut now = 0;
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
+                    Some(later) if number % 17 == 16 => {
+                        now -= now.min(later);
+                        queue.go_back(now);
+                    }
                     Some(later) => {
                         queue.push(now + later, number);
                         heap.push(Reverse((now + later, number)));
