@@ -278,7 +278,14 @@ impl<T: Element> Engine<T> {
                 let error = chain.aside.as_ref().and_then(|a| a.failed.clone());
                 output.fail(number, error.unwrap_or_else(|| stopped("call")), cx);
             }
-            _ => made(&mut chain.aside).queued.push_back((input, output)),
+            _ => {
+                let queued = &mut made(&mut chain.aside).queued;
+                if queued.is_empty() {
+                    // Mostly it stays the only one.
+                    queued.reserve_exact(1);
+                }
+                queued.push_back((input, output));
+            }
         }
     }
 }

@@ -27,12 +27,19 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*
+            /// Events of a run in virtual time: messages that came, steps of processors, timers. 0 elsewhere.
+            pub events: u64,
+            /// A hash over when each of these events was, and at which processors: two runs of the same program on the same
+            /// machine with the same seed have the same. 0 outside virtual time.
+            pub digest: u64,
         }
 
         impl Stats {
             /// Adds another part of a run.
             pub fn add(&mut self, other: &Stats) {
                 $(self.$name += other.$name;)*
+                self.events += other.events;
+                self.digest ^= other.digest;
             }
         }
 

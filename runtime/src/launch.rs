@@ -118,8 +118,17 @@ pub struct Declaring<'a> {
 }
 
 impl Declaring<'_> {
+    /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
+    #[cold]
+    fn more_uses(&mut self) {
+        self.body.uses.reserve_exact(1);
+    }
+
     fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
         let column = self.shard.column(index, p, c, field)?;
+        if self.body.uses.len() == self.body.uses.capacity() {
+            self.more_uses();
+        }
         self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
         Ok(())
     }

@@ -18,14 +18,14 @@ pub(crate) enum Store {
     Shared {
         home: ProcessorId,
         instance: Option<SharedInstance>,
-        /// Leases that came back, for the next tasks: a new one counts a reference that other processors count too.
-        idle: Vec<Lease>,
+        /// A lease that came back, for the next task: a new one counts a reference that other processors count too.
+        idle: Option<Lease>,
     },
 }
 
 impl Store {
     fn shared(home: ProcessorId, instance: Option<SharedInstance>) -> Self {
-        Self::Shared { home, instance, idle: Vec::new() }
+        Self::Shared { home, instance, idle: None }
     }
 }
 
@@ -40,11 +40,12 @@ pub(crate) struct Column {
     pub store: RefCell<Store>,
     pub users: RefCell<Users>,
     /// Other columns of the shard whose points overlap these.
-    pub overlaps: RefCell<Vec<Weak<Column>>>,
+    #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
+    overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
     /// Why the values are not what they should be.
-    pub poison: RefCell<Option<Error>>,
-    /// The instance is kept under this key; its rectangle may be larger than the region's.
-    pub key: ColumnKey,
+    poison: RefCell<Option<Box<Error>>>,
+    /// The rectangle of the instance, where it is larger than the region's.
+    whole: Option<Box<Rect>>,
     pub launch: LaunchKey,
 }
 
@@ -91,7 +92,7 @@ impl Column {
                 let returned = instance.release(lease);
                 debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
             }
-            Store::Shared { idle, .. } => idle.push(lease),
+            Store::Shared { idle, .. } => *idle = Some(lease),
         }
     }
 
@@ -101,19 +102,42 @@ impl Column {
         self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
     }
 
+    /// The instance is kept under this key.
+    pub fn key(&self) -> ColumnKey {
+        let rect = self.whole.as_ref().map_or(self.region.rect, |whole| **whole);
+        ColumnKey { tree: self.region.tree, field: self.field.id, rect }
+    }
+
+    pub fn poison(&self) -> Option<Error> {
+        self.poison.borrow().as_deref().cloned()
+    }
+
     pub fn set_poison(&self, error: &Error) {
-        *self.poison.borrow_mut() = Some(error.clone());
-        for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
-            *other.poison.borrow_mut() = Some(error.clone());
+        *self.poison.borrow_mut() = Some(Box::new(error.clone()));
+        self.each_overlap(|other| *other.poison.borrow_mut() = Some(Box::new(error.clone())));
+    }
+
+    /// Two columns of a shard whose points overlap; `self` is new.
+    pub fn overlaps_with(self: &Rc<Self>, other: &Rc<Self>) {
+        for (one, another) in [(self, other), (other, self)] {
+            one.overlaps.borrow_mut().get_or_insert_default().push(Rc::downgrade(another));
+        }
+        if let Some(e) = other.poison() {
+            self.poison.borrow_mut().get_or_insert_with(|| Box::new(e));
+        }
+    }
+
+    #[inline]
+    pub fn each_overlap(&self, each: impl FnMut(Rc<Self>)) {
+        if let Some(overlaps) = &*self.overlaps.borrow() {
+            overlaps.iter().filter_map(Weak::upgrade).for_each(each);
         }
     }
 
     /// Every value was written: what lies within is as it should be too.
     pub fn clear_poison(&self) {
         self.clear_poison_within(self.rect());
-        for other in self.overlaps.borrow().iter().filter_map(Weak::upgrade) {
-            other.clear_poison_within(self.rect());
-        }
+        self.each_overlap(|other| other.clear_poison_within(self.rect()));
     }
 
     /// Every value of `rect` was written.
@@ -244,7 +268,7 @@ impl Core {
         let store = self.store(key, &field, launch, shared_home)?;
         Ok(Rc::new(Column {
             region,
-            key,
+            whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
             field,
             bytes: region.rect.volume() * field.size,
             launch,

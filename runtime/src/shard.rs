@@ -24,8 +24,8 @@ use std::task::Poll;
 
 struct LocalRegion {
     region: Region,
-    /// Mostly one.
-    columns: SmallVec<[Used; 1]>,
+    /// Mostly one or two.
+    columns: SmallVec<[Used; 2]>,
 }
 
 /// A field of a region that a launch has named, and which of the shard's requirements it comes from.
@@ -157,7 +157,7 @@ impl Shard {
     /// When no requirement of the launch contains the region, or its tree does not.
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
-        let regions = regions.get_or_insert_default();
+        let regions = regions.get_or_insert_with(|| Box::new(Vec::with_capacity(self.inner.held.len())));
         if let Some(index) = regions.iter().position(|r| r.region == region) {
             return Ok(Local { index: index as u32, region });
         }
@@ -215,11 +215,7 @@ impl Shard {
         let regions = regions.get_or_insert_default();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
-                other.overlaps.borrow_mut().push(Rc::downgrade(&column));
-                column.overlaps.borrow_mut().push(Rc::downgrade(other));
-                if let Some(e) = &*other.poison.borrow() {
-                    column.poison.borrow_mut().get_or_insert_with(|| e.clone());
-                }
+                column.overlaps_with(other);
             }
         }
         regions[index as usize].columns.push(Used { held: requirement, column: column.clone() });
@@ -322,7 +318,7 @@ impl Shard {
                 Store::Owned(_) => None,
                 Store::Shared { home, .. } => Some(*home),
             };
-            let store = self.core().store(column.key, &column.field, column.launch, home)?;
+            let store = self.core().store(column.key(), &column.field, column.launch, home)?;
             *column.store.borrow_mut() = store;
         }
         if let Some(parent) = self.inner.parent.get() {

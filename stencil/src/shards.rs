@@ -271,8 +271,8 @@ struct ShardResult {
     totals: (usize, Option<f64>),
 }
 
-/// When an iteration's local sum and total were there.
-type Stamps = (TaskFuture<u64>, TaskFuture<u64>);
+/// When an iteration's local sum and total were there. On shard 0 alone: the others need no room for it.
+type Stamps = Box<(TaskFuture<u64>, TaskFuture<u64>)>;
 
 impl ShardResult {
     /// Waits for an iteration's total, unless an earlier one was the last. Only shard 0 keeps them all.
@@ -285,7 +285,8 @@ impl ShardResult {
                 self.sums.push(total);
             }
         }
-        if let Some((local, total)) = stamps {
+        if let Some(stamps) = stamps {
+            let (local, total) = *stamps;
             self.stamps.push((local.await?, total.await?));
         }
         Ok(())
@@ -294,19 +295,21 @@ impl ShardResult {
 
 /// A shard of the version with an allreduce.
 async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
-    let exchange = Exchange::new(&shard, &args.layout, shard.region(args.block)?)?;
+    // What is not needed for long is no part of the future: there are many shards.
+    let ShardArgs { layout, block, start, total: sum, iterations, history } = args;
+    let exchange = Exchange::new(&shard, &layout, shard.region(block)?)?;
     let watched = shard.index() == 0;
     let mut result = ShardResult { began: now(), ..ShardResult::default() };
     let mut vectors = Vec::new();
     let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-    exchange.load(&shard, args.start)?;
+    exchange.load(&shard, start)?;
     let mut last_total = Value::Now(SCALED);
-    for iteration in 1..=args.iterations {
+    for iteration in 1..=iterations {
         let local = exchange.advance(&shard, iteration, last_total)?;
-        let total = args.total.call(&shard, &local)?;
+        let total = sum.call(&shard, &local)?;
         let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
-        let stamps = if watched { Some((at(&local)?, at(&total)?)) } else { None };
-        if args.history || iteration == args.iterations {
+        let stamps = if watched { Some(Box::new((at(&local)?, at(&total)?))) } else { None };
+        if history || iteration == iterations {
             vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
         }
         last_total = (&total).into();

@@ -76,7 +76,7 @@ pub(crate) struct Batches {
     next: u64,
     /// Data that has come for launches.
     columns: HashMap<LaunchKey, Vec<Columns>>,
-    running: HashMap<LaunchKey, Running>,
+    running: HashMap<LaunchKey, Box<Running>>,
     /// Launches under way that have started here and that others ask about: those with regions at home here.
     started: HashSet<LaunchKey>,
     /// Gangs whose shards here have all been over once, for reports.
@@ -150,6 +150,10 @@ impl Batches {
         };
         let parent = of >> 32;
         let number = self.next;
+        if self.operations.is_empty() {
+            // Mostly it stays the only one.
+            self.operations.reserve_exact(1);
+        }
         self.operations.push_back(Operation { number, launch, parent, within, after_within, uses, work: Some(work) });
     }
 
@@ -230,8 +234,9 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
 }
 
 impl Core {
-    pub(super) fn take_batch(self: &Rc<Self>, batch: Batch) {
-        self.batches.borrow_mut().push(batch.uses.clone(), Work::Batch(batch));
+    pub(super) fn take_batch(self: &Rc<Self>, mut batch: Batch) {
+        let uses = std::mem::take(&mut batch.uses);
+        self.batches.borrow_mut().push(uses, Work::Batch(batch));
         self.start_operations();
     }
 
@@ -302,7 +307,7 @@ impl Core {
                 results: Vec::new(),
                 valid: Vec::new(),
             };
-            batches.running.insert(batch.launch, running);
+            batches.running.insert(batch.launch, Box::new(running));
         }
         self.serve_early();
         let launch = batch.launch;
@@ -409,7 +414,7 @@ impl Core {
         }) else {
             return;
         };
-        let Running { reply, results, valid, .. } = running;
+        let Running { reply, results, valid, .. } = *running;
         let here = self.copies().first_of(self.copies().node_of(self.id));
         match reply {
             Reply::Processor(to) => {

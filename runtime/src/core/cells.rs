@@ -113,7 +113,12 @@ impl Bank {
             return Waited::Poisoned(Box::new(e.clone()));
         }
         if place.cell.waiting().is_some() {
-            place.beside.get_or_insert_default().later.push((generation, waiting));
+            let later = &mut place.beside.get_or_insert_default().later;
+            if later.is_empty() {
+                // Mostly it stays the only one.
+                later.reserve_exact(1);
+            }
+            later.push((generation, waiting));
         } else {
             let registered = place.cell.wait(generation, waiting);
             debug_assert_eq!(registered, Ok(PairWait::Registered));

@@ -145,7 +145,7 @@ impl Core {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return false;
         };
-        let (home, key) = (*home, column.key);
+        let (home, key) = (*home, column.key());
         if self.same_node(home) {
             let mut data = self.data.borrow_mut();
             let waiting = data.attaching.entry((column.launch, key)).or_default();
@@ -188,7 +188,7 @@ impl Core {
         };
         let mut bytes = match staged.copy.read_bytes(column.rect()) {
             Ok(bytes) => bytes,
-            Err(e) => return self.note_failure(&self.region_error(&column.key, e)),
+            Err(e) => return self.note_failure(&self.region_error(&column.key(), e)),
         };
         let mut parts = vec![column.rect()];
         if let Some(before) = &staged.before {
@@ -200,7 +200,7 @@ impl Core {
             parts = changed.into_iter().map(|c| c.0).collect();
         }
         let token = self.token(id, 0, column);
-        let put = Put { launch: column.launch, column: column.key, parts, token };
+        let put = Put { launch: column.launch, column: column.key(), parts, token };
         self.send(*home, Message::Put(Box::new(put), bytes));
     }
 
@@ -317,7 +317,7 @@ impl Core {
             .and_then(|copy| copy.write_bytes(column.rect(), bytes.as_bytes()).map(|()| copy));
         match copy {
             Ok(copy) => self.staged(id, index, copy, bytes),
-            Err(e) => self.poison_leaf(id, self.region_error(&column.key, e)),
+            Err(e) => self.poison_leaf(id, self.region_error(&column.key(), e)),
         }
     }
 

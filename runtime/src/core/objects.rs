@@ -17,7 +17,8 @@ pub(crate) struct Local {
     pub id: ObjectId,
     pub object: Arc<Object>,
     pub bank: RefCell<Bank>,
-    pub chains: Option<Chains>,
+    /// Few objects have them, and they are large.
+    pub chains: Option<Box<Chains>>,
 }
 
 #[derive(Default)]
@@ -95,7 +96,7 @@ impl Core {
                 bank = Bank::new(p.ready_count[self.id as usize] as usize, members(&p.gang));
             }
             Object::Phase(spec) => phase = Some(PhaseLocal::new(spec, self.id)),
-            Object::Replay(r) => chains = Some(Chains::new(r, self.known(), self.id)),
+            Object::Replay(r) => chains = Some(Box::new(Chains::new(r, self.known(), self.id))),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
         let early = {

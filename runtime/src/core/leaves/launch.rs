@@ -45,6 +45,9 @@ impl Core {
         self.counters.requirements.add(body.uses.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
+        if body.arrivals.capacity() < start.arrivals.len() {
+            body.arrivals.reserve_exact(start.arrivals.len());
+        }
         for arrival in start.arrivals {
             body.arrivals.push(arrival.next_arrival().0);
         }

@@ -26,7 +26,7 @@ use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedIn
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
@@ -397,9 +397,7 @@ impl Leaves {
         }
         let writes = u.privilege != Privilege::Read;
         let mut found = 0;
-        for other in u.column.overlaps.borrow().iter().filter_map(Weak::upgrade) {
-            found += self.follow(id, &other.users.borrow(), writes);
-        }
+        u.column.each_overlap(|other| found += self.follow(id, &other.users.borrow(), writes));
         let mut users = u.column.users.borrow_mut();
         found += self.follow(id, &users, writes);
         users.add(id, writes, |t| self.get(t).is_some());

@@ -46,7 +46,7 @@ impl Core {
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
             let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
-            own.or_else(|| poisoned().and_then(|u| u.column.poison.borrow().clone()))
+            own.or_else(|| poisoned().and_then(|u| u.column.poison()))
         });
         if let Some(error) = poison {
             self.fail_leaf(id, &self.poisons(id, &error));
@@ -173,7 +173,7 @@ impl Core {
                     u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;
                 }
-                match idle.pop().filter(|lease| lease.privilege() == u.privilege) {
+                match idle.take().filter(|lease| lease.privilege() == u.privilege) {
                     Some(lease) => Ok(lease),
                     None => instance.lease(column.rect(), u.privilege),
                 }

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 
 pub(super) struct Meter {
     core: OnceCell<Weak<Core>>,
-    costs: CostsPs,
+    costs: Rc<CostsPs>,
     /// What the clock would say if nothing had ever been counted.
     zero: Cell<Ps>,
     /// The work of the leaf task that is called, and how many had been over by then.
@@ -16,7 +16,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub fn new(costs: CostsPs) -> Self {
+    pub fn new(costs: Rc<CostsPs>) -> Self {
         Self { core: OnceCell::new(), costs, zero: Cell::new(0), work: Cell::new(0), over: Cell::new(0) }
     }
 

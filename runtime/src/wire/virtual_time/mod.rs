@@ -9,13 +9,15 @@
 //! event for event, wherever it is compiled and however often it runs.
 
 mod machine;
+mod mail;
 mod meter;
+mod queue;
 
 use super::park::{Parker, Wake};
 use super::{OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, Signal};
 use crate::counters::Stats;
 use crate::message::{Message, ProcessorId};
 use crate::payload::Payload;
@@ -23,11 +25,12 @@ use crate::time::{Clock, Ticks};
 use crate::top::Top;
 pub use machine::{Costs, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
+use mail::Mail;
 use maniple_mapper::Machine;
 use meter::Meter;
-use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use queue::Queue;
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -43,44 +46,19 @@ const STANDS: u32 = 1000;
 /// No time.
 const NEVER: Ps = Ps::MAX;
 
+#[derive(Debug, Clone, Copy)]
 enum What {
-    Comes {
-        from: ProcessorId,
-        to: ProcessorId,
-        message: Message,
-    },
+    /// A letter of the mail.
+    Comes(u32),
     Step(ProcessorId),
     /// A timer of a processor may be over.
     Alarm(ProcessorId),
 }
 
-/// What happens, by time and then by number.
-struct Event {
-    at: Ps,
-    number: u64,
-    what: What,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
-}
-
 struct Net {
-    events: BinaryHeap<Reverse<Event>>,
-    number: u64,
+    events: Queue<What>,
+    /// Messages on their way, and those that have come and are not taken in.
+    mail: Mail,
     machine: Machine,
     /// Within a node, and between nodes.
     links: [LinkPs; 2],
@@ -89,7 +67,7 @@ struct Net {
     into: Vec<Ps>,
     noise: f64,
     random: fastrand::Rng,
-    /// When the last message of a pair comes: none overtakes another.
+    /// When the last message of a pair within a node comes: none overtakes another. Between nodes, the way in sees to that.
     last: HashMap<(ProcessorId, ProcessorId), Ps>,
     /// Calls of top-level tasks, for processor 0 to compare: they take no time.
     replicated: VecDeque<(ProcessorId, Message)>,
@@ -97,11 +75,6 @@ struct Net {
 }
 
 impl Net {
-    fn happens(&mut self, at: Ps, what: What) {
-        self.number += 1;
-        self.events.push(Reverse(Event { at, number: self.number, what }));
-    }
-
     /// A length of time with its noise.
     fn noisy(&mut self, time: Ps) -> Ps {
         if self.noise > 0.0 { time + (time as f64 * self.noise * self.random.f64()) as Ps } else { time }
@@ -125,13 +98,14 @@ impl Net {
             self.into[other] = comes + busy;
             at = comes + bytes;
         }
-        // A node's way out keeps messages in order; without it, or with noise, a small one would overtake a large one.
-        if own == other || self.noise > 0.0 {
+        // Without a way in a small one would overtake a large one.
+        if own == other {
             let last = self.last.entry((from, to)).or_default();
             at = at.max(*last);
             *last = at;
         }
-        self.happens(at, What::Comes { from, to, message });
+        let letter = self.mail.post(from, to, message);
+        self.events.push(at, What::Comes(letter));
     }
 }
 
@@ -156,52 +130,65 @@ fn size(message: &Message) -> usize {
     }
 }
 
-impl Ticks for Meter {
+/// What all processors share.
+struct Shared {
+    net: RefCell<Net>,
+    machine: Arc<VirtualMachine>,
+    meters: Vec<Meter>,
+    /// The processor that takes a step.
+    turn: Cell<ProcessorId>,
+}
+
+impl Shared {
+    fn meter(&self, id: ProcessorId) -> &Meter {
+        &self.meters[id as usize]
+    }
+}
+
+impl Ticks for Shared {
     fn ns(&self) -> u64 {
-        self.now() / 1000
+        self.meter(self.turn.get()).now() / 1000
     }
 }
 
 struct VirtualWire {
-    net: Rc<RefCell<Net>>,
-    machine: Arc<VirtualMachine>,
-    meter: Rc<Meter>,
+    shared: Rc<Shared>,
     id: ProcessorId,
 }
 
 impl Wire for VirtualWire {
     fn send(&self, to: ProcessorId, message: Message) {
-        let mut net = self.net.borrow_mut();
+        let Shared { net, meters, .. } = &*self.shared;
+        let (mut net, meter) = (net.borrow_mut(), &meters[self.id as usize]);
         if matches!(message, Message::Replicated(_)) {
             net.replicated.push_back((self.id, message));
             return;
         }
-        self.meter.spend(net.link(self.id, to).send);
-        net.carry(self.meter.now(), self.id, to, message);
+        meter.spend(net.link(self.id, to).send);
+        net.carry(meter.now(), self.id, to, message);
     }
 
     fn abort(&self, error: Error) {
-        self.net.borrow_mut().error.get_or_insert(error);
+        self.shared.net.borrow_mut().error.get_or_insert(error);
     }
 
     fn now(&self) -> u64 {
-        self.meter.ns()
+        self.shared.meter(self.id).now() / 1000
     }
 
     fn works(&self, task: &dyn Work) {
         let time = match task.takes() {
             Some(ns) => ns.saturating_mul(1000),
-            None => self.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
+            None => self.shared.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
         };
-        let time = self.net.borrow_mut().noisy(time);
-        self.meter.works(time);
+        let time = self.shared.net.borrow_mut().noisy(time);
+        self.shared.meter(self.id).works(time);
     }
 }
 
 /// A processor, as the driver sees it.
 struct Processor {
     core: Rc<Core>,
-    meter: Rc<Meter>,
     /// When it has done its last step.
     free: Cell<Ps>,
     /// When its next step is; [`NEVER`] if there is none in the queue.
@@ -210,7 +197,7 @@ struct Processor {
     alarm: Cell<u64>,
     /// Turns at the same time, one after the other.
     stood: Cell<u32>,
-    inbox: RefCell<VecDeque<(ProcessorId, Message)>>,
+    inbox: mail::Inbox,
 }
 
 pub(super) fn run<F, Fut, R>(config: Arc<Config>, machine: Arc<VirtualMachine>, top: &F) -> Result<(R, Stats), Error>
@@ -220,68 +207,100 @@ where
     R: Send + 'static,
 {
     let nodes = config.machine.nodes() as usize;
-    let net = Rc::new(RefCell::new(Net {
-        events: BinaryHeap::new(),
-        number: 0,
-        machine: config.machine,
-        links: machine.links(),
-        out: vec![0; nodes],
-        into: vec![0; nodes],
-        noise: machine.noise,
-        random: fastrand::Rng::with_seed(machine.seed),
-        last: HashMap::new(),
-        replicated: VecDeque::new(),
-        error: None,
-    }));
+    let costs = Rc::new(machine.costs_ps());
+    let shared = Rc::new(Shared {
+        net: RefCell::new(Net {
+            events: Queue::new(),
+            mail: Mail::default(),
+            machine: config.machine,
+            links: machine.links(),
+            out: vec![0; nodes],
+            into: vec![0; nodes],
+            noise: machine.noise,
+            random: fastrand::Rng::with_seed(machine.seed),
+            last: HashMap::new(),
+            replicated: VecDeque::new(),
+            error: None,
+        }),
+        machine,
+        meters: (0..config.machine.processors()).map(|_| Meter::new(costs.clone())).collect(),
+        turn: Cell::new(0),
+    });
     let parker = Arc::new(Parker::new());
-    let costs = machine.costs_ps();
+    let of_parker = parker.clone();
+    let signal: Signal = Arc::new(move || of_parker.wake());
     let processors: Vec<Processor> = (0..config.machine.processors())
         .map(|id| {
-            let meter = Rc::new(Meter::new(costs));
-            let wire = VirtualWire { net: net.clone(), machine: machine.clone(), meter: meter.clone(), id };
-            let parker = parker.clone();
-            let core = Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()));
-            meter.belongs_to(&core);
+            let wire = VirtualWire { shared: shared.clone(), id };
+            let core = Core::new(id, config.clone(), Box::new(wire), signal.clone());
+            shared.meter(id).belongs_to(&core);
             Processor {
                 core,
-                meter,
                 free: Cell::new(0),
                 next: Cell::new(NEVER),
                 alarm: Cell::new(NEVER),
                 stood: Cell::new(0),
-                inbox: RefCell::default(),
+                inbox: mail::Inbox::default(),
             }
         })
         .collect();
+    let clock = Clock::of(shared.clone());
     let outcomes = (0..config.copies.nodes())
         .map(|copy| {
-            let first = &processors[config.copies.first_of(copy) as usize];
-            let _clock = Clock::of(first.meter.clone());
+            let id = config.copies.first_of(copy);
+            let first = &processors[id as usize];
+            shared.turn.set(id);
             let outcome = start_top(&first.core, top);
-            first.free.set(first.meter.now());
+            first.free.set(shared.meter(id).now());
             outcome
         })
         .collect();
-    let drive = Drive { processors: &processors, net: &net, message: costs.message };
-    let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker)));
+    let drive = Drive { processors: &processors, shared: &shared, message: costs.message };
+    let mut seen = Seen::default();
+    let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker, &mut seen)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = drive.compare();
-    alone::conclude(processors.into_iter().map(|p| p.core).collect(), outcomes, failure, compared)
+    drop(clock);
+    let cores = processors.into_iter().map(|p| p.core).collect();
+    let (result, stats) = alone::conclude(cores, outcomes, failure, compared)?;
+    Ok((result, Stats { events: seen.events, digest: seen.digest, ..stats }))
+}
+
+/// The events that the driver has gone through.
+#[derive(Default)]
+struct Seen {
+    events: u64,
+    digest: u64,
+}
+
+impl Seen {
+    #[inline]
+    fn add(&mut self, at: Ps, kind: u64, from: ProcessorId, to: ProcessorId) {
+        self.events += 1;
+        for word in [at << 2 | kind, u64::from(from) << 32 | u64::from(to)] {
+            // As FxHash does it.
+            self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
 }
 
 struct Drive<'a> {
     processors: &'a [Processor],
-    net: &'a RefCell<Net>,
+    shared: &'a Shared,
     /// What the taking in of a message costs.
     message: Ps,
 }
 
 impl Drive<'_> {
+    fn net(&self) -> RefMut<'_, Net> {
+        self.shared.net.borrow_mut()
+    }
+
     /// Has the first processor compare the calls that the nodes have made; an error if the run is to end.
     fn compare(&self) -> Option<Error> {
         loop {
-            let next = self.net.borrow_mut().replicated.pop_front();
-            let Some((from, message)) = next else { return self.net.borrow_mut().error.take() };
+            let next = self.net().replicated.pop_front();
+            let Some((from, message)) = next else { return self.net().error.take() };
             self.processors[0].core.deliver(from, message);
         }
     }
@@ -292,7 +311,7 @@ impl Drive<'_> {
         let at = at.max(p.free.get());
         if at < p.next.get() {
             p.next.set(at);
-            self.net.borrow_mut().happens(at, What::Step(id));
+            self.net().events.push(at, What::Step(id));
         }
     }
 
@@ -302,7 +321,7 @@ impl Drive<'_> {
         if p.core.stopped() {
             return;
         }
-        if !p.inbox.borrow().is_empty() || p.core.has_work() {
+        if !p.inbox.is_empty() || p.core.has_work() {
             self.plan(id, p.free.get());
         }
         if let Some(at) = p.core.next_deadline()
@@ -310,12 +329,12 @@ impl Drive<'_> {
         {
             p.alarm.set(at);
             let at = at.saturating_mul(1000).max(p.free.get());
-            self.net.borrow_mut().happens(at, What::Alarm(id));
+            self.net().events.push(at, What::Alarm(id));
         }
     }
 
     /// Runs until every processor has stopped; the error if it cannot go on.
-    fn all(&self, parker: &Parker) -> Option<Error> {
+    fn all(&self, parker: &Parker, seen: &mut Seen) -> Option<Error> {
         for p in self.processors {
             self.go_on(p.core.id);
         }
@@ -324,8 +343,8 @@ impl Drive<'_> {
             if let Some(e) = self.compare() {
                 return Some(e);
             }
-            let next = self.net.borrow_mut().events.pop();
-            let Some(Reverse(Event { at, what, .. })) = next else {
+            let next = self.net().events.pop();
+            let Some((at, what)) = next else {
                 if self.processors.iter().all(|p| p.core.stopped()) {
                     return None;
                 }
@@ -344,24 +363,45 @@ impl Drive<'_> {
             {
                 // What comes from outside comes in outside's time.
                 last += self.outside(parker, OUTSIDE.min(Duration::from_nanos((at - last) / 1000)));
-                self.net.borrow_mut().happens(at.max(last), What::Alarm(id));
+                // Who was woken takes a step before the timer is over.
+                self.net().events.go_back(last);
+                self.net().events.push(at.max(last), What::Alarm(id));
                 self.woken(last);
                 continue;
             }
             last = last.max(at);
             match what {
-                What::Comes { from, to, message } => {
-                    let p = &self.processors[to as usize];
-                    // What comes to one who has stopped is not taken in.
-                    if !p.core.stopped() {
-                        p.inbox.borrow_mut().push_back((from, message));
-                        self.plan(to, at);
+                What::Comes(letter) => {
+                    let (from, to) = self.net().mail.address(letter);
+                    seen.add(at, 0, from, to);
+                    self.comes(letter, to, at);
+                }
+                What::Step(id) => {
+                    seen.add(at, 1, id, id);
+                    // Another step was planned after this one, and came before it.
+                    if self.processors[id as usize].next.get() == at {
+                        self.step(id, at);
                     }
                 }
-                What::Step(id) => self.step(id, at),
-                What::Alarm(id) => self.alarm(id, at),
+                What::Alarm(id) => {
+                    seen.add(at, 2, id, id);
+                    self.alarm(id, at);
+                }
             }
         }
+    }
+
+    fn comes(&self, letter: u32, to: ProcessorId, at: Ps) {
+        let p = &self.processors[to as usize];
+        if p.core.stopped() {
+            // What comes to one who has stopped is not taken in.
+            let dropped = self.net().mail.open(letter);
+            drop(dropped);
+            return;
+        }
+        let idle = p.next.get() == NEVER && p.free.get() <= at;
+        p.inbox.add(&mut self.net().mail, letter);
+        if idle { self.step(to, at) } else { self.plan(to, at) }
     }
 
     /// The time of a processor's timer has come, if it is still set; if the processor is busy, when it is not.
@@ -370,8 +410,7 @@ impl Drive<'_> {
         p.alarm.set(NEVER);
         if !p.core.stopped() {
             if at >= p.free.get() {
-                p.meter.set(at);
-                let _clock = Clock::of(p.meter.clone());
+                self.begin(id, at);
                 p.core.time_is(at / 1000);
                 // It goes on from now.
                 p.free.set(at);
@@ -380,34 +419,40 @@ impl Drive<'_> {
         }
     }
 
+    /// A processor's clock says `at`.
+    fn begin(&self, id: ProcessorId, at: Ps) -> &Meter {
+        let meter = self.shared.meter(id);
+        meter.set(at);
+        self.shared.turn.set(id);
+        meter
+    }
+
     fn step(&self, id: ProcessorId, at: Ps) {
         let p = &self.processors[id as usize];
-        // Another step was planned after this one, and came before it.
-        if p.next.get() != at || p.core.stopped() {
+        if p.core.stopped() {
             return;
         }
         p.next.set(NEVER);
-        p.meter.set(at);
-        let _clock = Clock::of(p.meter.clone());
-        let came = p.inbox.borrow_mut().pop_front();
+        let meter = self.begin(id, at);
+        let came = p.inbox.next(&mut self.net().mail);
         // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
-        let stands = match came {
-            Some((from, message)) => {
-                let receive = self.net.borrow().link(from, id).receive;
-                p.meter.spend(receive + self.message);
-                p.core.receive(from, message);
-                false
-            }
-            None => {
-                p.core.turn(BUDGET);
-                p.free.get() == at && p.meter.now() == at
-            }
-        };
+        let mut stands = false;
+        let took_in = came.is_some();
+        if let Some((from, message)) = came {
+            let receive = self.net().link(from, id).receive;
+            meter.spend(receive + self.message);
+            p.core.receive(from, message);
+        }
+        // What it was waiting for it does at once, if it is still the same time: all that is needed is in a near cache.
+        if !took_in || (meter.now() == at && p.inbox.is_empty()) {
+            p.core.turn(BUDGET);
+            stands = !took_in && p.free.get() == at && meter.now() == at;
+        }
         p.stood.set(if stands { p.stood.get() + 1 } else { 0 });
         if p.stood.get() > STANDS {
-            p.meter.spend(1000);
+            meter.spend(1000);
         }
-        p.free.set(p.meter.now());
+        p.free.set(meter.now());
         self.go_on(id);
     }
 
