@@ -1,7 +1,7 @@
 //! Machines in virtual time, from files: every number with its unit in its name and the reason for it beside it.
 
 use crate::Failure;
-use maniple::runtime::{Costs, Link, TaskCost, VirtualMachine};
+use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,23 @@ pub struct Given<T> {
     value: T,
     #[serde(rename = "why")]
     _why: String,
+}
+
+/// A value, or several: one for each of `costs.shards`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or a list of one for each of costs.shards")]
+enum Levels {
+    One(f64),
+    Each(Vec<f64>),
+}
+
+impl Given<Levels> {
+    fn at(&self, level: usize) -> f64 {
+        match &self.value {
+            Levels::One(value) => *value,
+            Levels::Each(values) => values.get(level).copied().unwrap_or(f64::NAN),
+        }
+    }
 }
 
 /// What a machine file holds.
@@ -58,16 +75,20 @@ struct LinkFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CostsFile {
-    launch_ns: Given<f64>,
-    requirement_ns: Given<f64>,
-    map_ns: Given<f64>,
-    start_ns: Given<f64>,
-    complete_ns: Given<f64>,
-    replayed_ns: Given<f64>,
-    arrival_ns: Given<f64>,
-    poll_ns: Given<f64>,
-    message_ns: Given<f64>,
-    shard_ns: Given<f64>,
+    /// Shards of a processor for which lists of values are: ascending. The first stands for fewer as well.
+    shards: Option<Given<Vec<u32>>>,
+    launch_ns: Given<Levels>,
+    requirement_ns: Given<Levels>,
+    map_ns: Given<Levels>,
+    start_ns: Given<Levels>,
+    complete_ns: Given<Levels>,
+    replayed_ns: Given<Levels>,
+    /// Without it, none: then it is in the others.
+    call_ns: Option<Given<Levels>>,
+    arrival_ns: Given<Levels>,
+    poll_ns: Given<Levels>,
+    message_ns: Given<Levels>,
+    shard_ns: Given<Levels>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -80,8 +101,8 @@ struct Collectives {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskFile {
-    task_ns: Given<f64>,
-    byte_ns: Given<f64>,
+    task_ns: Given<Levels>,
+    byte_ns: Given<Levels>,
 }
 
 impl LinkFile {
@@ -96,9 +117,34 @@ impl LinkFile {
     }
 }
 
+impl CostsFile {
+    fn costs(&self, level: usize) -> Costs {
+        Costs {
+            launch_ns: self.launch_ns.at(level),
+            requirement_ns: self.requirement_ns.at(level),
+            map_ns: self.map_ns.at(level),
+            start_ns: self.start_ns.at(level),
+            complete_ns: self.complete_ns.at(level),
+            replayed_ns: self.replayed_ns.at(level),
+            call_ns: self.call_ns.as_ref().map_or(0.0, |call| call.at(level)),
+            arrival_ns: self.arrival_ns.at(level),
+            poll_ns: self.poll_ns.at(level),
+            message_ns: self.message_ns.at(level),
+            shard_ns: self.shard_ns.at(level),
+        }
+    }
+
+    /// All values, for those that are lists.
+    fn each(&self) -> impl Iterator<Item = &Given<Levels>> {
+        let of_tasks = [&self.launch_ns, &self.requirement_ns, &self.map_ns, &self.start_ns, &self.complete_ns];
+        let others = [&self.replayed_ns, &self.arrival_ns, &self.poll_ns, &self.message_ns, &self.shard_ns];
+        of_tasks.into_iter().chain(others).chain(&self.call_ns)
+    }
+}
+
 impl TaskFile {
-    fn cost(&self) -> TaskCost {
-        TaskCost { task_ns: self.task_ns.value, byte_ns: self.byte_ns.value }
+    fn cost(&self, level: usize) -> TaskCost {
+        TaskCost { task_ns: self.task_ns.at(level), byte_ns: self.byte_ns.at(level) }
     }
 }
 
@@ -119,15 +165,42 @@ impl MachineFile {
     }
 
     fn parse(path: &str, text: &str) -> Result<Self, Failure> {
-        toml::from_str(text).map_err(|e| Failure::Usage(format!("{path}: {}", e.to_string().trim_end())))
+        let file: Self =
+            toml::from_str(text).map_err(|e| Failure::Usage(format!("{path}: {}", e.to_string().trim_end())))?;
+        let levels = file.levels().len();
+        let of_tasks = file.tasks.values().chain([&file.other_tasks]).flat_map(|task| [&task.task_ns, &task.byte_ns]);
+        let wrong = |values: &&Vec<f64>| values.len() != levels || file.costs.shards.is_none();
+        let lists = file.costs.each().chain(of_tasks).filter_map(|given| match &given.value {
+            Levels::One(_) => None,
+            Levels::Each(values) => Some(values),
+        });
+        if let Some(values) = lists.into_iter().find(wrong) {
+            let expected = "as many as numbers in costs.shards, which must be there and not empty";
+            return Err(Failure::Usage(format!("{path}: expected lists of {expected}, found {values:?}")));
+        }
+        Ok(file)
+    }
+
+    /// The shards of a processor that lists of values are for.
+    fn levels(&self) -> &[u32] {
+        self.costs.shards.as_ref().map_or(&[], |shards| &shards.value)
+    }
+
+    fn tasks(&self, level: usize) -> BTreeMap<String, TaskCost> {
+        self.tasks.iter().map(|(name, task)| (name.clone(), task.cost(level))).collect()
     }
 
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
         /// More nodes have one copy of the top-level task: the work of many grows with the square of their number.
         const COPIES: u32 = 64;
-        let c = &self.costs;
         let nodes = nodes.or(self.nodes.count.as_ref().map(|count| count.value)).unwrap_or(shards);
+        let crowded = |(level, shards): (usize, &u32)| Crowded {
+            shards: *shards,
+            costs: self.costs.costs(level),
+            tasks: self.tasks(level),
+            other_tasks: self.other_tasks.cost(level),
+        };
         VirtualMachine {
             name: self.name.clone(),
             nodes,
@@ -136,22 +209,12 @@ impl MachineFile {
             utility: self.nodes.utility.value,
             network: self.network.link(),
             memory: self.memory.link(),
-            costs: Costs {
-                launch_ns: c.launch_ns.value,
-                requirement_ns: c.requirement_ns.value,
-                map_ns: c.map_ns.value,
-                start_ns: c.start_ns.value,
-                complete_ns: c.complete_ns.value,
-                replayed_ns: c.replayed_ns.value,
-                arrival_ns: c.arrival_ns.value,
-                poll_ns: c.poll_ns.value,
-                message_ns: c.message_ns.value,
-                shard_ns: c.shard_ns.value,
-            },
+            costs: self.costs.costs(0),
             replay: self.collectives.replay.value,
             round_requirements: self.collectives.round_requirements.value,
-            tasks: self.tasks.iter().map(|(name, task)| (name.clone(), task.cost())).collect(),
-            other_tasks: self.other_tasks.cost(),
+            tasks: self.tasks(0),
+            other_tasks: self.other_tasks.cost(0),
+            crowded: (0..).zip(self.levels()).filter(|(_, shards)| **shards > 1).map(crowded).collect(),
             ..VirtualMachine::default()
         }
     }

@@ -36,8 +36,10 @@ pub struct Costs {
     pub start_ns: f64,
     /// From a leaf task's return to its results' being known.
     pub complete_ns: f64,
-    /// A subtask of a collective whose rounds are replayed.
+    /// A subtask of a collective whose rounds are replayed, with its arrival.
     pub replayed_ns: f64,
+    /// A call of a collective, by each shard, beside its subtasks: input and result.
+    pub call_ns: f64,
     /// An arrival at a barrier.
     pub arrival_ns: f64,
     /// A poll of a shard's future.
@@ -55,6 +57,19 @@ pub struct TaskCost {
     pub task_ns: f64,
     /// For each byte of the regions that it names.
     pub byte_ns: f64,
+}
+
+/// What operations and tasks take where a processor has many shards, whose data a cache does not hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Crowded {
+    /// The most shards, with parents and top-level tasks, that the processor has had at a time: more than 1.
+    pub shards: u32,
+    /// Of the runtime's operations.
+    pub costs: Costs,
+    /// As [`VirtualMachine::tasks`].
+    pub tasks: BTreeMap<String, TaskCost>,
+    /// As [`VirtualMachine::other_tasks`].
+    pub other_tasks: TaskCost,
 }
 
 /// A machine that exists in virtual time only.
@@ -102,6 +117,9 @@ pub struct VirtualMachine {
     pub tasks: BTreeMap<String, TaskCost>,
     /// Other leaf tasks.
     pub other_tasks: TaskCost,
+    /// Where costs and tasks depend on the shards of a processor: those above are for one shard, these for more, in ascending
+    /// order. Between two of them values go with the logarithm of the shards, and beyond the last they stay.
+    pub crowded: Vec<Crowded>,
     /// Each latency and each leaf task takes up to this much longer, as a part of it, drawn from the seed; 0: none does.
     pub noise: f64,
     /// Seed of the noise.
@@ -124,6 +142,7 @@ impl Default for VirtualMachine {
             round_requirements: 2,
             tasks: BTreeMap::new(),
             other_tasks: TaskCost::default(),
+            crowded: Vec::new(),
             noise: 0.0,
             seed: 0,
         }
@@ -171,7 +190,9 @@ pub(super) struct CostsPs {
     pub start: Ps,
     pub leaf_tasks: Ps,
     pub chain_subtasks: Ps,
+    pub chain_calls: Ps,
     pub arrivals: Ps,
+    pub chain_arrivals: Ps,
     pub polls: Ps,
     pub message: Ps,
 }
@@ -191,24 +212,18 @@ impl VirtualMachine {
             all.extend(values.iter().map(|(what, value)| (format!("{name}.{what}_ns"), **value)));
             all.push((format!("{name}.byte_ns"), *byte_ns));
         }
-        let c = &self.costs;
-        let costs = [
-            ("launch", c.launch_ns),
-            ("requirement", c.requirement_ns),
-            ("map", c.map_ns),
-            ("start", c.start_ns),
-            ("complete", c.complete_ns),
-            ("replayed", c.replayed_ns),
-            ("arrival", c.arrival_ns),
-            ("poll", c.poll_ns),
-            ("message", c.message_ns),
-            ("shard", c.shard_ns),
-        ];
-        all.extend(costs.map(|(what, value)| (format!("costs.{what}_ns"), value)));
-        let others = std::iter::once(("other_tasks", &self.other_tasks));
-        for (name, task) in self.tasks.iter().map(|(name, task)| (name.as_str(), task)).chain(others) {
-            all.push((format!("task {name}, task_ns"), task.task_ns));
-            all.push((format!("task {name}, byte_ns"), task.byte_ns));
+        let levels = std::iter::once((String::new(), &self.costs, &self.tasks, &self.other_tasks));
+        let crowded = self.crowded.iter().map(|c| {
+            let Crowded { shards, costs, tasks, other_tasks } = c;
+            (format!(" with {shards} shards"), costs, tasks, other_tasks)
+        });
+        for (with, costs, tasks, other_tasks) in levels.chain(crowded) {
+            all.extend(NAMES.iter().zip(costs.each()).map(|(what, value)| (format!("costs.{what}_ns{with}"), value)));
+            let others = std::iter::once(("other_tasks", other_tasks));
+            for (name, task) in tasks.iter().map(|(name, task)| (name.as_str(), task)).chain(others) {
+                all.push((format!("task {name}, task_ns{with}"), task.task_ns));
+                all.push((format!("task {name}, byte_ns{with}"), task.byte_ns));
+            }
         }
         all
     }
@@ -234,6 +249,10 @@ impl VirtualMachine {
             let expected = format!("fewer than the {} of a node", self.per_node);
             return wrong("utility processors", &expected, self.utility.to_string());
         }
+        let shards = std::iter::once(1).chain(self.crowded.iter().map(|c| c.shards));
+        if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {
+            return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
+        }
         // An hour for a single operation, a thousandfold delay: whatever is more is a slip of the pen.
         let wild = self.numbers().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(value));
         wild.map_or(Ok(()), |(name, value)| wrong(&name, "a number from 0 to 3.6e12", value.to_string()))
@@ -243,27 +262,75 @@ impl VirtualMachine {
         [LinkPs::new(&self.memory), LinkPs::new(&self.network)]
     }
 
-    pub(super) fn costs_ps(&self) -> CostsPs {
-        let c = &self.costs;
-        let round =
-            c.launch_ns + f64::from(self.round_requirements) * c.requirement_ns + c.map_ns + c.start_ns + c.complete_ns;
+    /// What stands for so many shards: two levels, and how far from the first to the second.
+    fn between(&self, shards: usize) -> (Option<&Crowded>, Option<&Crowded>, f64) {
+        let above = self.crowded.partition_point(|c| c.shards as usize <= shards);
+        let below = above.checked_sub(1).map(|at| &self.crowded[at]);
+        let Some(next) = self.crowded.get(above) else { return (below, below, 0.0) };
+        let log = |n: f64| n.max(1.0).log2();
+        let (from, to) = (below.map_or(0.0, |c| log(c.shards.into())), log(next.shards.into()));
+        (below, Some(next), (log(shards as f64) - from) / (to - from))
+    }
+
+    /// What operations take on a processor that has had so many shards at a time.
+    pub(super) fn costs_ps(&self, shards: usize) -> CostsPs {
+        let (below, above, part) = self.between(shards);
+        let costs = |level: Option<&Crowded>| level.map_or(&self.costs, |c| &c.costs).each();
+        let (below, above) = (costs(below), costs(above));
+        let [launch, requirement, map, start, complete, replayed, call, arrival, poll, message, shard] =
+            std::array::from_fn(|i| mixed(below[i], above[i], part));
+        let round = launch + f64::from(self.round_requirements) * requirement + map + start + complete;
         CostsPs {
-            shards: ps(c.shard_ns),
-            launches: ps(c.launch_ns),
-            requirements: ps(c.requirement_ns),
-            mapper_calls: ps(c.map_ns),
-            start: ps(c.start_ns),
-            leaf_tasks: ps(c.complete_ns),
-            chain_subtasks: ps(if self.replay { c.replayed_ns } else { round }),
-            arrivals: ps(c.arrival_ns),
-            polls: ps(c.poll_ns),
-            message: ps(c.message_ns),
+            shards: ps(shard),
+            launches: ps(launch),
+            requirements: ps(requirement),
+            mapper_calls: ps(map),
+            start: ps(start),
+            leaf_tasks: ps(complete),
+            chain_subtasks: ps(if self.replay { replayed } else { round }),
+            chain_calls: ps(call),
+            arrivals: ps(arrival),
+            chain_arrivals: if self.replay { 0 } else { ps(arrival) },
+            polls: ps(poll),
+            message: ps(message),
         }
     }
 
-    /// The work of a leaf task that names regions of so many bytes.
-    pub(super) fn work(&self, name: &str, bytes: usize) -> Ps {
-        let TaskCost { task_ns, byte_ns } = *self.tasks.get(name).unwrap_or(&self.other_tasks);
-        ps(task_ns + byte_ns * bytes as f64)
+    /// The work of a leaf task that names regions of so many bytes, on a processor that has had so many shards at a time.
+    pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
+        let (below, above, part) = self.between(shards);
+        let work = |level: Option<&Crowded>| {
+            let (tasks, others) = level.map_or((&self.tasks, &self.other_tasks), |c| (&c.tasks, &c.other_tasks));
+            let TaskCost { task_ns, byte_ns } = *tasks.get(name).unwrap_or(others);
+            task_ns + byte_ns * bytes as f64
+        };
+        ps(mixed(work(below), work(above), part))
+    }
+}
+
+/// The value at a part of the way from one to another.
+fn mixed(from: f64, to: f64, part: f64) -> f64 {
+    from + (to - from) * part
+}
+
+/// Of the costs, in the order of [`Costs::each`].
+const NAMES: [&str; 11] =
+    ["launch", "requirement", "map", "start", "complete", "replayed", "call", "arrival", "poll", "message", "shard"];
+
+impl Costs {
+    fn each(&self) -> [f64; NAMES.len()] {
+        [
+            self.launch_ns,
+            self.requirement_ns,
+            self.map_ns,
+            self.start_ns,
+            self.complete_ns,
+            self.replayed_ns,
+            self.call_ns,
+            self.arrival_ns,
+            self.poll_ns,
+            self.message_ns,
+            self.shard_ns,
+        ]
     }
 }

@@ -21,7 +21,7 @@ use crate::message::{Message, ProcessorId};
 use crate::payload::Payload;
 use crate::time::{Clock, Ticks};
 use crate::top::Top;
-pub use machine::{Costs, Link, TaskCost, VirtualMachine};
+pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use maniple_mapper::Machine;
 use meter::Meter;
@@ -164,7 +164,6 @@ impl Ticks for Meter {
 
 struct VirtualWire {
     net: Rc<RefCell<Net>>,
-    machine: Arc<VirtualMachine>,
     meter: Rc<Meter>,
     id: ProcessorId,
 }
@@ -191,7 +190,7 @@ impl Wire for VirtualWire {
     fn works(&self, task: &dyn Work) {
         let time = match task.takes() {
             Some(ns) => ns.saturating_mul(1000),
-            None => self.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
+            None => self.meter.work(&crate::launch::short_name(task.name()), task.bytes()),
         };
         let time = self.net.borrow_mut().noisy(time);
         self.meter.works(time);
@@ -234,11 +233,10 @@ where
         error: None,
     }));
     let parker = Arc::new(Parker::new());
-    let costs = machine.costs_ps();
     let processors: Vec<Processor> = (0..config.machine.processors())
         .map(|id| {
-            let meter = Rc::new(Meter::new(costs));
-            let wire = VirtualWire { net: net.clone(), machine: machine.clone(), meter: meter.clone(), id };
+            let meter = Rc::new(Meter::new(machine.clone()));
+            let wire = VirtualWire { net: net.clone(), meter: meter.clone(), id };
             let parker = parker.clone();
             let core = Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()));
             meter.belongs_to(&core);
@@ -262,7 +260,7 @@ where
             outcome
         })
         .collect();
-    let drive = Drive { processors: &processors, net: &net, message: costs.message };
+    let drive = Drive { processors: &processors, net: &net };
     let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = drive.compare();
@@ -272,8 +270,6 @@ where
 struct Drive<'a> {
     processors: &'a [Processor],
     net: &'a RefCell<Net>,
-    /// What the taking in of a message costs.
-    message: Ps,
 }
 
 impl Drive<'_> {
@@ -370,7 +366,7 @@ impl Drive<'_> {
         p.alarm.set(NEVER);
         if !p.core.stopped() {
             if at >= p.free.get() {
-                p.meter.set(at);
+                p.meter.begin(at);
                 let _clock = Clock::of(p.meter.clone());
                 p.core.time_is(at / 1000);
                 // It goes on from now.
@@ -387,14 +383,14 @@ impl Drive<'_> {
             return;
         }
         p.next.set(NEVER);
-        p.meter.set(at);
+        p.meter.begin(at);
         let _clock = Clock::of(p.meter.clone());
         let came = p.inbox.borrow_mut().pop_front();
         // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
         let stands = match came {
             Some((from, message)) => {
                 let receive = self.net.borrow().link(from, id).receive;
-                p.meter.spend(receive + self.message);
+                p.meter.spend(receive + p.meter.message());
                 p.core.receive(from, message);
                 false
             }
