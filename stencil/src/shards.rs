@@ -85,8 +85,9 @@ fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteSha
     put_edges(&values, &mut to_left, &mut to_right);
 }
 
-/// An iteration, from the total of the last one; gives the square sum.
-fn advance(
+/// The leaf task of an iteration, from the total of the last one: the block, its ghosts, and the neighbours' that it fills;
+/// gives the square sum.
+pub fn advance(
     mut d: ReadWrite<f64>,
     left: ReadShared<f64>,
     right: ReadShared<f64>,
