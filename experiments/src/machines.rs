@@ -1,7 +1,7 @@
 //! Machines in virtual time, from files: every number with its unit in its name and the reason for it beside it.
 
 use crate::Failure;
-use maniple::runtime::{Costs, Link, TaskCost, VirtualMachine};
+use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -21,6 +21,23 @@ pub struct Given<T> {
     _why: String,
 }
 
+/// A value, or several: one for each of `costs.shards`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or a list of one for each of costs.shards")]
+enum Levels {
+    One(f64),
+    Each(Vec<f64>),
+}
+
+impl Levels {
+    fn at(&self, level: usize) -> f64 {
+        match self {
+            Levels::One(value) => *value,
+            Levels::Each(values) => values.get(level).copied().unwrap_or(f64::NAN),
+        }
+    }
+}
+
 /// A machine, with the reason for every number.
 #[derive(Debug, Clone)]
 pub struct MachineFile {
@@ -31,10 +48,10 @@ pub struct MachineFile {
     nodes: Nodes,
     network: Link<Given<f64>>,
     memory: Link<Given<f64>>,
-    costs: Costs<Given<f64>>,
+    costs: CostsFile,
     collectives: Collectives,
-    tasks: BTreeMap<String, TaskCost<Given<f64>>>,
-    other_tasks: TaskCost<Given<f64>>,
+    tasks: BTreeMap<String, TaskCost<Given<Levels>>>,
+    other_tasks: TaskCost<Given<Levels>>,
 }
 
 /// What a file says. A table that is not there is that of the machine that this one is like.
@@ -47,10 +64,10 @@ struct Tables {
     nodes: Option<Nodes>,
     network: Option<Link<Given<f64>>>,
     memory: Option<Link<Given<f64>>>,
-    costs: Option<Costs<Given<f64>>>,
+    costs: Option<CostsFile>,
     collectives: Option<Collectives>,
-    tasks: Option<BTreeMap<String, TaskCost<Given<f64>>>>,
-    other_tasks: Option<TaskCost<Given<f64>>>,
+    tasks: Option<BTreeMap<String, TaskCost<Given<Levels>>>>,
+    other_tasks: Option<TaskCost<Given<Levels>>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -60,6 +77,14 @@ struct Nodes {
     count: Option<Given<u32>>,
     processors: Given<u32>,
     utility: Given<u32>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct CostsFile {
+    /// Shards of a processor for which lists of values are: ascending. The first stands for fewer as well.
+    shards: Option<Given<Vec<u32>>>,
+    #[serde(flatten)]
+    costs: Costs<Given<Levels>>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -119,31 +144,59 @@ impl MachineFile {
                 other_tasks: either(tables.other_tasks, like.map(|m| &m.other_tasks), table("other_tasks"))?,
             })
         };
-        machine().or_else(wrong)
+        let mut machine = machine().or_else(wrong)?;
+        let levels = machine.costs.shards.as_ref().map_or(0, |shards| shards.value.len());
+        let mut found = None;
+        let mut look = |_: &str, given: &mut Given<Levels>| match &given.value {
+            Levels::Each(values) if levels == 0 || values.len() != levels => found = Some(format!("{values:?}")),
+            _ => {}
+        };
+        machine.costs.costs.each_mut().map(&mut look);
+        for task in machine.tasks.values_mut().chain([&mut machine.other_tasks]) {
+            task.each_mut().map(&mut look);
+        }
+        match found {
+            None => Ok(machine),
+            Some(values) => {
+                let expected = "as many as numbers in costs.shards, which must be there and not empty";
+                wrong(format!("expected lists of {expected}, found {values}"))
+            }
+        }
     }
 
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
         /// More nodes have one copy of the top-level task: the work of many grows with the square of their number.
         const COPIES: u32 = 64;
-        fn value(_: &str, given: &mut Given<f64>) -> f64 {
-            given.value
-        }
         let mut own = self.clone();
         let nodes = nodes.or(own.nodes.count.map(|count| count.value)).unwrap_or(shards);
+        let levels = own.costs.shards.map_or_else(Vec::new, |shards| shards.value);
+        let mut level = |level: usize, shards: u32| {
+            let mut tasks = own.tasks.clone();
+            let at = |_: &str, given: &mut Given<Levels>| given.value.at(level);
+            Crowded {
+                shards,
+                costs: own.costs.costs.each_mut().map(at),
+                tasks: tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(at))).collect(),
+                other_tasks: own.other_tasks.each_mut().map(at),
+            }
+        };
+        let Crowded { costs, tasks, other_tasks, .. } = level(0, 1);
+        let link = |link: &mut Link<Given<f64>>| link.each_mut().map(|_, given| given.value);
         VirtualMachine {
             name: own.name,
             nodes,
             one_copy: nodes > COPIES,
             per_node: own.nodes.processors.value,
             utility: own.nodes.utility.value,
-            network: own.network.each_mut().map(value),
-            memory: own.memory.each_mut().map(value),
-            costs: own.costs.each_mut().map(value),
+            network: link(&mut own.network),
+            memory: link(&mut own.memory),
+            costs,
             replay: own.collectives.replay.value,
             round_requirements: own.collectives.round_requirements.value,
-            tasks: own.tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(value))).collect(),
-            other_tasks: own.other_tasks.each_mut().map(value),
+            tasks,
+            other_tasks,
+            crowded: (0..).zip(levels).filter(|(_, shards)| *shards > 1).map(|(i, shards)| level(i, shards)).collect(),
             ..VirtualMachine::default()
         }
     }

@@ -4,6 +4,7 @@
 //! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
 
 mod benchmarks;
+mod calibrate;
 mod compare;
 mod directory;
 mod figures;
@@ -48,6 +49,7 @@ enum Command {
     Memory(micro::memory::Args),
     Machine(host::Args),
     Benchmarks(benchmarks::Args),
+    Calibrate(calibrate::Args),
     Compare(compare::Args),
     /// One rank of the MPI reference
     #[cfg(feature = "mpi")]
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Command::Memory(args) => micro::memory::execute(args),
         Command::Machine(args) => host::execute(args),
         Command::Benchmarks(args) => benchmarks::execute(args),
+        Command::Calibrate(args) => calibrate::execute(args),
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),

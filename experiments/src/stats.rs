@@ -51,6 +51,13 @@ impl Spread {
     }
 }
 
+/// A quantile of samples, linearly between the two nearest. NaN where there are none.
+pub fn quantile_of(samples: &[f64], q: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    quantile(&sorted, q)
+}
+
 /// A quantile of sorted samples, linearly between the two nearest. NaN where there are none.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };

@@ -44,7 +44,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            pub fn add_to(&self, stats: &mut Stats) {
+            fn add_each(&self, stats: &mut Stats) {
                 $(stats.$name += self.$name.get();)*
             }
         }
@@ -66,8 +66,12 @@ counters! {
     polls,
     /// Messages between processors.
     messages,
-    /// Arrivals at barriers, local ones included.
+    /// Calls of replayed objects (collectives) that are over, one for each shard.
+    chain_calls,
+    /// Arrivals at barriers, local ones and those of replayed chains included.
     arrivals,
+    /// Of these, those of replayed chains.
+    chain_arrivals,
     /// Mapper calls made.
     mapper_calls,
     /// Regions copied into local memory before a subtask read them.
@@ -80,4 +84,12 @@ counters! {
     staged_bytes,
     /// Bytes moved between instances for launches, explicit copies and remote access.
     moved_bytes,
+}
+
+impl Counters {
+    pub fn add_to(&self, stats: &mut Stats) {
+        self.add_each(stats);
+        // Each processor counts the two apart.
+        stats.arrivals += self.chain_arrivals.get();
+    }
 }

@@ -188,6 +188,7 @@ impl ReplayCx<'_> {
         if self.core.config.races.is_some() {
             self.happens(chain, resolver);
         }
+        self.core.counters.chain_calls.add(1);
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
                 resolver.settle_watched(self.core, outcome, &owner.failures);

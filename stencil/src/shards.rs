@@ -84,8 +84,9 @@ fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteSha
     put_edges(&values, &mut to_left, &mut to_right);
 }
 
-/// An iteration, from the total of the last one; gives the square sum.
-fn advance(
+/// The leaf task of an iteration, from the total of the last one: the block, its ghosts, and the neighbours' that it fills;
+/// gives the square sum.
+pub fn advance(
     mut d: ReadWrite<f64>,
     left: ReadShared<f64>,
     right: ReadShared<f64>,
@@ -296,7 +297,7 @@ impl ShardResult {
 /// A shard of the version with an allreduce.
 async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
     // What is not needed for long is no part of the future: there are many shards.
-    let ShardArgs { layout, block, start, total: sum, iterations, history } = args;
+    let ShardArgs { layout, block, start, total: sum, iterations, ahead: most, history } = args;
     let exchange = Exchange::new(&shard, &layout, shard.region(block)?)?;
     let watched = shard.index() == 0;
     let mut result = ShardResult { began: now(), ..ShardResult::default() };
@@ -314,7 +315,7 @@ async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
         }
         last_total = (&total).into();
         ahead.push_back((total, stamps));
-        if ahead.len() > args.ahead
+        if ahead.len() > most
             && let Some(oldest) = ahead.pop_front()
         {
             result.add(oldest).await?;

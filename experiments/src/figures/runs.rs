@@ -133,9 +133,8 @@ mod tests {
         let machine = |c: &Config| c.machine.as_deref().cloned().unwrap_or_else(|| panic!("no machine"));
         let (all, given) = (machine(&whole).other_tasks, machine(&few).tasks["advance"]);
         // A block and four cells of ghosts on either side.
-        let took = |cost: TaskCost, cells: Option<usize>| {
-            cost.task_ns + cost.byte_ns * (8 * (cells.unwrap_or(0) + 8)) as f64
-        };
+        let took =
+            |cost: TaskCost, cells: Option<usize>| cost.task_ns + cost.byte_ns * (8 * (cells.unwrap_or(0) + 8)) as f64;
         assert!((took(all, whole.cells) - took(given, few.cells)).abs() < 1e-6);
         assert!(few.cells < whole.cells && few.iterations < whole.iterations);
     }

@@ -335,6 +335,11 @@ impl Core {
         self.exec.borrow().stopped
     }
 
+    /// The most shards, parents and top-level tasks that have been here at a time.
+    pub fn most_there(&self) -> usize {
+        self.exec.borrow().slots.len()
+    }
+
     /// Drops every future that is still there, as a run that failed must.
     pub fn drop_futures(&self) {
         let mut exec = self.exec.borrow_mut();

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bind::Binding;
-pub use virtual_time::{Costs, Link, TaskCost, VirtualMachine};
+pub use virtual_time::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);

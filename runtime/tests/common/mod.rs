@@ -135,6 +135,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
             start_ns: cost(33),
             complete_ns: cost(34),
             replayed_ns: cost(35),
+            call_ns: cost(42),
             arrival_ns: cost(36),
             poll_ns: cost(37),
             message_ns: cost(38),

@@ -96,7 +96,7 @@ impl Active<'_> {
         let bytes = value.bytes();
         let large = bytes.len() > Payload::INLINE;
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.arrivals.add(1);
+            core.counters.chain_arrivals.add(1);
             let to = &mut self.cells[cell as usize];
             if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
                 to.value.set(bytes);
@@ -111,7 +111,7 @@ impl Active<'_> {
         if let Ok(word) = <[u8; 8]>::try_from(bytes)
             && cfg!(not(feature = "plant"))
         {
-            core.counters.arrivals.add(1);
+            core.counters.chain_arrivals.add(1);
             return core.send_word(step.to, chains.id, cell, self.now.generation, u64::from_ne_bytes(word));
         }
         let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
@@ -148,7 +148,7 @@ impl Active<'_> {
         }
         let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
         if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.arrivals.add(1);
+            core.counters.chain_arrivals.add(1);
             chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
@@ -160,7 +160,7 @@ impl Active<'_> {
     /// Arrives at a cell of the peer.
     #[inline]
     fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
-        self.core.counters.arrivals.add(1);
+        self.core.counters.chain_arrivals.add(1);
         #[cfg(feature = "plant")]
         {
             use crate::plant::Bug;

@@ -29,6 +29,14 @@ macro_rules! numbers {
                 $Name { $($number: &mut self.$number,)* }
             }
         }
+
+        impl $Name {
+            /// The numbers at a part of the way from these to others.
+            #[allow(dead_code, reason = "not all tables are mixed")]
+            fn towards(&self, others: &Self, part: f64) -> Self {
+                $Name { $($number: self.$number + (others.$number - self.$number) * part,)* }
+            }
+        }
     };
 }
 
@@ -62,8 +70,10 @@ numbers! {
         start_ns,
         /// From a leaf task's return to its results' being known.
         complete_ns,
-        /// A subtask of a collective whose rounds are replayed.
+        /// A subtask of a collective whose rounds are replayed, with its arrival.
         replayed_ns,
+        /// A call of a collective, by each shard, beside its subtasks: input and result.
+        call_ns,
         /// An arrival at a barrier.
         arrival_ns,
         /// A poll of a shard's future.
@@ -83,6 +93,19 @@ numbers! {
         /// For each byte of the regions that it names.
         byte_ns,
     }
+}
+
+/// What operations and tasks take where a processor has many shards, whose data a cache does not hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Crowded {
+    /// The most shards, with parents and top-level tasks, that the processor has had at a time: more than 1.
+    pub shards: u32,
+    /// Of the runtime's operations.
+    pub costs: Costs,
+    /// As [`VirtualMachine::tasks`].
+    pub tasks: BTreeMap<String, TaskCost>,
+    /// As [`VirtualMachine::other_tasks`].
+    pub other_tasks: TaskCost,
 }
 
 /// A machine that exists in virtual time only.
@@ -131,6 +154,9 @@ pub struct VirtualMachine {
     pub tasks: BTreeMap<String, TaskCost>,
     /// Other leaf tasks.
     pub other_tasks: TaskCost,
+    /// Where costs and tasks depend on the shards of a processor: those above are for one shard, these for more, in ascending
+    /// order. Between two of them values go with the logarithm of the shards, and beyond the last they stay.
+    pub crowded: Vec<Crowded>,
     /// Each latency and each leaf task takes up to this much longer, as a part of it, drawn from the seed; 0: none does.
     pub noise: f64,
     /// Seed of the noise.
@@ -153,6 +179,7 @@ impl Default for VirtualMachine {
             round_requirements: 2,
             tasks: BTreeMap::new(),
             other_tasks: TaskCost::default(),
+            crowded: Vec::new(),
             noise: 0.0,
             seed: 0,
         }
@@ -200,7 +227,9 @@ pub(super) struct CostsPs {
     pub start: Ps,
     pub leaf_tasks: Ps,
     pub chain_subtasks: Ps,
+    pub chain_calls: Ps,
     pub arrivals: Ps,
+    pub chain_arrivals: Ps,
     pub polls: Ps,
     pub message: Ps,
 }
@@ -217,11 +246,19 @@ impl VirtualMachine {
         let mut add = |table: &str, number: &'static str, value| all.push((format!("{table}.{number}"), value));
         self.network.each_mut().map(|number, value| add("network", number, value));
         self.memory.each_mut().map(|number, value| add("memory", number, value));
-        self.costs.each_mut().map(|number, value| add("costs", number, value));
-        for (name, task) in &mut self.tasks {
-            task.each_mut().map(|number, value| add(&format!("tasks.{name}"), number, value));
+        let levels = self.crowded.iter_mut().map(|c| {
+            let Crowded { shards, costs, tasks, other_tasks } = c;
+            (format!(" with {shards} shards"), costs, tasks, other_tasks)
+        });
+        let own = (String::new(), &mut self.costs, &mut self.tasks, &mut self.other_tasks);
+        for (with, costs, tasks, other_tasks) in std::iter::once(own).chain(levels) {
+            let mut add = |table: &str, number: &str, value| all.push((format!("{table}.{number}{with}"), value));
+            costs.each_mut().map(|number, value| add("costs", number, value));
+            for (name, task) in tasks {
+                task.each_mut().map(|number, value| add(&format!("tasks.{name}"), number, value));
+            }
+            other_tasks.each_mut().map(|number, value| add("other_tasks", number, value));
         }
-        self.other_tasks.each_mut().map(|number, value| add("other_tasks", number, value));
         all
     }
 
@@ -246,6 +283,10 @@ impl VirtualMachine {
             let expected = format!("fewer than the {} of a node", self.per_node);
             return wrong("utility processors", &expected, self.utility.to_string());
         }
+        let shards = std::iter::once(1).chain(self.crowded.iter().map(|c| c.shards));
+        if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {
+            return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
+        }
         // An hour for a single operation, a thousandfold delay: whatever is more is a slip of the pen.
         let mut machine = self.clone();
         let wild = machine.numbers_mut().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(*value));
@@ -256,8 +297,21 @@ impl VirtualMachine {
         [LinkPs::new(&self.memory), LinkPs::new(&self.network)]
     }
 
-    pub(super) fn costs_ps(&self) -> CostsPs {
-        let c = &self.costs;
+    /// What stands for so many shards: two levels, and how far from the first to the second.
+    fn between(&self, shards: usize) -> (Option<&Crowded>, Option<&Crowded>, f64) {
+        let above = self.crowded.partition_point(|c| c.shards as usize <= shards);
+        let below = above.checked_sub(1).map(|at| &self.crowded[at]);
+        let Some(next) = self.crowded.get(above) else { return (below, below, 0.0) };
+        let log = |n: f64| n.max(1.0).log2();
+        let (from, to) = (below.map_or(0.0, |c| log(c.shards.into())), log(next.shards.into()));
+        (below, Some(next), (log(shards as f64) - from) / (to - from))
+    }
+
+    /// What operations take on a processor that has had so many shards at a time.
+    pub(super) fn costs_ps(&self, shards: usize) -> CostsPs {
+        let (below, above, part) = self.between(shards);
+        let [below, above] = [below, above].map(|level| level.map_or(&self.costs, |c| &c.costs));
+        let c = below.towards(above, part);
         let round =
             c.launch_ns + f64::from(self.round_requirements) * c.requirement_ns + c.map_ns + c.start_ns + c.complete_ns;
         CostsPs {
@@ -268,15 +322,22 @@ impl VirtualMachine {
             start: ps(c.start_ns),
             leaf_tasks: ps(c.complete_ns),
             chain_subtasks: ps(if self.replay { c.replayed_ns } else { round }),
+            chain_calls: ps(c.call_ns),
             arrivals: ps(c.arrival_ns),
+            chain_arrivals: if self.replay { 0 } else { ps(c.arrival_ns) },
             polls: ps(c.poll_ns),
             message: ps(c.message_ns),
         }
     }
 
-    /// The work of a leaf task that names regions of so many bytes.
-    pub(super) fn work(&self, name: &str, bytes: usize) -> Ps {
-        let TaskCost { task_ns, byte_ns } = *self.tasks.get(name).unwrap_or(&self.other_tasks);
+    /// The work of a leaf task that names regions of so many bytes, on a processor that has had so many shards at a time.
+    pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
+        let (below, above, part) = self.between(shards);
+        let [below, above] = [below, above].map(|level| {
+            let (tasks, others) = level.map_or((&self.tasks, &self.other_tasks), |c| (&c.tasks, &c.other_tasks));
+            tasks.get(name).unwrap_or(others)
+        });
+        let TaskCost { task_ns, byte_ns } = below.towards(above, part);
         ps(task_ns + byte_ns * bytes as f64)
     }
 }

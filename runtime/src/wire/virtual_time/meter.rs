@@ -1,13 +1,15 @@
 //! A processor's clock in virtual time: it goes on by what the processor has counted.
 
-use super::machine::{CostsPs, Ps};
+use super::machine::{CostsPs, Ps, VirtualMachine};
 use crate::core::Core;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 
 pub(super) struct Meter {
     core: OnceCell<Weak<Core>>,
-    costs: Rc<CostsPs>,
+    costs: RefCell<Rc<CostsPs>>,
+    /// The shards that these are for.
+    shards: Cell<usize>,
     /// What the clock would say if nothing had ever been counted.
     zero: Cell<Ps>,
     /// The work of the leaf task that is called, and how many had been over by then.
@@ -17,7 +19,8 @@ pub(super) struct Meter {
 
 impl Meter {
     pub fn new(costs: Rc<CostsPs>) -> Self {
-        Self { core: OnceCell::new(), costs, zero: Cell::new(0), work: Cell::new(0), over: Cell::new(0) }
+        let (core, costs, shards) = (OnceCell::new(), RefCell::new(costs), Cell::new(1));
+        Self { core, costs, shards, zero: Cell::new(0), work: Cell::new(0), over: Cell::new(0) }
     }
 
     pub fn belongs_to(&self, core: &Rc<Core>) {
@@ -26,7 +29,7 @@ impl Meter {
 
     fn counted(&self) -> Ps {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return 0 };
-        let (n, c) = (&core.counters, &self.costs);
+        let (n, c) = (&core.counters, self.costs.borrow());
         let each = [
             (&n.shards, c.shards),
             (&n.launches, c.launches),
@@ -34,7 +37,9 @@ impl Meter {
             (&n.mapper_calls, c.mapper_calls),
             (&n.leaf_tasks, c.leaf_tasks),
             (&n.chain_subtasks, c.chain_subtasks),
+            (&n.chain_calls, c.chain_calls),
             (&n.arrivals, c.arrivals),
+            (&n.chain_arrivals, c.chain_arrivals),
             (&n.polls, c.polls),
         ];
         let work = if n.leaf_tasks.get() > self.over.get() { self.work.get() } else { 0 };
@@ -46,7 +51,27 @@ impl Meter {
     }
 
     /// Sets the clock: a step begins.
-    pub fn set(&self, now: Ps) {
+    pub fn begin(&self, now: Ps, machine: &VirtualMachine) {
+        if !machine.crowded.is_empty() {
+            let shards = self.core.get().and_then(Weak::upgrade).map_or(1, |core| core.most_there());
+            if shards != self.shards.replace(shards) {
+                self.costs.replace(Rc::new(machine.costs_ps(shards)));
+            }
+        }
+        self.set(now);
+    }
+
+    /// What the taking in of a message costs.
+    pub fn message(&self) -> Ps {
+        self.costs.borrow().message
+    }
+
+    /// The work of a leaf task that names regions of so many bytes.
+    pub fn work(&self, machine: &VirtualMachine, name: &str, bytes: usize) -> Ps {
+        machine.work(name, bytes, self.shards.get())
+    }
+
+    fn set(&self, now: Ps) {
         self.work.set(0);
         self.zero.set(now.wrapping_sub(self.counted()));
     }
@@ -55,7 +80,7 @@ impl Meter {
     pub fn works(&self, work: Ps) {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return };
         // With that of an earlier one.
-        let now = self.now() + self.costs.start;
+        let now = self.now() + self.costs.borrow().start;
         self.over.set(core.counters.leaf_tasks.get());
         self.set(now);
         self.work.set(work);

@@ -23,7 +23,7 @@ use crate::message::{Message, ProcessorId};
 use crate::payload::Payload;
 use crate::time::{Clock, Ticks};
 use crate::top::Top;
-pub use machine::{Costs, Link, TaskCost, VirtualMachine};
+pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use mail::Mail;
 use maniple_mapper::Machine;
@@ -177,12 +177,13 @@ impl Wire for VirtualWire {
     }
 
     fn works(&self, task: &dyn Work) {
+        let (shared, meter) = (&self.shared, self.shared.meter(self.id));
         let time = match task.takes() {
             Some(ns) => ns.saturating_mul(1000),
-            None => self.shared.machine.work(&crate::launch::short_name(task.name()), task.bytes()),
+            None => meter.work(&shared.machine, &crate::launch::short_name(task.name()), task.bytes()),
         };
-        let time = self.shared.net.borrow_mut().noisy(time);
-        self.shared.meter(self.id).works(time);
+        let time = shared.net.borrow_mut().noisy(time);
+        meter.works(time);
     }
 }
 
@@ -207,7 +208,7 @@ where
     R: Send + 'static,
 {
     let nodes = config.machine.nodes() as usize;
-    let costs = Rc::new(machine.costs_ps());
+    let costs = Rc::new(machine.costs_ps(1));
     let shared = Rc::new(Shared {
         net: RefCell::new(Net {
             events: Queue::new(),
@@ -255,7 +256,7 @@ where
             outcome
         })
         .collect();
-    let drive = Drive { processors: &processors, shared: &shared, message: costs.message };
+    let drive = Drive { processors: &processors, shared: &shared };
     let mut seen = Seen::default();
     let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker, &mut seen)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
@@ -287,8 +288,6 @@ impl Seen {
 struct Drive<'a> {
     processors: &'a [Processor],
     shared: &'a Shared,
-    /// What the taking in of a message costs.
-    message: Ps,
 }
 
 impl Drive<'_> {
@@ -422,7 +421,7 @@ impl Drive<'_> {
     /// A processor's clock says `at`.
     fn begin(&self, id: ProcessorId, at: Ps) -> &Meter {
         let meter = self.shared.meter(id);
-        meter.set(at);
+        meter.begin(at, &self.shared.machine);
         self.shared.turn.set(id);
         meter
     }
@@ -440,7 +439,7 @@ impl Drive<'_> {
         let took_in = came.is_some();
         if let Some((from, message)) = came {
             let receive = self.net().link(from, id).receive;
-            meter.spend(receive + self.message);
+            meter.spend(receive + meter.message());
             p.core.receive(from, message);
         }
         // What it was waiting for it does at once, if it is still the same time: all that is needed is in a near cache.

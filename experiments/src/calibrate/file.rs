@@ -1,0 +1,59 @@
+//! A calibration as a machine file.
+
+use super::Calibration;
+use crate::machine::{Machine, utc_now};
+use std::fmt::Write;
+
+impl Calibration {
+    /// The text of the file.
+    pub fn text(&self, name: &str) -> String {
+        let machine = Machine::now();
+        let unknown = || "unknown".to_owned();
+        let (cpu, host) = (machine.cpu.unwrap_or_else(unknown), machine.hostname.unwrap_or_else(unknown));
+        let on = format!("{} processors of {host}, {cpu}, {}", self.processors, machine.system);
+        let exchange = match self.exchange_ns {
+            ns if ns.is_nan() => String::new(),
+            ns => format!(", where a cache line takes {ns:.0} ns from one to another"),
+        };
+        let why = "`maniple calibrate` was run with as many workers";
+        let mut text = format!(
+            "# Written by `maniple calibrate` on {}, from programs that do a single operation each over and over.\n\n\
+             name = {}\nabout = {}\n\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
+             processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
+             # Not used: there is one node.\n[network]\n",
+            utc_now(),
+            quoted(name),
+            quoted(&format!("{on}{exchange}")),
+            self.processors,
+            quoted(why),
+        );
+        for key in ["latency_ns", "send_ns", "receive_ns", "gap_ns", "byte_ns"] {
+            let _ = writeln!(text, "{key} = {{ value = 0, why = \"there is one node\" }}");
+        }
+        let mut table = "network";
+        for price in &self.prices {
+            let (of, key) = price.key;
+            if of != table {
+                let _ = writeln!(text, "\n[{of}]");
+                if of == "costs" {
+                    let why = "shards of a processor that lists of values are for, in this order";
+                    let _ = writeln!(text, "shards = {{ value = {:?}, why = {} }}", self.levels, quoted(why));
+                }
+                table = of;
+            }
+            // A picosecond is the least that virtual time counts; a byte may take less.
+            let digits = if key == "byte_ns" { 6 } else { 3 };
+            let values: Vec<String> = price.values.iter().map(|v| format!("{v:.digits$}")).collect();
+            let value = if let [value] = &values[..] { value.clone() } else { format!("[{}]", values.join(", ")) };
+            let _ = writeln!(text, "{key} = {{ value = {value}, why = {} }}", quoted(&price.why));
+        }
+        text += "\n[collectives]\nreplay = { value = true, why = \"rounds are mapped once\" }\n\
+                 round_requirements = { value = 2, why = \"counts only without replay\" }\n";
+        text
+    }
+}
+
+/// As a basic string of TOML.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,222 @@
+//! What each operation takes, from the times of programs that do one of them more, or more often, than another.
+
+use super::programs::What;
+use crate::stats::median;
+
+/// Cells of the blocks that leaf tasks are measured with, and their bytes.
+pub const LARGE: u32 = 1000;
+/// The same of small ones.
+pub const SMALL: u32 = 200;
+/// Launches, and arrivals, one after the other.
+pub const BURST: u32 = 32;
+/// Rounds of a call.
+pub const ROUNDS: [u16; 2] = [2, 8];
+
+/// Programs that are measured at each number of shards.
+pub const PROGRAMS: [What; 12] = [
+    What::Yield,
+    What::Leaf,
+    What::Launch(BURST),
+    What::Barrier,
+    What::Regions,
+    What::Advance(LARGE),
+    What::Advance(SMALL),
+    What::Fill(LARGE),
+    What::Fill(SMALL),
+    What::Rounds(ROUNDS[0]),
+    What::Rounds(ROUNDS[1]),
+    What::Gang,
+];
+
+/// Those that need a second processor, too.
+pub const BETWEEN: [What; 3] =
+    [What::Remote, What::Send { remote: false, burst: BURST }, What::Send { remote: true, burst: BURST }];
+
+/// Bytes of the ghosts that the stencil's leaf task names.
+const GHOST_BYTES: f64 = 64.0;
+const CELL_BYTES: f64 = 8.0;
+
+/// A price at each number of shards, or the same at all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// Table and key of the machine file.
+    pub key: (&'static str, &'static str),
+    /// Nanoseconds, or nanoseconds a byte.
+    pub values: Vec<f64>,
+    /// Where they come from.
+    pub why: String,
+}
+
+/// The times of programs, in nanoseconds of an iteration of a shard, by rounds: each program once a round.
+pub trait Times {
+    /// Those of a program with so many shards a processor, where it was measured.
+    fn of(&self, what: What, shards: u32) -> Option<&[f64]>;
+}
+
+/// All prices, for these numbers of shards of a processor.
+pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
+    let time = |what: What, shards: u32| times.of(what, shards).map_or(f64::NAN, |t| median(t.iter().copied()));
+    let each = |price: &dyn Fn(u32) -> f64| levels.iter().map(|&n| price(n).max(0.0)).collect::<Vec<f64>>();
+    let less = |a: What, b: What, n: u32| (time(a, n) - time(b, n)).max(0.0);
+
+    let leaf = |n| less(What::Leaf, What::Yield, n);
+    let launch = |n| time(What::Launch(BURST), n).min(leaf(n));
+    let requirement = |n| less(What::Regions, What::Leaf, n) / 5.0;
+    let arrival = |n| less(What::Barrier, What::Leaf, n);
+    let poll = |n| time(What::Yield, n);
+    let [few, many] = ROUNDS.map(What::Rounds);
+    let rounds = f64::from(ROUNDS[1] - ROUNDS[0]);
+    let replayed = |n| less(many, few, n) / (2.0 * rounds);
+    let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
+
+    // Per byte, and what is left.
+    let by_bytes = |large: (f64, f64), small: (f64, f64)| {
+        let byte = ((large.0 - small.0) / (large.1 - small.1)).max(0.0);
+        (byte, (large.0 - byte * large.1).max(0.0))
+    };
+    let bytes = |cells: u32| CELL_BYTES * f64::from(cells);
+    let advance = |n| {
+        let at = |cells| (less(What::Advance(cells), What::Regions, n), bytes(cells) + GHOST_BYTES);
+        by_bytes(at(LARGE), at(SMALL))
+    };
+    let fill = |n| {
+        let at = |cells| (less(What::Fill(cells), What::Leaf, n) - requirement(n), bytes(cells));
+        by_bytes(at(LARGE), at(SMALL))
+    };
+
+    let between = times.of(What::Remote, 1).is_some();
+    let [local, remote] = [false, true].map(|remote| What::Send { remote, burst: BURST });
+    // With fewer shards processors wait for each other.
+    let busy = |n: u32| *levels.iter().find(|&&l| l >= n.max(BUSY)).unwrap_or(&levels[levels.len() - 1]);
+    let send = less(remote, local, busy(0));
+    let message = |n| {
+        let n = busy(n);
+        time(What::Remote, n) - poll(n) - arrival(n) - send
+    };
+    let first = levels[0];
+    let latency = time(What::Remote, 1) - poll(first) - arrival(first) - send - message(first).max(0.0);
+    let or_none = |ns: f64| if between { ns.max(0.0) } else { 0.0 };
+
+    let price = |table, key, values, used: &[What], why: &str| {
+        let spread = spread(times, used, levels);
+        Price { key: (table, key), values, why: format!("{why}{spread}") }
+    };
+    let none = |table, key, why: &str| Price { key: (table, key), values: vec![0.0], why: why.into() };
+    let near = "messages pass through rings in memory: ";
+    let alone = if between { "" } else { "there is but one processor" };
+    vec![
+        price(
+            "memory",
+            "latency_ns",
+            vec![or_none(latency)],
+            &[What::Remote],
+            &format!("{alone}a message to and fro between a shard each of two processors, less what they do for it"),
+        ),
+        price(
+            "memory",
+            "send_ns",
+            vec![or_none(send)],
+            &[local, remote],
+            "an arrival for another processor, less one for the same",
+        ),
+        none("memory", "receive_ns", "in costs.message_ns, which depends on the shards"),
+        none("memory", "gap_ns", &format!("{near}they have no gap of their own")),
+        none("memory", "byte_ns", &format!("{near}larger values are lent where they are")),
+        price(
+            "costs",
+            "launch_ns",
+            each(&launch),
+            &[What::Launch(BURST)],
+            "launches of empty leaf tasks one after the other, with the mapper's call",
+        ),
+        price(
+            "costs",
+            "requirement_ns",
+            each(&requirement),
+            &[What::Regions, What::Leaf],
+            "an empty leaf task with five requirements, one exclusive and four shared, less one without, from launch to end",
+        ),
+        none("costs", "map_ns", "in launch_ns"),
+        none("costs", "start_ns", "in complete_ns"),
+        price(
+            "costs",
+            "complete_ns",
+            each(&|n| leaf(n) - launch(n)),
+            &[What::Leaf],
+            "an empty leaf task from launch to end, less launch_ns and poll_ns",
+        ),
+        price(
+            "costs",
+            "replayed_ns",
+            each(&replayed),
+            &[few, many],
+            "calls of 8 rounds between two shards of a processor, less such of 2 rounds",
+        ),
+        price("costs", "call_ns", each(&call), &[few], "a call of 2 rounds, less its subtasks and poll_ns"),
+        price(
+            "costs",
+            "arrival_ns",
+            each(&arrival),
+            &[What::Barrier, What::Leaf],
+            "a leaf task that waits for a barrier and arrives at one, less one that does not",
+        ),
+        price("costs", "poll_ns", each(&poll), &[What::Yield], "a shard that lets others run"),
+        price(
+            "costs",
+            "message_ns",
+            each(&|n| or_none(message(n))),
+            &[What::Remote],
+            "a message to and fro between the shards of two processors, less send_ns, arrival_ns and poll_ns",
+        ),
+        price(
+            "costs",
+            "shard_ns",
+            each(&|n| time(What::Gang, n) - poll(n)),
+            &[What::Gang],
+            "the launch of a gang up to its end, less poll_ns",
+        ),
+        price(
+            "tasks.advance",
+            "task_ns",
+            each(&|n| advance(n).1),
+            &[What::Advance(LARGE), What::Advance(SMALL)],
+            "the stencil's leaf task alone on 1000 and on 200 cells, less an empty one with its requirements: what does not depend on the cells",
+        ),
+        price(
+            "tasks.advance",
+            "byte_ns",
+            each(&|n| advance(n).0),
+            &[What::Advance(LARGE), What::Advance(SMALL)],
+            "the same, by the bytes of its regions",
+        ),
+        price(
+            "other_tasks",
+            "task_ns",
+            each(&|n| fill(n).1),
+            &[What::Fill(LARGE), What::Fill(SMALL)],
+            "a leaf task that fills 1000 and 200 cells, less an empty one with its requirement: what does not depend on the cells",
+        ),
+        price(
+            "other_tasks",
+            "byte_ns",
+            each(&|n| fill(n).0),
+            &[What::Fill(LARGE), What::Fill(SMALL)],
+            "the same, by the bytes of its regions",
+        ),
+    ]
+}
+
+/// With so many shards a processor does not wait for another one.
+const BUSY: u32 = 16;
+
+/// How far the quartiles of what was measured are from the medians, at most.
+fn spread(times: &impl Times, used: &[What], levels: &[u32]) -> String {
+    let samples = used.iter().flat_map(|&what| [1].iter().chain(levels).filter_map(move |&n| times.of(what, n)));
+    let (mut least, mut most, mut rounds) = (0.0f64, 0.0f64, 0);
+    for samples in samples {
+        let [first, middle, third] = [0.25, 0.5, 0.75].map(|q| crate::stats::quantile_of(samples, q));
+        (least, most) = (least.min(first / middle - 1.0), most.max(third / middle - 1.0));
+        rounds = samples.len();
+    }
+    format!("; medians of {rounds}, quartiles within {:+.0} to {:+.0} %", 100.0 * least, 100.0 * most)
+}

@@ -1,0 +1,263 @@
+//! The programs that `maniple calibrate` measures: each does one operation of the runtime over and over, on every processor
+//! at the same time, with a number of shards that take turns.
+
+use super::exchange;
+use crate::Failure;
+use maniple::prelude::*;
+use serde::{Deserialize, Serialize};
+
+const D: Field<f64> = Field::new(0, "d");
+/// Two at each end of a block: its own ghosts' place in the tree of ghosts is 4 a shard.
+const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
+
+/// What a shard does in an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum What {
+    /// Lets others run: a poll.
+    Yield,
+    /// Launches an empty leaf task and waits for it.
+    Leaf,
+    /// Launches so many, and only the time of that counts; waits for them.
+    Launch(u32),
+    /// A leaf task that arrives at a barrier for the next shard of the processor, and waits for that of the one before.
+    Barrier,
+    /// An empty leaf task with the region requirements of the stencil's: one exclusive, four shared.
+    Regions,
+    /// The stencil's leaf task, alone, on blocks of so many cells.
+    Advance(u32),
+    /// A leaf task that fills a region of so many cells.
+    Fill(u32),
+    /// A call of a replayed object with so many rounds between two shards of a processor.
+    Rounds(u16),
+    /// A message goes round: the shards of the first processor arrive at a barrier for one of the next processor and wait
+    /// for one of the processor before, the others wait first.
+    Remote,
+    /// So many arrivals at the barrier of a shard, of which only the time of the arrivals counts; waits for as many.
+    Send { remote: bool, burst: u32 },
+    /// Nothing: the top-level task launches the gang in each iteration.
+    Gang,
+}
+
+/// A program on a number of shards a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// What its shards do.
+    pub what: What,
+    /// Shards of each processor: at least 2 where two of a processor are needed.
+    pub shards: u32,
+    /// Processors.
+    pub processors: u32,
+    /// Iterations that are measured, after a quarter as many to warm up.
+    pub iterations: u32,
+}
+
+impl What {
+    fn cells(self) -> u32 {
+        match self {
+            What::Advance(cells) | What::Fill(cells) => cells,
+            _ => 16,
+        }
+    }
+}
+
+/// What a shard is given.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Given {
+    program: Program,
+    line: Region,
+    ghosts: Region,
+    near: Pairs,
+    far: Pairs,
+    rounds: u32,
+}
+
+impl Given {
+    fn block(&self, s: u32) -> Region {
+        let cells = i64::from(self.program.what.cells());
+        Region { tree: self.line.tree, rect: Rect::line(i64::from(s) * cells, (i64::from(s) + 1) * cells) }
+    }
+
+    fn left_ghosts(&self, s: u32) -> Region {
+        Region { tree: self.ghosts.tree, rect: Rect::line(4 * i64::from(s), 4 * i64::from(s) + 2) }
+    }
+
+    fn right_ghosts(&self, s: u32) -> Region {
+        Region { tree: self.ghosts.tree, rect: Rect::line(4 * i64::from(s) + 2, 4 * i64::from(s) + 4) }
+    }
+}
+
+/// The shard `by` places further among those of the same processor.
+fn beside(p: &Program, s: u32, by: u32) -> u32 {
+    s / p.shards * p.shards + (s % p.shards + by) % p.shards
+}
+
+/// The shard at the same place of the next processor, and of the one before.
+fn across(p: &Program, s: u32) -> [u32; 2] {
+    let all = p.shards * p.processors;
+    [(s + p.shards) % all, (s + all - p.shards) % all]
+}
+
+fn nothing() {}
+
+fn no_regions_used(
+    _: ReadWrite<f64>,
+    _: ReadShared<f64>,
+    _: ReadShared<f64>,
+    _: WriteShared<f64>,
+    _: WriteShared<f64>,
+    _: Val<f64>,
+    _: Val<f64>,
+) -> f64 {
+    0.0
+}
+
+fn fill(mut d: Write<f64>) {
+    d.fill(0.0);
+}
+
+fn ns() -> u64 {
+    maniple::runtime::now().as_nanos() as u64
+}
+
+/// A shard: how long its measured iterations took, in nanoseconds, by what the program counts.
+async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
+    let (p, s) = (given.program, shard.index());
+    let d = shard.region(given.block(s))?;
+    let before = beside(&p, s, p.shards - 1);
+    let regions = if matches!(p.what, What::Regions | What::Advance(_)) {
+        let after = beside(&p, s, 1);
+        let all = [given.left_ghosts(s), given.right_ghosts(s), given.right_ghosts(before), given.left_ghosts(after)];
+        all.iter().map(|r| shard.region(*r)).collect::<Result<Vec<_>, _>>()?
+    } else {
+        Vec::new()
+    };
+    let far = matches!(p.what, What::Remote | What::Send { remote: true, .. });
+    let (pairs, from) = if far { (given.far, across(&p, s)[1]) } else { (given.near, before) };
+    let (to, from) = (pairs.producer(&shard)?.ready, pairs.consumer(&shard, from)?.ready);
+    if p.what == What::Barrier {
+        shard.arrive(&to);
+    }
+    let (mut began, mut counted) = (0, 0);
+    let warm_up = p.iterations.div_ceil(4);
+    for iteration in 0..warm_up + p.iterations {
+        if iteration == warm_up {
+            (began, counted) = (ns(), 0);
+        }
+        let (slot, next) = (G[iteration as usize % 2], G[(iteration as usize + 1) % 2]);
+        match p.what {
+            What::Yield => shard.yield_now().await,
+            What::Leaf => shard.launch(nothing, ()).go()?.await?,
+            What::Launch(count) => {
+                let start = ns();
+                for _ in 1..count {
+                    shard.launch(nothing, ()).go()?.detach();
+                }
+                let last = shard.launch(nothing, ()).go()?;
+                counted += ns() - start;
+                last.await?;
+            }
+            What::Barrier => shard.launch(nothing, ()).wait(&from).arrive(&to).go()?.await?,
+            What::Regions | What::Advance(_) => {
+                let args = (
+                    d.read_write(D),
+                    regions[0].read_shared(slot),
+                    regions[1].read_shared(slot),
+                    regions[2].write_shared(next),
+                    regions[3].write_shared(next),
+                    1.0.into(),
+                    1.0.into(),
+                );
+                match p.what {
+                    What::Regions => shard.launch(no_regions_used, args).go()?.await?,
+                    _ => shard.launch(maniple_stencil::shards::advance, args).go()?.await?,
+                };
+            }
+            What::Fill(_) => shard.launch(fill, (d.write(D),)).go()?.await?,
+            What::Rounds(_) => {
+                exchange::call(&shard, given.rounds, 1.0)?.await?;
+            }
+            What::Remote if s < p.shards => {
+                shard.arrive(&to);
+                shard.wait(&from).await?;
+            }
+            What::Remote => {
+                shard.wait(&from).await?;
+                shard.arrive(&to);
+            }
+            What::Gang => {}
+            What::Send { burst, .. } => {
+                let start = ns();
+                (0..burst).for_each(|_| shard.arrive(&to));
+                counted += ns() - start;
+                for _ in 0..burst {
+                    shard.wait(&from).await?;
+                }
+            }
+        }
+    }
+    let all = ns() - began;
+    Ok(if matches!(p.what, What::Launch(_) | What::Send { .. }) { counted } else { all })
+}
+
+/// Launches a gang of shards that do nothing, again and again.
+async fn launch(top: &Top, gang: &Gang, task: &ShardTask<Given, u64>, given: Given) -> Result<Vec<u64>, Error> {
+    let (mut began, program) = (0, Program { iterations: 0, ..given.program });
+    let warm_up = given.program.iterations.div_ceil(4);
+    for iteration in 0..warm_up + given.program.iterations {
+        if iteration == warm_up {
+            began = ns();
+        }
+        let block = |s| given.block(s);
+        let given = Given { program, ..given };
+        top.launch(gang, task, |s| Start::new(given).writes(block(s), [D]))?.all().await?;
+    }
+    Ok(vec![ns() - began])
+}
+
+impl Program {
+    /// Runs it: nanoseconds that an iteration of a shard takes of its processor; of a single launch or arrival, where these
+    /// are counted; and from one processor to the next, where a single message goes round.
+    pub fn run(self, runtime: &Runtime) -> Result<f64, Failure> {
+        let outcome = runtime.run(move |top| async move {
+            let all = self.shards * self.processors;
+            let gang = top.gang("all", all)?;
+            let line = Rect::line(0, i64::from(all) * i64::from(self.what.cells()));
+            let line = top.tree("line", line, &[D.info()])?;
+            let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
+            let near = top.pairs("near", &gang, |s| beside(&self, s, 1))?;
+            let far = top.pairs("far", &gang, |s| across(&self, s)[0])?;
+            let rounds = match self.what {
+                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds)?,
+                _ => 0,
+            };
+            let given = Given { program: self, line, ghosts, near, far, rounds };
+            let task = top.task("calibrate", shard);
+            let with_ghosts = matches!(self.what, What::Regions | What::Advance(_));
+            if self.what == What::Gang {
+                return launch(&top, &gang, &task, given).await;
+            }
+            let done = top.launch(&gang, &task, |s| {
+                let start = Start::new(given).writes(given.block(s), [D]);
+                if !with_ghosts {
+                    return start;
+                }
+                let (before, after) = (beside(&self, s, self.shards - 1), beside(&self, s, 1));
+                let start = start.shares(given.left_ghosts(s), G, Privilege::Read);
+                let start = start.shares(given.right_ghosts(s), G, Privilege::Read);
+                let start = start.shares(given.right_ghosts(before), G, Privilege::WriteDiscard);
+                start.shares(given.left_ghosts(after), G, Privilege::WriteDiscard)
+            })?;
+            done.all().await
+        });
+        let (times, _) = outcome.map_err(|e| Failure::Run(format!("{self:?}: {e}")))?;
+        let iterations = f64::from(self.iterations);
+        let slowest = times.iter().max().copied().unwrap_or(0) as f64;
+        Ok(match self.what {
+            What::Launch(count) | What::Send { burst: count, .. } => {
+                crate::stats::median(times.iter().map(|ns| *ns as f64)) / iterations / f64::from(count)
+            }
+            What::Remote if self.shards == 1 => slowest / iterations / f64::from(self.processors),
+            _ => slowest / iterations / f64::from(self.shards),
+        })
+    }
+}
