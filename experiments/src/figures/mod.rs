@@ -23,7 +23,7 @@ curves' shapes come from the program's structure:
   Figure 4  one collective inside the stencil          Figure 6  one iteration of the stencil
   Figure 5  the same by MPI on the same network        Figure 8  one iteration with the aggregation region
 for 16 to 512 shards of 1000 cells with 20 iterations, the first 5 left out. Beyond, runs have 16 cells a shard, whose \
-kernels take as long as with 1000, and 5 iterations, the first left out.
+kernels take as long as with 1000, and 8 iterations, the first 4 left out.
 
 Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
