@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -119,6 +120,21 @@ pub struct FieldInfo {
     /// The alignment of an element, in bytes.
     pub align: usize,
     element: TypeId,
+}
+
+/// What is known of a field, in the one place for all that hold it: instances are many, fields are few.
+impl From<FieldInfo> for &'static FieldInfo {
+    fn from(info: FieldInfo) -> Self {
+        static ALL: Mutex<Vec<&FieldInfo>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        // Equal ones may have their names at different places.
+        if let Some(known) = all.iter().find(|known| ***known == info) {
+            return known;
+        }
+        let kept: &'static FieldInfo = Box::leak(Box::new(info));
+        all.push(kept);
+        kept
+    }
 }
 
 // The element type stands for its name, size and alignment; the same name is mostly at the same place.

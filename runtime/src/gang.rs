@@ -15,6 +15,7 @@ use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Interference, Privilege, Rect, Region, Use};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
@@ -577,7 +578,12 @@ impl Launcher {
     /// instance of the parent's requirement beside it.
     pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
         let table = GangTable::new(ObjectId::MAX, "map", &[self.core.id], self.core.machine().processors());
-        let part = |&(field, own): &(FieldId, &Held)| Held { region, fields: vec![field], privilege, ..own.clone() };
+        let part = |&(field, own): &(FieldId, &Held)| Held {
+            region,
+            fields: SmallVec::from_slice(&[field]),
+            privilege,
+            ..own.clone()
+        };
         let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));

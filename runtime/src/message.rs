@@ -2,6 +2,7 @@ use crate::payload::Payload;
 use crate::{Error, parcel::Parcel};
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Number of a processor in the machine.
@@ -132,7 +133,7 @@ impl Message {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub region: Region,
-    pub fields: Vec<FieldId>,
+    pub fields: SmallVec<[FieldId; 4]>,
     pub privilege: Privilege,
     pub coherence: Coherence,
     /// Where the shared instance of a simultaneous requirement lives.

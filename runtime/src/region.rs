@@ -33,7 +33,7 @@ impl Store {
 // In this order: what every task looks at is in neighbouring cache lines.
 #[repr(C)]
 pub(crate) struct Column {
-    pub field: FieldInfo,
+    pub field: &'static FieldInfo,
     pub region: Region,
     /// Size of the values.
     bytes: usize,
@@ -269,7 +269,7 @@ impl Core {
         Ok(Rc::new(Column {
             region,
             whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
-            field,
+            field: field.into(),
             bytes: region.rect.volume() * field.size,
             launch,
             store: RefCell::new(store),

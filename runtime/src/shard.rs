@@ -186,7 +186,7 @@ impl Shard {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
         self.check_right(&local.region, field, privilege)?;
-        let enough = |c: &&Used| c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
+        let enough = |c: &&Used| *c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
         if let Some(Used { column, .. }) = local.columns.iter().find(enough) {
             return Ok(column.clone());
         }
@@ -318,7 +318,7 @@ impl Shard {
                 Store::Owned(_) => None,
                 Store::Shared { home, .. } => Some(*home),
             };
-            let store = self.core().store(column.key(), &column.field, column.launch, home)?;
+            let store = self.core().store(column.key(), column.field, column.launch, home)?;
             *column.store.borrow_mut() = store;
         }
         if let Some(parent) = self.inner.parent.get() {

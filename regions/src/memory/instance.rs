@@ -55,8 +55,8 @@ impl Instance {
     /// # Errors
     ///
     /// [`RegionError::OutOfMemory`].
-    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
-        let storage = Arc::new(Storage::new(rect, field, memory, Access::Plain)?);
+    pub fn new(rect: Rect, field: impl Into<&'static FieldInfo>, memory: MemoryId) -> Result<Self, RegionError> {
+        let storage = Arc::new(Storage::new(rect, field.into(), memory, Access::Plain)?);
         Ok(Instance { storage, ledger: RefCell::default() })
     }
 

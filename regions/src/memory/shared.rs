@@ -24,8 +24,8 @@ impl SharedInstance {
     /// # Errors
     ///
     /// [`RegionError::OutOfMemory`].
-    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId) -> Result<Self, RegionError> {
-        Ok(SharedInstance { storage: Arc::new(Storage::new(rect, field, memory, Access::Atomic)?) })
+    pub fn new(rect: Rect, field: impl Into<&'static FieldInfo>, memory: MemoryId) -> Result<Self, RegionError> {
+        Ok(SharedInstance { storage: Arc::new(Storage::new(rect, field.into(), memory, Access::Atomic)?) })
     }
 
     /// The points that have values here.
@@ -34,7 +34,7 @@ impl SharedInstance {
     }
 
     /// The field.
-    pub fn field(&self) -> &FieldInfo {
+    pub fn field(&self) -> &'static FieldInfo {
         self.storage.field()
     }
 
@@ -76,7 +76,7 @@ impl SharedInstance {
     /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::OutOfMemory`].
     pub fn copy(&self, rect: Rect, memory: MemoryId) -> Result<SharedInstance, RegionError> {
         self.storage.covers(&rect)?;
-        let copy = SharedInstance::new(rect, *self.field(), memory)?;
+        let copy = SharedInstance::new(rect, self.field(), memory)?;
         copy.copy_from(self, rect)?;
         Ok(copy)
     }

@@ -41,7 +41,7 @@ pub(super) struct Storage {
     base: NonNull<u8>,
     bytes: usize,
     rect: Rect,
-    field: FieldInfo,
+    field: &'static FieldInfo,
     memory: MemoryId,
     access: Access,
 }
@@ -56,7 +56,7 @@ unsafe impl Sync for Storage {}
 
 impl Storage {
     /// A storage of zero bytes.
-    pub fn new(rect: Rect, field: FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
+    pub fn new(rect: Rect, field: &'static FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
         let bytes = rect.volume().checked_mul(field.size).ok_or_else(refused)?;
         let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
@@ -75,8 +75,8 @@ impl Storage {
     }
 
     #[inline]
-    pub fn field(&self) -> &FieldInfo {
-        &self.field
+    pub fn field(&self) -> &'static FieldInfo {
+        self.field
     }
 
     pub fn memory(&self) -> MemoryId {

@@ -4,6 +4,7 @@
 //! nothing global is needed, because a launch's plan is the same wherever it is made.
 
 use super::Core;
+use super::maps::{HashMap, HashSet};
 use crate::Error;
 use crate::error::panic_message;
 use crate::gang::LaunchState;
@@ -14,8 +15,8 @@ use crate::message::{
 use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
 use crate::shard::{Origin, Shard};
-use maniple_regions::Rect;
-use std::collections::{HashMap, HashSet, VecDeque};
+use maniple_regions::{FieldId, Rect, TreeId};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,9 +33,31 @@ struct Operation {
     parent: u64,
     within: Ancestors,
     after_within: bool,
-    uses: Vec<BatchUse>,
+    uses: Box<[Use]>,
     /// `None` once it has started.
     work: Option<Work>,
+}
+
+/// A [`BatchUse`] in less memory: it stays as long as its operation does, and its instance is mostly over the rectangle itself.
+struct Use {
+    tree: TreeId,
+    field: FieldId,
+    does: Does,
+    rect: Rect,
+    /// The instance's rectangle, where it is another one.
+    other: Option<Box<Rect>>,
+}
+
+impl Use {
+    fn of(full: BatchUse) -> Self {
+        let BatchUse { tree, field, does, instance, rect } = full;
+        Self { tree, field, does, rect, other: instance.filter(|i| *i != rect).map(Box::new) }
+    }
+
+    fn full(&self) -> BatchUse {
+        let column = ColumnKey { tree: self.tree, field: self.field, rect: self.rect };
+        BatchUse::of(&column, self.does, self.other.as_ref().map_or(self.rect, |other| **other))
+    }
 }
 
 /// A started batch.
@@ -91,7 +114,8 @@ impl Operation {
         let siblings = self.within == earlier.within;
         let brings = |u: &BatchUse| matches!(u.does, Does::Brings { .. });
         let lasting = |u: &BatchUse| matches!(u.does, Does::Reads | Does::Brings { lasting: true });
-        let conflict = |a: &BatchUse, b: &BatchUse| {
+        let conflict = |a: &Use, b: &Use| {
+            let (a, b) = (&a.full(), &b.full());
             if (a.does, b.does) == (Does::Reads, Does::Reads) || !a.meets(b) {
                 return false;
             }
@@ -128,13 +152,13 @@ impl Batches {
         let Some(operation) = self.operations.iter().find(|o| o.number == number) else { return parts };
         let column = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
         let comes = BatchUse::of(&column, Does::Brings { lasting: true }, transfer.into);
-        if !operation.uses.iter().any(|u| u.does == comes.does && u.meets(&comes)) {
+        if !operation.uses.iter().any(|u| u.does == comes.does && u.full().meets(&comes)) {
             return parts;
         }
         let runs = |o: &&Operation| o.number != number && o.work.is_none();
         let reader = |o: &&Operation| o.within == operation.within || operation.within.first() == Some(&o.launch);
         for used in self.operations.iter().filter(runs).filter(reader).flat_map(|o| &o.uses) {
-            if used.does == Does::Reads && used.meets(&comes) {
+            if used.does == Does::Reads && used.full().meets(&comes) {
                 parts = parts.iter().flat_map(|p| p.subtract(&used.rect)).collect();
             }
         }
@@ -149,6 +173,7 @@ impl Batches {
             Work::Send(s) => (NOBODY, s.launch, s.within.clone(), s.after_within),
         };
         let parent = of >> 32;
+        let uses = uses.into_iter().map(Use::of).collect();
         let number = self.next;
         if self.operations.is_empty() {
             // Mostly it stays the only one.

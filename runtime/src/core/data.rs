@@ -1,5 +1,6 @@
 //! Instances of this processor, and the messages that move their contents.
 
+use super::maps::HashMap;
 use super::queue::TaskId;
 use super::{Asker, Core, Staged};
 use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, RefusedData, Remote, Transfer};
@@ -9,7 +10,6 @@ use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
 use maniple_regions::{
     Buffer, Coherence, FieldInfo, Instance, MemoryId, Privilege, Rect, Region, RegionError, SharedInstance,
 };
-use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 

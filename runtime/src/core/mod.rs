@@ -10,6 +10,7 @@ mod chains;
 mod data;
 mod exec;
 mod leaves;
+mod maps;
 mod objects;
 mod queue;
 pub(crate) mod replicas;
@@ -35,8 +36,9 @@ use crate::wire::Wire;
 use crate::{Error, Place};
 use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
+use maps::HashMap;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -88,7 +90,7 @@ pub(crate) struct Core {
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
     launches_early: RefCell<Vec<crate::message::BatchDone>>,
     next_parent: Cell<u32>,
-    counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
+    counters_of_ends: RefCell<BTreeMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: RefCell<Option<Error>>,
     replicas: RefCell<replicas::Replicas>,
 }

@@ -1,13 +1,13 @@
 //! What the top-level task has made, as far as this processor knows, and the messages that came too early.
 
 use super::barriers::PhaseLocal;
+use super::maps::HashMap;
 use super::{Bank, Chains, Core};
 use crate::Error;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, Object};
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 

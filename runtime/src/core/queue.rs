@@ -21,7 +21,7 @@ pub(crate) enum Item {
 /// Ready items by priority, first in first out within one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    levels: [RefCell<VecDeque<Item>>; Priority::LEVELS as usize],
+    levels: RefCell<[VecDeque<Item>; Priority::LEVELS as usize]>,
     /// Bit i is set when level i is not empty.
     filled: Cell<u32>,
 }
@@ -30,14 +30,14 @@ impl ReadyQueue {
     #[inline]
     pub fn push(&self, priority: Priority, item: Item) {
         self.filled.set(self.filled.get() | 1 << priority.0);
-        self.levels[usize::from(priority.0)].borrow_mut().push_back(item);
+        self.levels.borrow_mut()[usize::from(priority.0)].push_back(item);
     }
 
     /// Takes one of the highest level's items: number `pick(how many)`, the oldest being number 0.
     #[inline]
     pub fn pop_nth(&self, pick: impl FnOnce(usize) -> usize) -> Option<Item> {
         let level = self.filled.get().checked_ilog2()?;
-        let mut queue = self.levels[level as usize].borrow_mut();
+        let queue = &mut self.levels.borrow_mut()[level as usize];
         let item = match pick(queue.len()) {
             0 => queue.pop_front(),
             n => {

@@ -4,6 +4,7 @@ mod run;
 mod stuck;
 mod subtasks;
 
+use super::maps::HashMap;
 use super::objects::Local;
 use super::{Asker, Core, Owner, queue};
 use crate::message::{Also, Message, ObjectId, ProcessorId};
@@ -15,7 +16,6 @@ use maniple_barriers::BarrierError;
 use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -314,8 +314,8 @@ impl Chains {
                 chains,
                 blocks,
                 cells: std::iter::repeat_with(|| Cell::NEW).take((slots * table.slot) as usize).collect(),
-                poison: HashMap::new(),
-                errors: HashMap::new(),
+                poison: HashMap::default(),
+                errors: HashMap::default(),
                 callers: shards.iter().map(|_| Caller::default()).collect(),
             }),
             plan,

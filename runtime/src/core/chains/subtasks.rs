@@ -2,6 +2,7 @@
 
 use super::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Half, Planned, State, Task, unknown};
 use crate::Error;
+use crate::core::maps::HashMap;
 use crate::core::{Core, Late};
 use crate::message::{Also, Message};
 use crate::object::EMPTY;
@@ -9,7 +10,6 @@ use crate::payload::Payload;
 use crate::replay::RunningValue;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A chain with everything its subtasks touch at hand.
