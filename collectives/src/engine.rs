@@ -162,7 +162,7 @@ struct Aside<T> {
     /// Calls that wait for this slot.
     queued: VecDeque<(Running<T>, Output<T>)>,
     /// Why calls fail.
-    failed: Option<Error>,
+    failed: Option<Box<Error>>,
 }
 
 fn made<T>(aside: &mut Option<Box<Aside<T>>>) -> &mut Aside<T> {
@@ -275,7 +275,7 @@ impl<T: Element> Engine<T> {
                 }
             }
             State::Failed => {
-                let error = chain.aside.as_ref().and_then(|a| a.failed.clone());
+                let error = chain.aside.as_ref().and_then(|a| a.failed.as_deref().cloned());
                 output.fail(number, error.unwrap_or_else(|| stopped("call")), cx);
             }
             _ => {
@@ -464,7 +464,7 @@ impl<T: Element> Replay for Engine<T> {
         for (_, output) in std::mem::take(&mut aside.queued) {
             output.fail(chain, error.clone(), cx);
         }
-        aside.failed = Some(error);
+        aside.failed = Some(Box::new(error));
     }
 
     fn awaits_input(&self, chain: u32) -> bool {

@@ -166,8 +166,9 @@ impl MachineFile {
 
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
-        /// More nodes have one copy of the top-level task: the work of many grows with the square of their number.
-        const COPIES: u32 = 64;
+        /// Where nodes know more shards than this, those of other nodes included, they have one copy of the top-level task: the
+        /// work of many copies grows with the square of their number.
+        const KNOWN: u64 = 64 * 64;
         let mut own = self.clone();
         let nodes = nodes.or(own.nodes.count.map(|count| count.value)).unwrap_or(shards);
         let levels = own.costs.shards.map_or_else(Vec::new, |shards| shards.value);
@@ -186,7 +187,7 @@ impl MachineFile {
         VirtualMachine {
             name: own.name,
             nodes,
-            one_copy: nodes > COPIES,
+            one_copy: u64::from(nodes) * u64::from(shards) > KNOWN,
             per_node: own.nodes.processors.value,
             utility: own.nodes.utility.value,
             network: link(&mut own.network),

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::output::{Format, Stdout, quoted, styled};
 use crate::stats::{median, microseconds};
-use maniple_stencil::{RunReport, Times};
+use maniple_stencil::{HostRun, RunReport, Times, bytes};
 use tabled::builder::Builder;
 
 /// Writes reports to stdout.
@@ -25,7 +25,7 @@ impl Printer {
         let text = match self.format {
             Format::Table => String::new(),
             Format::Json => json(&report)?,
-            Format::Csv if self.reports.is_empty() => csv_header() + &csv(&report),
+            Format::Csv if self.reports.is_empty() => csv_header(&report) + &csv(&report),
             Format::Csv => csv(&report),
         };
         self.reports.push(report);
@@ -55,7 +55,8 @@ fn statistics(times: &Times) -> [f64; 5] {
     [times.min, times.mean, times.median, times.p99, times.max]
 }
 
-fn csv_header() -> String {
+/// A run in virtual time has more columns: what it took of the host.
+fn csv_header(first: &RunReport) -> String {
     let mut header = String::from(
         "program,wire,shards,workers,cells,iterations,repeat,collective,mapper,verified,result,expected,error",
     );
@@ -64,7 +65,11 @@ fn csv_header() -> String {
             header += &format!(",{times}_{statistic}");
         }
     }
-    header + ",total_cells,input\n"
+    header += ",total_cells,input";
+    if first.host.is_some() {
+        header += ",events,digest,host_s,shard_rounds_per_s,peak_bytes";
+    }
+    header + "\n"
 }
 
 /// What was not measured is empty, and so is the input where there is none.
@@ -89,6 +94,10 @@ fn csv(r: &RunReport) -> String {
     fields.extend(statistics(&r.collective_us).map(number));
     fields.push(r.total_cells.to_string());
     fields.push(r.input.as_deref().map_or(String::new(), quoted));
+    if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = &r.host {
+        fields.extend([events.to_string(), digest.clone(), number(*host_s), number(*shard_rounds_per_s)]);
+        fields.push(peak_bytes.map_or(String::new(), |bytes| bytes.to_string()));
+    }
     fields.join(",") + "\n"
 }
 
@@ -133,5 +142,17 @@ fn table(reports: &[RunReport]) -> String {
     let table = styled(rows, 2);
     let (verified, runs) = (reports.iter().filter(|r| r.verified).count(), reports.len());
     let left_out = if runs > 1 { "; the medians leave out run 0, which allocates" } else { "" };
-    format!("{heading}{table}\n{verified} of {runs} runs verified{left_out}\n")
+    let hosts: String = reports.iter().filter_map(|r| r.host.as_ref()).map(host).collect();
+    format!("{heading}{table}\n{hosts}{verified} of {runs} runs verified{left_out}\n")
+}
+
+/// What a run in virtual time took of the host, in words.
+fn host(run: &HostRun) -> String {
+    let HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes } = run;
+    let rounds = match shard_rounds_per_s {
+        0.0 => String::new(),
+        rounds => format!(", {rounds:.0} shard-rounds a second"),
+    };
+    let peak = peak_bytes.map_or(String::new(), |peak| format!(", at most {} of memory", bytes(u128::from(peak))));
+    format!("{events} events, digest {digest}; of this host: {host_s:.2} s{rounds}{peak}\n")
 }

@@ -23,6 +23,9 @@ code
               With more shards than workers shard 0 is early in every other iteration and late in those between: both \
 times are then of means of two iterations, one after the other
   repeat      the number of the run, from 0 (JSON and CSV)
+  events, digest, host_s, shard_rounds_per_s, peak_bytes
+              in virtual time: the events of the run and a hash of them, which is the same each time; the seconds it took \
+of this host; rounds of collectives, those of each shard counted, in a second of it; the most memory the process has had
   cells       cells of the largest block; total_cells: of all; input: the file, or null (JSON and CSV)
 
 Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \

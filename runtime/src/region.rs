@@ -18,14 +18,36 @@ pub(crate) enum Store {
     Shared {
         home: ProcessorId,
         instance: Option<SharedInstance>,
-        /// A lease that came back, for the next task: a new one counts a reference that other processors count too.
-        idle: Option<Lease>,
+        /// A lease that came back, for the next task.
+        idle: Idle,
     },
 }
 
-impl Store {
-    fn shared(home: ProcessorId, instance: Option<SharedInstance>) -> Self {
-        Self::Shared { home, instance, idle: None }
+/// A lease that came back. A new one counts a reference that other processors of the node count too.
+pub(crate) enum Idle {
+    /// Nobody else counts: none is kept, as there may be many nodes.
+    Never,
+    None,
+    Kept(Lease),
+}
+
+impl Idle {
+    #[inline]
+    pub fn take(&mut self) -> Option<Lease> {
+        match self {
+            Idle::Kept(_) => match std::mem::replace(self, Idle::None) {
+                Idle::Kept(lease) => Some(lease),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, lease: Lease) {
+        if !matches!(self, Idle::Never) {
+            *self = Idle::Kept(lease);
+        }
     }
 }
 
@@ -38,7 +60,7 @@ pub(crate) struct Column {
     /// Size of the values.
     bytes: usize,
     pub store: RefCell<Store>,
-    pub users: RefCell<Users>,
+    pub users: RefCell<Option<Box<Users>>>,
     /// Other columns of the shard whose points overlap these.
     #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
     overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
@@ -92,7 +114,7 @@ impl Column {
                 let returned = instance.release(lease);
                 debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
             }
-            Store::Shared { idle, .. } => *idle = Some(lease),
+            Store::Shared { idle, .. } => idle.keep(lease),
         }
     }
 
@@ -251,8 +273,12 @@ impl Core {
     ) -> Result<Store, Error> {
         Ok(match shared_home {
             None => Store::Owned(self.owned_instance(key, field, launch)?),
-            Some(home) if home == self.id => Store::shared(home, Some(self.shared_instance(key, field)?)),
-            Some(home) => Store::shared(home, self.attached(launch, &key)),
+            Some(home) => {
+                let here = home == self.id;
+                let instance = if here { Some(self.shared_instance(key, field)?) } else { self.attached(launch, &key) };
+                let alone = self.machine().processors() == self.machine().nodes();
+                Store::Shared { home, instance, idle: if alone { Idle::Never } else { Idle::None } }
+            }
         })
     }
 

@@ -1,5 +1,6 @@
 //! What a run is asked for, what it reports, and what can go wrong.
 
+use crate::HostRun;
 use crate::blocks::MIN_CELLS;
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
@@ -336,6 +337,9 @@ pub struct RunReport {
     pub total_cells: usize,
     /// The file the run started from; in JSON `null` without one.
     pub input: Option<String>,
+    /// In virtual time, what the run took of the host.
+    #[serde(flatten)]
+    pub host: Option<HostRun>,
     /// What is wrong, if it is not verified. Not part of the JSON line.
     #[serde(skip)]
     pub failure: Option<String>,

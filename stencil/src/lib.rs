@@ -20,6 +20,7 @@
 
 pub mod blocks;
 mod config;
+mod host;
 pub mod io;
 pub mod kernel;
 #[cfg(feature = "mpi")]
@@ -33,10 +34,14 @@ pub use config::{
     alternating, available_memory, bytes,
 };
 
+pub use host::HostRun;
+
 use maniple::prelude::Runtime;
 use maniple::runtime::{Check, TraceFile};
 use reference::DominantMode;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// What a simulation hands back.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,6 +56,8 @@ pub struct RunOutcome {
     pub iteration_us: Vec<f64>,
     /// Time of the collective within each, in microseconds.
     pub collective_us: Vec<f64>,
+    /// In virtual time, what it took of the host.
+    pub host: Option<HostRun>,
 }
 
 /// Does all runs that `config` asks for, writes the output if one is wanted, and reports each run.
@@ -73,7 +80,7 @@ pub fn run(config: &Config) -> Result<Vec<RunReport>, StencilError> {
 pub struct Session {
     config: Config,
     blocks: Blocks,
-    start: Vec<f64>,
+    start: Arc<[f64]>,
     target: Option<io::Target>,
     trace: Option<TraceFile>,
     /// Runs done.
@@ -103,7 +110,7 @@ impl Session {
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
         config.mapper.slot()?;
         let config = config.clone();
-        Ok(Self { config, blocks, start, target, trace, done: 0, last: Vec::new(), all_verified: true })
+        Ok(Self { config, blocks, start: start.into(), target, trace, done: 0, last: Vec::new(), all_verified: true })
     }
 
     fn from_file(config: &Config, path: &Path) -> Result<(Blocks, Vec<f64>), StencilError> {
@@ -173,6 +180,7 @@ impl Session {
             collective_us: times(&outcome.collective_us),
             total_cells: self.blocks.total(),
             input: config.input.as_ref().map(|path| path.display().to_string()),
+            host: outcome.host,
             failure: verdict.failure,
             samples: Samples { iteration_us: outcome.iteration_us, collective_us: outcome.collective_us },
         };
@@ -210,14 +218,14 @@ fn not_repeated(first: &[f64], again: &[f64]) -> Option<String> {
 fn simulate(
     config: &Config,
     blocks: &Blocks,
-    start: &[f64],
+    start: &Arc<[f64]>,
     trace: Option<&TraceFile>,
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
     let mapper = config.mapper.slot()?;
     let input = shards::Input {
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
-        start: start.to_vec(),
+        start: start.clone(),
         iterations: config.iterations,
         ahead: config.ahead,
         history: config.input.is_some(),
@@ -235,8 +243,10 @@ fn simulate(
     if config.races {
         runtime = runtime.check(Check::Races);
     }
+    let began = Instant::now();
     let output = shards::simulate(&runtime, config.collective, &input).map_err(|e| StencilError::Runtime(e.into()))?;
+    let host = HostRun::of(&output.stats, began.elapsed());
     let shards::Output { sums, vectors, iteration_us, collective_us, .. } = output;
     let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum)).collect::<Result<_, _>>()?;
-    Ok(RunOutcome { wire, roots, vectors, iteration_us, collective_us })
+    Ok(RunOutcome { wire, roots, vectors, iteration_us, collective_us, host })
 }

@@ -93,6 +93,7 @@ impl World {
             vectors: Vec::new(),
             iteration_us: Vec::with_capacity(iterations),
             collective_us: Vec::with_capacity(iterations),
+            host: None,
         };
         world.barrier();
         let mut last = Instant::now();

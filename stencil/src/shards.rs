@@ -15,6 +15,7 @@ use maniple::regions::{FieldId, RegionError};
 use maniple::runtime::{Launch, Leaf, Requirement};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The derivative, not scaled; before the first iteration, the first vector.
 const D: Field<f64> = Field::new(0, "d");
@@ -32,7 +33,7 @@ pub struct Input {
     /// Cells of each shard's block, at least 4.
     pub sizes: Vec<usize>,
     /// The first vector.
-    pub start: Vec<f64>,
+    pub start: Arc<[f64]>,
     /// Iterations, from 0.
     pub iterations: usize,
     /// Calls of the allreduce under way before a shard waits for the oldest.
@@ -543,6 +544,7 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
             let step = top.task("stencil step", step);
             let parent = top.parent("aggregation", aggregate);
             let Input { sizes, start, iterations, history, .. } = input;
+            let start = start.to_vec();
             let args = Aggregation { layout, line, sizes, sums, total, gang, step, start, iterations, history };
             let ghosts = G.map(|slot| slot.id());
             let regions: [(Region, &[FieldId]); 4] =

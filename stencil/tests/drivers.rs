@@ -171,7 +171,7 @@ fn mappers_show_in_the_counters() {
 #[test]
 fn a_vanishing_sum_ends_the_run() {
     let (_, mut input) = input(3, 8, 9);
-    input.start.fill(1.0);
+    input.start = input.start.iter().map(|_| 1.0).collect();
     for version in VERSIONS {
         let output = simulate(&Runtime::threads(2), version, &input).unwrap();
         assert_eq!(output.sums, [0.0], "{version}");

@@ -3,8 +3,11 @@
 use super::exchange::yardstick_ns;
 use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
+use crate::output::Field;
 use maniple::prelude::*;
+use maniple_stencil::HostRun;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// An allreduce of 64-bit floats in which every call depends on the result of the one before
 #[derive(Debug, clap::Args)]
@@ -16,6 +19,8 @@ number
 (product: -1 where the sum of both is a multiple of 3, else 1)
   expected       the same without an allreduce
   verified       whether every shard has the expected result
+  events, digest, host_s, shard_rounds_per_s, peak_bytes
+                 in virtual time: as `maniple stencil --help` says
   exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; none with one processor
 
@@ -200,6 +205,10 @@ impl Spec {
 
     /// Does a run: each shard's last result, and the microseconds of a call.
     pub fn run(self, runtime: &Runtime) -> Result<(Vec<f64>, f64), Failure> {
+        self.run_counted(runtime).map(|(results, us, _)| (results, us))
+    }
+
+    fn run_counted(self, runtime: &Runtime) -> Result<(Vec<f64>, f64, Stats), Failure> {
         let Self { shards, elements, iterations, op, algorithm } = self;
         let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
@@ -210,10 +219,10 @@ impl Spec {
             let start = Calls { total, elements, warm_up, iterations, op: op as u8 };
             top.launch(&gang, &task, |_| Start::new(start))?.all().await
         });
-        let (results, _) = outcome.map_err(run_error)?;
+        let (results, stats) = outcome.map_err(run_error)?;
         // The last shard to be done has waited for all.
         let ns = results.iter().map(|(_, ns)| *ns).max().unwrap_or(0) as f64 / iterations as f64;
-        Ok((results.iter().map(|(last, _)| *last).collect(), ns / 1000.0))
+        Ok((results.iter().map(|(last, _)| *last).collect(), ns / 1000.0, stats))
     }
 }
 
@@ -228,9 +237,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let expected = spec.expected();
     let runtime = args.traced.onto(runtime)?;
     repeat(&args.common, |_| {
-        let (results, us) = spec.run(&runtime)?;
+        let began = Instant::now();
+        let (results, us, stats) = spec.run_counted(&runtime)?;
+        let host = HostRun::of(&stats, began.elapsed());
         let verified = results.iter().all(|last| *last == expected);
-        let record = vec![
+        let mut record = vec![
             field("program", "allreduce"),
             field("wire", args.on.workers.wire_name()),
             field("shards", shards),
@@ -246,6 +257,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("collective_us", us),
             field("exchange_ns", yardstick_ns()),
         ];
+        if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = host {
+            let peak = peak_bytes.map_or(Field::Absent, Field::Count);
+            record.extend([("events", Field::Count(events)), ("digest", Field::Text(digest))]);
+            record.extend([("host_s", Field::Measured(host_s))]);
+            record.extend([("shard_rounds_per_s", Field::Measured(shard_rounds_per_s)), ("peak_bytes", peak)]);
+        }
         Ok((record, verified))
     })
 }

@@ -28,7 +28,7 @@ struct Beside {
     /// Waiters while the cell has one already: launches that run ahead wait for later generations.
     later: Vec<(u64, Waiting)>,
     /// Generations from this one on will never complete, and why.
-    poison: Option<(u64, Error)>,
+    poison: Option<Box<(u64, Error)>>,
 }
 
 impl Place {
@@ -43,7 +43,7 @@ impl Place {
     /// Why a generation will never complete, if it is known not to.
     #[inline]
     fn poisoned(&self, generation: u64) -> Option<&Error> {
-        let (from, error) = self.beside.as_ref()?.poison.as_ref()?;
+        let (from, error) = &**self.beside.as_ref()?.poison.as_ref()?;
         (generation >= *from).then_some(error)
     }
 
@@ -167,10 +167,10 @@ impl Bank {
         let from = generation.max(cell.completed());
         let Beside { later, poison } = &mut **beside.get_or_insert_default();
         // What follows from the first error is not to hide it.
-        if poison.as_ref().is_some_and(|(earlier, _)| *earlier <= from) {
+        if poison.as_ref().is_some_and(|first| first.0 <= from) {
             return Vec::new();
         }
-        *poison = Some((from, error.clone()));
+        *poison = Some(Box::new((from, error.clone())));
         let (poisoned, keep) = std::mem::take(later).into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
         *later = keep;
         let mut due: Vec<Waiting> = poisoned.into_iter().map(|(_, w)| w).collect();

@@ -6,10 +6,13 @@ use super::{Asker, Core, Staged};
 use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, RefusedData, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
+use hashbrown::HashTable;
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
 use maniple_regions::{
-    Buffer, Coherence, FieldInfo, Instance, MemoryId, Privilege, Rect, Region, RegionError, SharedInstance,
+    Buffer, Coherence, FieldId, FieldInfo, Instance, MemoryId, Privilege, Rect, Region, RegionError, SharedInstance,
+    TreeId,
 };
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -17,6 +20,44 @@ enum Held {
     /// With the launch that uses it, the last one.
     Owned(Rc<Instance>, LaunchKey),
     Shared(SharedInstance),
+}
+
+impl Held {
+    fn is(&self, key: &ColumnKey) -> bool {
+        match self {
+            Held::Owned(instance, _) => instance.rect() == key.rect && instance.field().id == key.field,
+            Held::Shared(shared) => shared.rect() == key.rect && shared.field().id == key.field,
+        }
+    }
+}
+
+/// Instances by the columns they are of. What they know themselves is not kept twice.
+#[derive(Default)]
+struct Instances(HashTable<(TreeId, Held)>);
+
+impl Instances {
+    fn hash(tree: TreeId, field: FieldId, rect: &Rect) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one((tree, field, rect))
+    }
+
+    fn get(&self, key: &ColumnKey) -> Option<&Held> {
+        let hash = Self::hash(key.tree, key.field, &key.rect);
+        self.0.find(hash, |(tree, held)| *tree == key.tree && held.is(key)).map(|(_, held)| held)
+    }
+
+    fn insert(&mut self, key: &ColumnKey, held: Held) {
+        let hash = Self::hash(key.tree, key.field, &key.rect);
+        match self.0.find_mut(hash, |(tree, held)| *tree == key.tree && held.is(key)) {
+            Some((_, there)) => *there = held,
+            None => {
+                let again = |(tree, held): &(TreeId, Held)| match held {
+                    Held::Owned(instance, _) => Self::hash(*tree, instance.field().id, &instance.rect()),
+                    Held::Shared(shared) => Self::hash(*tree, shared.field().id, &shared.rect()),
+                };
+                self.0.insert_unique(hash, (key.tree, held), again);
+            }
+        }
+    }
 }
 
 /// A request another processor made for a simultaneous region whose launch has not started here yet.
@@ -31,7 +72,7 @@ type Fetcher = (TaskId, usize, Rc<Column>);
 
 #[derive(Default)]
 pub(crate) struct Data {
-    instances: HashMap<ColumnKey, Held>,
+    instances: Instances,
     /// Instances of other processors of the node.
     attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
     /// Tasks that wait for an attachment, by column.
@@ -89,7 +130,7 @@ impl Core {
         let choice = self.place_instance(key, field, Coherence::Exclusive, there.as_ref().map(|i| i.memory()))?;
         let kind = match (choice, &there) {
             (InstanceChoice::Find, Some(instance)) => {
-                data.instances.insert(key, Held::Owned(instance.clone(), launch));
+                data.instances.insert(&key, Held::Owned(instance.clone(), launch));
                 return Ok(instance.clone());
             }
             (InstanceChoice::Create(kind), _) => kind,
@@ -103,7 +144,7 @@ impl Core {
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| self.region_error(&key, e))?;
-        data.instances.insert(key, Held::Owned(instance.clone(), launch));
+        data.instances.insert(&key, Held::Owned(instance.clone(), launch));
         Ok(instance)
     }
 
@@ -128,7 +169,7 @@ impl Core {
             Ok(shared)
         };
         let shared = make().map_err(|e| self.region_error(&key, e))?;
-        data.instances.insert(key, Held::Shared(shared.clone()));
+        data.instances.insert(&key, Held::Shared(shared.clone()));
         Ok(shared)
     }
 

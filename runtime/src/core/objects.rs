@@ -8,7 +8,7 @@ use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, Object};
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// One object and its part on this processor. Shared by `Rc`, so that looking an object up touches no counter that
@@ -58,6 +58,21 @@ impl Local {
     }
 }
 
+/// An object without state of its own: processors that one thread drives, which may be many, share it.
+fn of_all(id: ObjectId, object: &Arc<Object>, new: impl FnOnce() -> Rc<Local>) -> Rc<Local> {
+    thread_local! {
+        static LAST: RefCell<Weak<Local>> = const { RefCell::new(Weak::new()) };
+    }
+    let same = |last: &Rc<Local>| last.id == id && Arc::ptr_eq(&last.object, object);
+    LAST.with_borrow_mut(|last| {
+        last.upgrade().filter(same).unwrap_or_else(|| {
+            let local = new();
+            *last = Rc::downgrade(&local);
+            local
+        })
+    })
+}
+
 impl Core {
     #[inline]
     pub fn knows(&self, object: ObjectId) -> bool {
@@ -103,7 +118,9 @@ impl Core {
             let mut objects = self.objects.borrow_mut();
             let id = objects.list.len() as ObjectId;
             objects.phases.extend(phase.map(|p| (id, p)));
-            objects.list.push(Rc::new(Local { id, object, bank: RefCell::new(bank), chains }));
+            let stateless = matches!(*object, Object::Tree(_) | Object::Task(_) | Object::Gang(_));
+            let local = || Rc::new(Local { id, object: object.clone(), bank: RefCell::new(bank), chains });
+            objects.list.push(if stateless { of_all(id, &object, local) } else { local() });
             std::mem::take(&mut objects.early)
         };
         for (from, message) in early {

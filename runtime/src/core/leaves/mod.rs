@@ -397,9 +397,14 @@ impl Leaves {
         }
         let writes = u.privilege != Privilege::Read;
         let mut found = 0;
-        u.column.each_overlap(|other| found += self.follow(id, &other.users.borrow(), writes));
+        u.column.each_overlap(|other| {
+            if let Some(users) = &*other.users.borrow() {
+                found += self.follow(id, users, writes);
+            }
+        });
         let mut users = u.column.users.borrow_mut();
-        found += self.follow(id, &users, writes);
+        let users = users.get_or_insert_default();
+        found += self.follow(id, users, writes);
         users.add(id, writes, |t| self.get(t).is_some());
         found
     }
