@@ -23,9 +23,24 @@ use std::sync::Arc;
 use std::task::Poll;
 
 struct LocalRegion {
-    region: Region,
+    which: Which,
     /// Mostly one or two.
     columns: SmallVec<[Used; 2]>,
+}
+
+/// A region that a shard looks at: mostly what one of its requirements names, and then it is not kept twice.
+enum Which {
+    Held(u32),
+    Part(Box<Region>),
+}
+
+impl LocalRegion {
+    fn region<'a>(&'a self, held: &'a [Held]) -> &'a Region {
+        match &self.which {
+            Which::Held(number) => &held[*number as usize].region,
+            Which::Part(region) => region,
+        }
+    }
 }
 
 /// A field of a region that a launch has named, and which of the shard's requirements it comes from.
@@ -158,7 +173,7 @@ impl Shard {
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         let regions = regions.get_or_insert_with(|| Box::new(Vec::with_capacity(self.inner.held.len())));
-        if let Some(index) = regions.iter().position(|r| r.region == region) {
+        if let Some(index) = regions.iter().position(|r| *r.region(&self.inner.held) == region) {
             return Ok(Local { index: index as u32, region });
         }
         self.core().in_tree(region, || format!("Shard::region in {}", self.place()))?;
@@ -168,7 +183,9 @@ impl Shard {
             return Err(Error::misuse(format!("Shard::region in {}", self.place()), expected, region));
         }
         let index = regions.len() as u32;
-        regions.push(LocalRegion { region, columns: SmallVec::new() });
+        let held = self.inner.held.iter().position(|h| h.region == region);
+        let which = held.map_or_else(|| Which::Part(Box::new(region)), |number| Which::Held(number as u32));
+        regions.push(LocalRegion { which, columns: SmallVec::new() });
         Ok(Local { index, region })
     }
 
@@ -185,12 +202,13 @@ impl Shard {
         let Some(local) = regions.as_ref().and_then(|r| r.get(index as usize)) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
-        self.check_right(&local.region, field, privilege)?;
+        let region = local.region(&self.inner.held);
+        self.check_right(region, field, privilege)?;
         let enough = |c: &&Used| *c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
         if let Some(Used { column, .. }) = local.columns.iter().find(enough) {
             return Ok(column.clone());
         }
-        let region = local.region;
+        let region = *region;
         drop(regions);
         self.make_column(index, region, privilege, coherence, field)
     }
@@ -330,8 +348,11 @@ impl Shard {
     /// The columns of the fields that have a point of the region.
     fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
         let regions = self.inner.regions.borrow();
-        let columns =
-            regions.iter().flat_map(|all| all.iter()).filter(|r| r.region.overlaps(&region)).flat_map(|r| &r.columns);
+        let columns = regions
+            .iter()
+            .flat_map(|all| all.iter())
+            .filter(|r| r.region(&self.inner.held).overlaps(&region))
+            .flat_map(|r| &r.columns);
         columns.map(|u| u.column.clone()).filter(|c| fields.contains(&c.field.id)).collect()
     }
 

@@ -1,10 +1,54 @@
 use crate::message::{ColumnKey, ProcessorId, Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
+use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Instances that hold valid values: the instance's rectangle and its processor.
-type Holders = Vec<(Rect, ProcessorId)>;
+/// An instance that holds valid values: its rectangle and its processor.
+type Holder = (Rect, ProcessorId);
+
+/// The instances that hold valid values of a piece.
+#[derive(Clone)]
+enum Holders {
+    /// One over just the piece: so it is nearly always, and pieces may be many.
+    Own(ProcessorId),
+    Several(Vec<Holder>),
+}
+
+impl Holders {
+    fn of(piece: Rect, holder: Holder) -> Self {
+        if piece == holder.0 { Self::Own(holder.1) } else { Self::Several(vec![holder]) }
+    }
+
+    fn list(&self, piece: &Rect) -> SmallVec<[Holder; 1]> {
+        match self {
+            Self::Own(processor) => smallvec![(*piece, *processor)],
+            Self::Several(list) => SmallVec::from_slice(list),
+        }
+    }
+
+    fn add(&mut self, piece: &Rect, holder: Holder) {
+        let mut list = self.list(piece);
+        if !list.contains(&holder) {
+            list.push(holder);
+            *self = Self::Several(list.into_vec());
+        }
+    }
+}
+
+/// What may be known of a piece.
+trait Known: Clone {
+    /// Of a part of it.
+    fn of_part(&self, _piece: &Rect) -> Self {
+        self.clone()
+    }
+}
+
+impl Known for Holders {
+    fn of_part(&self, piece: &Rect) -> Self {
+        Self::Several(self.list(piece).into_vec())
+    }
+}
 
 /// What is known to be valid where, as one parent sees it. Every copy of a replicated parent computes the same.
 #[derive(Default)]
@@ -26,7 +70,7 @@ impl<T> Default for Pieces<T> {
     }
 }
 
-impl<T: Clone> Pieces<T> {
+impl<T: Known> Pieces<T> {
     /// Where pieces that overlap `rect` are.
     fn range(&self, rect: Rect) -> Range<Rect> {
         let first = starting_at(rect, rect.lo(0).saturating_sub(self.longest));
@@ -54,7 +98,7 @@ impl<T: Clone> Pieces<T> {
         for old in cut {
             let Some(of_piece) = self.map.remove(&old) else { continue };
             for rest in old.subtract(&rect) {
-                self.insert(rest, of_piece.clone());
+                self.insert(rest, of_piece.of_part(&old));
             }
         }
         self.insert(rect, known);
@@ -72,6 +116,7 @@ impl Pieces<Holders> {
         mut copy: impl FnMut(Rect, (Rect, ProcessorId)),
     ) {
         for (piece, holders) in self.overlapping(rect) {
+            let holders = holders.list(piece);
             if holders.contains(&into) {
                 continue;
             }
@@ -79,7 +124,7 @@ impl Pieces<Holders> {
             let on = |p: ProcessorId| holders.iter().find(|h| h.1 == p);
             let from = on(into.1).or_else(|| {
                 let mut processors: Vec<ProcessorId> = Vec::with_capacity(holders.len());
-                for &(_, p) in holders {
+                for &(_, p) in &holders {
                     if !processors.contains(&p) {
                         processors.push(p);
                     }
@@ -95,10 +140,8 @@ impl Pieces<Holders> {
     /// All of `rect` has become valid in the instance `into`.
     fn hold(&mut self, rect: Rect, into: (Rect, ProcessorId)) {
         let range = self.range(rect);
-        for (_, holders) in self.map.range_mut(range).filter(|(p, _)| rect.contains_rect(p)) {
-            if !holders.contains(&into) {
-                holders.push(into);
-            }
+        for (piece, holders) in self.map.range_mut(range).filter(|(p, _)| rect.contains_rect(p)) {
+            holders.add(piece, into);
         }
     }
 }
@@ -138,7 +181,7 @@ pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
 impl Versions {
     /// `key` was, or will be, written through the instance over `from` on `at`.
     pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
-        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, vec![(from, at)]);
+        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, Holders::of(key.rect, (from, at)));
     }
 
     /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
@@ -174,7 +217,7 @@ impl Versions {
         let inside = pieces.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
         inside
             .filter_map(|(p, holders)| {
-                let (from, at) = *holders.first()?;
+                let (from, at) = *holders.list(p).first()?;
                 Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
             })
             .collect()
@@ -191,6 +234,8 @@ pub(crate) enum Right {
     /// As much as it holds.
     All,
 }
+
+impl Known for Right {}
 
 /// The rights of one task; everything where nothing else is said.
 #[derive(Default)]

@@ -10,11 +10,13 @@
 //! that iteration in it.
 
 use crate::{Collective, kernel};
+use maniple::barriers::{Arriver, Ready, Waiter};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
-use maniple::runtime::{Launch, Leaf, Requirement};
+use maniple::runtime::{CellAddress, Launch, Leaf, Requirement};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 
 /// The derivative, not scaled; before the first iteration, the first vector.
@@ -168,8 +170,9 @@ struct Exchange {
     /// Own ghosts, and the neighbours' that this shard fills.
     own: [Local; 2],
     theirs: [Local; 2],
-    fills: [maniple::runtime::Producer; 2],
-    uses: [maniple::runtime::Consumer; 2],
+    /// Where it says that it has filled them, and waits until its own ones are.
+    fills: [Arriver<Ready, CellAddress>; 2],
+    uses: [Waiter<Ready, CellAddress>; 2],
     h: f64,
 }
 
@@ -184,8 +187,8 @@ impl Exchange {
             d,
             own,
             theirs: [shard.region(layout.right_ghosts(left))?, shard.region(layout.left_ghosts(right))?],
-            fills: [layout.to_left.producer(shard)?, layout.to_right.producer(shard)?],
-            uses: [layout.to_right.consumer(shard, left)?, layout.to_left.consumer(shard, right)?],
+            fills: [layout.to_left.producer(shard)?.ready, layout.to_right.producer(shard)?.ready],
+            uses: [layout.to_right.consumer(shard, left)?.ready, layout.to_left.consumer(shard, right)?.ready],
             h: layout.h,
         })
     }
@@ -194,7 +197,7 @@ impl Exchange {
     fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<(), Error> {
         let ([left, right], [to_left, to_right]) = (&self.theirs, &self.fills);
         let args = (self.d.write(D), left.write_shared(G[1]), right.write_shared(G[1]), values.into());
-        shard.launch(load, args).arrive(&to_left.ready).arrive(&to_right.ready).go()?.detach();
+        shard.launch(load, args).arrive(to_left).arrive(to_right).go()?.detach();
         Ok(())
     }
 
@@ -217,7 +220,7 @@ impl Exchange {
         launch: Launch<'s, F, M, O>,
     ) -> Result<TaskFuture<O>, Error> {
         let ([from_left, from_right], [to_left, to_right]) = (&self.uses, &self.fills);
-        launch.wait(&from_left.ready).wait(&from_right.ready).arrive(&to_left.ready).arrive(&to_right.ready).go()
+        launch.wait(from_left).wait(from_right).arrive(to_left).arrive(to_right).go()
     }
 
     /// An iteration, from the total of the last one; the future holds the block's square sum.
@@ -277,9 +280,9 @@ struct ShardResult {
 type Stamps = Box<(TaskFuture<u64>, TaskFuture<u64>)>;
 
 impl ShardResult {
-    /// Waits for an iteration's total, unless an earlier one was the last. Only shard 0 keeps them all.
-    async fn add(&mut self, (total, stamps): (TaskFuture<f64>, Option<Stamps>)) -> Result<(), Error> {
-        let total = total.await?;
+    /// Takes an iteration's total in, unless an earlier one was the last; whether there is a next iteration. Only shard 0,
+    /// which has stamps, keeps them all.
+    fn add(&mut self, total: f64, stamps: Option<(u64, u64)>) -> bool {
         let (count, last) = self.totals;
         if goes_on(count, last) {
             self.totals = (count + 1, Some(total));
@@ -287,51 +290,58 @@ impl ShardResult {
                 self.sums.push(total);
             }
         }
-        if let Some(stamps) = stamps {
-            let (local, total) = *stamps;
-            self.stamps.push((local.await?, total.await?));
-        }
-        Ok(())
+        self.stamps.extend(stamps);
+        goes_on(self.totals.0, self.totals.1)
     }
 }
 
 /// A shard of the version with an allreduce.
-async fn iterate(shard: Shard, args: ShardArgs) -> Result<ShardResult, Error> {
-    // What is not needed for long is no part of the future: there are many shards.
-    let ShardArgs { layout, block, start, total: sum, iterations, ahead: most, history } = args;
-    let exchange = Exchange::new(&shard, &layout, shard.region(block)?)?;
-    let watched = shard.index() == 0;
-    let mut result = ShardResult { began: now(), ..ShardResult::default() };
-    let mut vectors = Vec::new();
-    let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-    exchange.load(&shard, start)?;
-    let mut last_total = Value::Now(SCALED);
-    for iteration in 1..=iterations {
-        let local = exchange.advance(&shard, iteration, last_total)?;
-        let total = sum.call(&shard, &local)?;
-        let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
-        let stamps = if watched { Some(Box::new((at(&local)?, at(&total)?))) } else { None };
-        if history || iteration == iterations {
-            vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
-        }
-        last_total = (&total).into();
-        ahead.push_back((total, stamps));
-        if ahead.len() > most
-            && let Some(oldest) = ahead.pop_front()
-        {
-            result.add(oldest).await?;
-            if !goes_on(result.totals.0, result.totals.1) {
-                break;
+///
+/// A future has room for all that it ever moves, and there are many shards: what this one begins with is gone before it is
+/// made, and what it goes on with is used where it is.
+fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
+    let ShardArgs { layout, block, start, total: sum, mut iterations, ahead: most, history } = args;
+    let exchange = shard.region(block).and_then(|d| Exchange::new(&shard, &layout, d));
+    async move {
+        let exchange = exchange.as_ref().map_err(Error::clone)?;
+        let watched = shard.index() == 0;
+        let mut result = ShardResult { began: now(), ..ShardResult::default() };
+        let mut vectors = Vec::new();
+        let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
+        exchange.load(&shard, start)?;
+        let mut last_total = Value::Now(SCALED);
+        let mut launched = 0;
+        loop {
+            if launched < iterations {
+                launched += 1;
+                let local = exchange.advance(&shard, launched, last_total)?;
+                let total = sum.call(&shard, &local)?;
+                let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
+                let stamps = if watched { Some(Box::new((at(&local)?, at(&total)?))) } else { None };
+                if history || launched == iterations {
+                    vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
+                }
+                last_total = (&total).into();
+                ahead.push_back((total, stamps));
+                if launched < iterations && ahead.len() <= most {
+                    continue;
+                }
+            }
+            let Some((total, stamps)) = ahead.pop_front() else { break };
+            let total = total.await?;
+            let stamps = match stamps {
+                Some(both) => Some((both.0.await?, both.1.await?)),
+                None => None,
+            };
+            if !result.add(total, stamps) {
+                iterations = launched;
             }
         }
+        for vector in vectors {
+            result.vectors.push(vector.await?);
+        }
+        Ok(result)
     }
-    for call in ahead {
-        result.add(call).await?;
-    }
-    for vector in vectors {
-        result.vectors.push(vector.await?);
-    }
-    Ok(result)
 }
 
 /// Whether the last of `count` iterations has a next vector. Every shard sees the same totals, so all stop at the same one.
