@@ -1,6 +1,5 @@
 use crate::message::{ColumnKey, ProcessorId, Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
-use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -12,26 +11,78 @@ type Holder = (Rect, ProcessorId);
 enum Holders {
     /// One over just the piece: so it is nearly always, and pieces may be many.
     Own(ProcessorId),
-    Several(Vec<Holder>),
+    Several(Box<Several>),
+}
+
+/// Holders in the order in which they came.
+#[derive(Clone, Default)]
+struct Several {
+    list: Vec<Holder>,
+    /// Where the first holder of each processor is in the list, of which there may be very many.
+    first: HashMap<ProcessorId, usize>,
+}
+
+impl Several {
+    fn of(list: impl IntoIterator<Item = Holder>) -> Self {
+        let mut several = Self::default();
+        list.into_iter().for_each(|holder| several.add(holder));
+        several
+    }
+
+    fn at(&self, processor: ProcessorId) -> Option<Holder> {
+        self.first.get(&processor).map(|&first| self.list[first])
+    }
+
+    fn contains(&self, holder: Holder) -> bool {
+        let of_it = |&first: &usize| self.list[first] == holder || self.list[first..].contains(&holder);
+        self.first.get(&holder.1).is_some_and(of_it)
+    }
+
+    fn add(&mut self, holder: Holder) {
+        if !self.contains(holder) {
+            self.first.entry(holder.1).or_insert(self.list.len());
+            self.list.push(holder);
+        }
+    }
+
+    fn processors(&self) -> Vec<ProcessorId> {
+        let is_first = |(at, holder): &(usize, &Holder)| self.first.get(&holder.1) == Some(at);
+        self.list.iter().enumerate().filter(is_first).map(|(_, holder)| holder.1).collect()
+    }
 }
 
 impl Holders {
     fn of(piece: Rect, holder: Holder) -> Self {
-        if piece == holder.0 { Self::Own(holder.1) } else { Self::Several(vec![holder]) }
+        if piece == holder.0 { Self::Own(holder.1) } else { Self::Several(Box::new(Several::of([holder]))) }
     }
 
-    fn list(&self, piece: &Rect) -> SmallVec<[Holder; 1]> {
+    fn first(&self, piece: &Rect) -> Option<Holder> {
         match self {
-            Self::Own(processor) => smallvec![(*piece, *processor)],
-            Self::Several(list) => SmallVec::from_slice(list),
+            Self::Own(processor) => Some((*piece, *processor)),
+            Self::Several(several) => several.list.first().copied(),
+        }
+    }
+
+    /// The first one on a processor.
+    fn at(&self, piece: &Rect, processor: ProcessorId) -> Option<Holder> {
+        match self {
+            Self::Own(own) => (*own == processor).then_some((*piece, processor)),
+            Self::Several(several) => several.at(processor),
+        }
+    }
+
+    fn contains(&self, piece: &Rect, holder: Holder) -> bool {
+        match self {
+            Self::Own(own) => holder == (*piece, *own),
+            Self::Several(several) => several.contains(holder),
         }
     }
 
     fn add(&mut self, piece: &Rect, holder: Holder) {
-        let mut list = self.list(piece);
-        if !list.contains(&holder) {
-            list.push(holder);
-            *self = Self::Several(list.into_vec());
+        match self {
+            Self::Own(own) if holder == (*piece, *own) => {}
+            Self::Own(own) => *self = Self::Several(Box::new(Several::of([(*piece, *own), holder]))),
+            Self::Several(several) => several.add(holder),
         }
     }
 }
@@ -46,7 +97,10 @@ trait Known: Clone {
 
 impl Known for Holders {
     fn of_part(&self, piece: &Rect) -> Self {
-        Self::Several(self.list(piece).into_vec())
+        match self {
+            Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
+            Self::Several(_) => self.clone(),
+        }
     }
 }
 
@@ -73,7 +127,13 @@ impl<T> Default for Pieces<T> {
 impl<T: Known> Pieces<T> {
     /// Where pieces that overlap `rect` are.
     fn range(&self, rect: Rect) -> Range<Rect> {
-        let first = starting_at(rect, rect.lo(0).saturating_sub(self.longest));
+        let from = starting_at(rect, rect.lo(0));
+        let first = if rect.dim() == 1 {
+            // On a line only the last of those that start before it can reach into it.
+            self.map.range(..from).next_back().map_or(from, |(before, _)| *before)
+        } else {
+            starting_at(rect, rect.lo(0).saturating_sub(self.longest))
+        };
         first..starting_at(rect, rect.hi(0)).max(first)
     }
 
@@ -116,23 +176,19 @@ impl Pieces<Holders> {
         mut copy: impl FnMut(Rect, (Rect, ProcessorId)),
     ) {
         for (piece, holders) in self.overlapping(rect) {
-            let holders = holders.list(piece);
-            if holders.contains(&into) {
+            if holders.contains(piece, into) {
                 continue;
             }
             let part = piece.intersect(&rect);
-            let on = |p: ProcessorId| holders.iter().find(|h| h.1 == p);
-            let from = on(into.1).or_else(|| {
-                let mut processors: Vec<ProcessorId> = Vec::with_capacity(holders.len());
-                for &(_, p) in &holders {
-                    if !processors.contains(&p) {
-                        processors.push(p);
-                    }
-                }
-                if processors.len() > 1 { on(select(part, &processors)) } else { holders.first() }
+            let from = holders.at(piece, into.1).or_else(|| match holders {
+                Holders::Several(several) if several.list.len() > 1 => match &several.processors()[..] {
+                    [_] => holders.first(piece),
+                    processors => holders.at(piece, select(part, processors)),
+                },
+                _ => holders.first(piece),
             });
             if let Some(from) = from {
-                copy(part, *from);
+                copy(part, from);
             }
         }
     }
@@ -217,7 +273,7 @@ impl Versions {
         let inside = pieces.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
         inside
             .filter_map(|(p, holders)| {
-                let (from, at) = *holders.list(p).first()?;
+                let (from, at) = holders.first(p)?;
                 Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
             })
             .collect()
