@@ -204,14 +204,17 @@ impl Config {
     /// [`StencilError::Memory`].
     pub fn check_memory(&self, total: usize) -> Result<(), StencilError> {
         const VECTORS: u128 = 4; // the first, d, the last, the last of the first run
-        const PER_SHARD: u128 = 8192; // measured: 8.5 GB for a million
+        const PER_SHARD: u128 = 12288; // measured: 14.7 GB for a million, on 131072 processors in virtual time
+        const PER_PROCESSOR: u128 = 4096; // in virtual time
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
         let wide = |x: usize| x as u128;
+        let processors = self.machine.as_ref().map_or(0, |m| u128::from(m.nodes) * u128::from(m.per_node));
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
         let needed = (VECTORS + history)
             .saturating_mul(wide(total) * 8)
             .saturating_add(wide(self.shards) * PER_SHARD)
+            .saturating_add(processors * PER_PROCESSOR)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
             .saturating_add(wide(self.workers) * wide(self.workers) * PER_PAIR_OF_WORKERS);
         let available = available_memory();
