@@ -82,6 +82,9 @@ counters! {
     /// another processor, of the same node or not: they go through a staging buffer. Between shards of one processor nothing
     /// is staged.
     staged_bytes,
+    /// What is left when a run in one thread, seeded or in virtual time, has ended well, though nobody needs it any more: tasks,
+    /// launches, requests, timers, and uses of instances. Always 0, unless the runtime has a bug.
+    left_over,
     /// Bytes moved between instances for launches, explicit copies and remote access.
     moved_bytes,
 }

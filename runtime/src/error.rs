@@ -167,6 +167,14 @@ pub enum Error {
         /// The same as a directed graph in the language of Graphviz, for `dot -Tsvg`.
         graph: String,
     },
+    /// A processor stopped for ever. Whatever anybody still waits for fails with this, and so does what is launched later.
+    #[error("processor {processor} was lost: {why}")]
+    Lost {
+        /// Which processor.
+        processor: u32,
+        /// What is known of it.
+        why: String,
+    },
     /// The run ended before this could be known.
     #[error("the run ended before {what}")]
     Stopped {

@@ -123,6 +123,7 @@ pub(crate) struct LaunchState {
     left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
     held: Vec<ProcessorId>,
+    shards: u32,
     settle: RefCell<Settle>,
     versions: Rc<RefCell<Versions>>,
     over: RefCell<Option<Resolver<()>>>,
@@ -139,6 +140,16 @@ impl LaunchState {
 
     pub fn node(&self) -> Option<Node> {
         self.node
+    }
+
+    /// Fails every shard whose result has not come.
+    pub fn give_up(&self, core: &Rc<Core>, error: &Error) {
+        for shard in 0..self.shards {
+            (self.settle.borrow_mut())(core, shard, Err(error.poisons(self.by())), None);
+        }
+        if let Some(over) = self.over.borrow_mut().take() {
+            over.settle(core, Err(error.clone()));
+        }
     }
 
     /// Takes in one processor's results; true when it was the last.
@@ -284,7 +295,7 @@ impl Launcher {
                 batch.push(ShardStart { shard, args: Parcel::new(args), held });
             }
         }
-        self.dispatch(plan, task.id, gang.id, settle)?.detach();
+        self.dispatch(plan, task.id, gang, settle)?.detach();
         Ok(FutureMap::new(futures))
     }
 
@@ -508,7 +519,10 @@ impl Launcher {
     }
 
     /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
-    fn dispatch(&self, plan: Plan, task: ObjectId, gang: ObjectId, settle: Settle) -> Result<TaskFuture<()>, Error> {
+    fn dispatch(&self, plan: Plan, task: ObjectId, gang: &Gang, settle: Settle) -> Result<TaskFuture<()>, Error> {
+        if let Some(e) = self.core.lost() {
+            return Err(e.poisons(self.place()));
+        }
         let Plan { orders, batches, mut uses, held } = plan;
         let number = self.launches.replace(self.launches.get() + 1);
         let launch = u64::from(self.number) << 32 | u64::from(number);
@@ -526,6 +540,7 @@ impl Launcher {
             node: self.node,
             left: Cell::new(batches.len()),
             held: held.iter().copied().filter(|&p| mine(p)).collect(),
+            shards: gang.shards,
             settle: RefCell::new(settle),
             versions: self.versions.clone(),
             over: RefCell::new(Some(over)),
@@ -560,7 +575,7 @@ impl Launcher {
                 after_within: homes.contains(&at),
                 known: self.core.known(),
                 task,
-                gang,
+                gang: gang.id,
                 shards,
                 columns: expected.get(&at).copied().unwrap_or(0),
                 hold: held.contains(&at),
@@ -588,7 +603,7 @@ impl Launcher {
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
         let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
-        self.dispatch(plan, 0, 0, Box::new(|_, _, _, _| {}))?.await?;
+        self.dispatch(plan, 0, &Gang { id: 0, shards: 0 }, Box::new(|_, _, _, _| {}))?.await?;
         if let Some(races) = &self.core.config.races {
             races.mapped(self.number);
         }

@@ -53,4 +53,6 @@ pub use shard::Shard;
 pub use time::now;
 pub use top::{Parent, Top};
 pub use trace::TraceFile;
-pub use wire::{Binding, Check, Costs, Crowded, Driver, Link, Runtime, TaskCost, VirtualMachine};
+pub use wire::{
+    Binding, Check, Costs, Crowded, Death, Driver, Faults, Link, Pause, Runtime, Slow, TaskCost, VirtualMachine,
+};

@@ -77,6 +77,8 @@ pub(crate) enum Message {
     Refused(Box<RefusedData>),
     /// To node 0: the next call of another node's top-level task.
     Replicated(Box<ReplicatedCall>),
+    /// A processor has stopped for ever; comes after all that it sent to this one.
+    Lost(Box<Error>),
     /// The run is over, or has failed.
     Stop,
     /// A new object (within a node).
@@ -114,6 +116,7 @@ impl Message {
             Message::PutDone { .. } => "PutDone",
             Message::Refused(_) => "Refused",
             Message::Replicated(_) => "Replicated",
+            Message::Lost(_) => "Lost",
             Message::Stop => "Stop",
             Message::Define(_) => "Define",
             Message::Leaf(_) => "Leaf",

@@ -187,7 +187,7 @@ impl Batches {
     }
 
     /// The next operation that can start, taken out of its place.
-    fn startable(&mut self) -> Option<(u64, Work)> {
+    fn startable(&mut self, lost: bool) -> Option<(u64, Work)> {
         let columns = &self.columns;
         let complete = |batch: &Batch| columns.get(&batch.launch).map_or(0, Vec::len) >= batch.columns as usize;
         let at = (0..self.operations.len()).find(|&i| {
@@ -196,7 +196,8 @@ impl Batches {
                 Some(Work::Send(_)) => true,
                 Some(Work::Batch(b)) => complete(b),
             };
-            waiting && !self.blocked(i)
+            // What is waited for may never come. Shards that are started then fail at once.
+            waiting && !self.blocked(i) || lost && self.operations[i].work.is_some()
         })?;
         let operation = &mut self.operations[at];
         operation.work.take().map(|work| (operation.number, work))
@@ -216,6 +217,11 @@ impl Batches {
         let queued = |gang: ObjectId| self.queued().any(|(_, b)| b.gang == gang);
         let runs = move |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang) || queued(*gang);
         self.ended.iter().copied().filter(move |gang| !runs(gang))
+    }
+
+    /// How many entries there are, of any kind.
+    pub fn entries(&self) -> usize {
+        self.operations.len() + self.columns.len() + self.running.len() + self.held.len() + self.started.len()
     }
 
     /// Batches that have not started, with their place among the operations.
@@ -281,9 +287,9 @@ impl Core {
         self.batches.borrow().started.contains(&launch)
     }
 
-    fn start_operations(self: &Rc<Self>) {
+    pub(super) fn start_operations(self: &Rc<Self>) {
         loop {
-            let next = self.batches.borrow_mut().startable();
+            let next = self.batches.borrow_mut().startable(self.lost().is_some());
             match next {
                 None => return,
                 Some((number, Work::Send(order))) => {
@@ -296,6 +302,9 @@ impl Core {
     }
 
     fn send_columns(self: &Rc<Self>, order: SendColumns) {
+        if self.lost().is_some() {
+            return;
+        }
         let mut columns = Vec::with_capacity(order.transfers.len());
         for transfer in order.transfers {
             match self.read_transfer(&transfer) {
@@ -308,7 +317,7 @@ impl Core {
 
     fn start_batch(self: &Rc<Self>, number: u64, batch: Batch) {
         let columns = self.batches.borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
-        let mut data_error = None;
+        let mut data_error = self.lost().cloned();
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
             let parts = self.batches.borrow().parts_to_write(number, transfer);
             if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, &parts) {
@@ -483,8 +492,22 @@ impl Core {
                     self.drop_guarded(|| by, (also, state));
                 }
             }
+            // It has been given up.
+            None if self.lost().is_some() => {}
             // This node's top-level task has not come to the launch yet.
             None => self.launches_early.borrow_mut().push(done),
+        }
+    }
+
+    /// The results of launches that are not over will not come.
+    pub(super) fn give_up_launches(self: &Rc<Self>, error: &Error) {
+        let mut all: Vec<_> = self.launches.borrow_mut().drain().collect();
+        all.sort_unstable_by_key(|l| l.0);
+        self.launches_early.borrow_mut().clear();
+        for (_, state) in all {
+            let by = state.by();
+            state.give_up(self, error);
+            self.drop_guarded(|| by, state);
         }
     }
 

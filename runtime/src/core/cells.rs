@@ -180,6 +180,12 @@ impl Bank {
         due
     }
 
+    /// Poisons every cell from its first incomplete generation on.
+    pub fn poison_all(&mut self, error: &Error) -> Vec<Waiting> {
+        let cells = (0..self.ready.len() as u32).chain((0..self.empty.len() as u32).map(|c| c | EMPTY));
+        cells.flat_map(|cell| self.poison(cell, 0, error)).collect()
+    }
+
     /// Every cell somebody waits on: its number, the generation, what has arrived, and who.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, Arrivals, &Waiting)> {
         let places = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));

@@ -83,6 +83,18 @@ pub(crate) struct Data {
     early: Vec<(ProcessorId, LaunchKey, ColumnKey, Early)>,
 }
 
+impl Data {
+    /// Requests under way, and uses of instances.
+    pub fn entries(&self) -> usize {
+        let used = |held: &Held| match held {
+            Held::Owned(instance, _) => Rc::strong_count(instance) - 1,
+            Held::Shared(_) => 0,
+        };
+        let uses: usize = self.instances.values().map(used).sum();
+        self.attaching.len() + self.tokens.len() + self.early.len() + uses
+    }
+}
+
 impl Core {
     fn memory(&self) -> MemoryId {
         self.machine().memory(self.id, MemoryKind::Ordinary)
@@ -186,7 +198,11 @@ impl Core {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return false;
         };
-        let (home, key) = (*home, column.key());
+        let (home, key) = (*home, column.key);
+        if let Some(e) = self.lost() {
+            self.poison_soon(id, e.clone());
+            return false;
+        }
         if self.same_node(home) {
             let mut data = self.data.borrow_mut();
             let waiting = data.attaching.entry((column.launch, key)).or_default();
@@ -227,6 +243,9 @@ impl Core {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return;
         };
+        if let Some(e) = self.lost() {
+            return self.poison_leaf(id, e.clone());
+        }
         let mut bytes = match staged.copy.read_bytes(column.rect()) {
             Ok(bytes) => bytes,
             Err(e) => return self.note_failure(&self.region_error(&column.key(), e)),
@@ -271,11 +290,30 @@ impl Core {
             Early::Get { token, .. } | Early::Put { token, .. } => Some(*token),
         };
         let served = self.field(key.tree, key.field).and_then(|field| {
+            // Nor is it known whether what the launch was to bring has come.
+            if let Some(e) = self.lost() {
+                return Err(e.clone());
+            }
             let shared = self.shared_instance(key, &field)?;
             self.serve_from(from, launch, key, &shared, request).map_err(|e| self.region_error(&key, e))
         });
         if let Err(error) = served {
             self.send(from, Message::Refused(Box::new(RefusedData { launch, column: key, token, error })));
+        }
+    }
+
+    /// No answer will come any more to what was asked of others, nor to what others asked.
+    pub(super) fn refuse_all_data(self: &Rc<Self>, error: &Error) {
+        let mut data = self.data.borrow_mut();
+        data.early.clear();
+        let mut waiting: Vec<_> = data.tokens.drain().collect();
+        // In an order that is the same in each run.
+        waiting.sort_unstable_by_key(|w| w.0);
+        let mut attaching: Vec<_> = data.attaching.drain().collect();
+        attaching.sort_unstable_by_key(|w| w.0);
+        drop(data);
+        for (id, ..) in waiting.into_iter().map(|w| w.1).chain(attaching.into_iter().flat_map(|w| w.1)) {
+            self.poison_leaf(id, error.clone());
         }
     }
 

@@ -10,6 +10,7 @@ mod chains;
 mod data;
 mod exec;
 mod leaves;
+mod lost;
 mod maps;
 mod objects;
 mod queue;
@@ -37,7 +38,7 @@ use crate::{Error, Place};
 use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
 use maps::HashMap;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -92,6 +93,8 @@ pub(crate) struct Core {
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<BTreeMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: RefCell<Option<Error>>,
+    /// Why nothing that comes from others can be relied on any more, once a processor is lost.
+    lost: OnceCell<Error>,
     replicas: RefCell<replicas::Replicas>,
 }
 
@@ -122,6 +125,7 @@ impl Core {
             next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
             failure: RefCell::default(),
+            lost: OnceCell::new(),
             replicas: RefCell::default(),
             config,
         })
@@ -258,6 +262,7 @@ impl Core {
             Message::Leaf(leaf) => self.run_for_other(from, leaf),
             Message::LeafDone(leaf) => self.take_back(from, *leaf),
             Message::Replicated(call) => self.take_replicated(from, *call),
+            Message::Lost(error) => self.lose(*error),
             Message::Stop => self.exec.borrow_mut().stop(),
         }
     }
@@ -358,6 +363,13 @@ impl Core {
 
     pub fn failure(&self) -> Option<Error> {
         self.failure.borrow().clone()
+    }
+
+    /// See [`crate::Stats::left_over`].
+    pub fn left_over(&self) -> u64 {
+        let launches = self.launches.borrow().len() + self.launches_early.borrow().len();
+        let tasks = self.leaves.borrow().entries() + self.leases.borrow().len() + self.batches.borrow().entries();
+        (launches + tasks + self.data.borrow().entries() + self.timers.entries()) as u64
     }
 
     /// A number for a parent, which no parent of any processor has; the top-level task is number 0.

@@ -126,6 +126,9 @@ impl Core {
         for (from, message) in early {
             self.deliver(from, message);
         }
+        if let Some(e) = self.lost() {
+            self.give_up_object(self.known() - 1, e);
+        }
     }
 
     /// Refuses a region with points that its tree does not have; `what` says who names it.

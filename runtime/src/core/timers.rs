@@ -35,6 +35,13 @@ impl Timers {
     }
 }
 
+impl Timers {
+    /// How many are set.
+    pub fn entries(&self) -> usize {
+        self.set.borrow().len()
+    }
+}
+
 /// A timer that is set, until it is dropped.
 pub(crate) struct Timer<'a> {
     core: &'a Core,

@@ -18,6 +18,7 @@ pub(super) fn conclude<R>(
     // Whatever else goes wrong follows from this.
     let diverged = compared.or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
     for core in &cores {
+        core.counters.left_over.add(core.left_over());
         core.drop_futures();
     }
     let mut stats = Stats::default();

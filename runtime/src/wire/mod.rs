@@ -3,6 +3,7 @@
 mod alone;
 mod bind;
 mod clock;
+mod faults;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bind::Binding;
+pub use faults::{Death, Faults, Pause, Slow};
 pub use virtual_time::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
@@ -137,6 +139,8 @@ pub struct Runtime {
     utility: u32,
     trace: Option<TraceFile>,
     checks: Vec<Check>,
+    faults: Faults,
+    most_steps: u64,
     #[cfg(feature = "plant")]
     plant: Option<(crate::plant::Bug, u64, u64)>,
 }
@@ -151,6 +155,8 @@ impl Runtime {
             utility: 0,
             trace: None,
             checks: Vec::new(),
+            faults: Faults::default(),
+            most_steps: u64::MAX,
             #[cfg(feature = "plant")]
             plant: None,
         }
@@ -204,6 +210,24 @@ impl Runtime {
     /// Has the run look for something that it does not look for otherwise.
     pub fn check(mut self, check: Check) -> Self {
         self.checks.push(check);
+        self
+    }
+
+    /// Has the seeded driver make things go wrong; the other drivers refuse to run then.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// What goes wrong in each run.
+    pub fn planned_faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Ends a run of the seeded driver with [`Error::Stopped`] that is not over after so many steps: messages delivered and
+    /// turns of processors. Without it a program that polls may never end.
+    pub fn most_steps(mut self, steps: u64) -> Self {
+        self.most_steps = steps;
         self
     }
 
@@ -290,6 +314,10 @@ impl Runtime {
             let expected = format!("fewer than the {processors} processors of the run");
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
+        if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_none() {
+            return Err(Error::misuse("faults of a run", "the seeded driver", format!("{:?}", self.driver)));
+        }
+        self.faults.check(processors)?;
         let mut machine = Machine::new(processors, per_node).with_utility(utility);
         if matches!(self.driver, Driver::Virtual(_)) {
             machine = machine.with_shards_on_utility();
@@ -308,7 +336,7 @@ impl Runtime {
             Driver::Threads { workers } => {
                 threads::run(config.clone(), bind::Places::of(&self.binding, *workers)?, &top)
             }
-            Driver::Seeded { seed, .. } => seeded::run(config.clone(), *seed, &top),
+            Driver::Seeded { seed, .. } => seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), &top),
             Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), &top),
         };
         let result = match &config.races {

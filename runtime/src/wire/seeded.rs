@@ -1,6 +1,7 @@
 //! One thread drives all processors in an order drawn from a seed. Each processor is a node of its own, and every message
 //! is encoded and decoded, so that nothing slips in that could not cross hosts.
 
+use super::faults::Faults;
 use super::park::{Parker, Wake};
 use super::{OUTSIDE, Wire, alone, crashed, deadlock, start_top};
 use crate::Error;
@@ -29,12 +30,43 @@ struct Net {
     /// Calls of top-level tasks, for processor 0 to compare.
     replicated: VecDeque<(ProcessorId, Vec<u8>)>,
     step: u64,
+    faults: Faults,
+    /// The processors that are lost, and the first one's error.
+    dead: Vec<bool>,
+    lost: Option<Error>,
     error: Option<Error>,
 }
 
 impl Net {
     fn now(&self) -> u64 {
         self.step.saturating_mul(STEP)
+    }
+
+    fn put(&mut self, from: ProcessorId, to: ProcessorId, delay: u64, bytes: Vec<u8>) {
+        let due = self.step + delay + self.faults.delay(from, to);
+        self.queues[from as usize * self.processors + to as usize].push_back((due, bytes));
+    }
+
+    /// Takes a processor's life if its time has come: what it sent before still comes, then everybody hears of it.
+    fn bury(&mut self, processor: ProcessorId) {
+        let why = format!("it stopped for ever at step {}", self.step);
+        let error = Error::Lost { processor, why };
+        self.dead[processor as usize] = true;
+        for to in (0..self.processors as u32).filter(|&to| to != processor) {
+            match postcard::to_stdvec(&Message::Lost(Box::new(error.clone()))) {
+                Ok(bytes) => {
+                    let delay = self.random.u64(0..200);
+                    self.put(processor, to, delay, bytes);
+                }
+                Err(e) => drop(self.error.get_or_insert(undecoded(processor, to, &e))),
+            }
+        }
+        self.lost.get_or_insert(error);
+    }
+
+    /// Whether a processor takes part in the present step.
+    fn acts(&self, processor: usize) -> bool {
+        !self.dead[processor] && !self.faults.pauses(processor as u32, self.step)
     }
 }
 
@@ -59,8 +91,7 @@ impl Wire for SeededWire {
                 // Most messages are quick, some are very slow.
                 let slow = net.random.u32(0..8) == 0;
                 let delay = net.random.u64(0..if slow { 200 } else { 4 });
-                let (at, due) = (self.from as usize * net.processors + to as usize, net.step + delay);
-                net.queues[at].push_back((due, bytes));
+                net.put(self.from, to, delay, bytes);
             }
             Err(e) => {
                 let what = format!("a message from processor {} to {to}: {message:?}", self.from);
@@ -86,19 +117,24 @@ impl Wire for SeededWire {
     }
 }
 
-pub(super) fn run<F, Fut, R>(config: Arc<Config>, seed: u64, top: &F) -> Result<(R, Stats), Error>
+/// `how`: the seed, what goes wrong, and how many steps it may take.
+pub(super) fn run<F, Fut, R>(config: Arc<Config>, how: (u64, &Faults, u64), top: &F) -> Result<(R, Stats), Error>
 where
     F: Fn(Top) -> Fut,
     Fut: Future<Output = Result<R, Error>> + 'static,
     R: Send + 'static,
 {
     let processors = config.machine.processors() as usize;
+    let (seed, faults, most_steps) = how;
     let net = Rc::new(RefCell::new(Net {
         random: fastrand::Rng::with_seed(seed),
         queues: (0..processors * processors).map(|_| VecDeque::new()).collect(),
         processors,
         replicated: VecDeque::new(),
         step: 0,
+        faults: faults.clone(),
+        dead: vec![false; processors],
+        lost: None,
         error: None,
     }));
     let _clock = Clock::of(net.clone());
@@ -111,7 +147,7 @@ where
         })
         .collect();
     let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
-    let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker)));
+    let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = compare(&cores[0], &net);
     alone::conclude(cores, outcomes, failure, compared)
@@ -122,6 +158,10 @@ fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
     loop {
         let next = net.borrow_mut().replicated.pop_front();
         let Some((from, bytes)) = next else { return net.borrow_mut().error.take() };
+        // Nodes go different ways once they have heard of it.
+        if net.borrow().lost.is_some() {
+            continue;
+        }
         match postcard::from_bytes(&bytes) {
             Ok(message) => first.deliver(from, message),
             Err(e) => return Some(undecoded(from, 0, &e)),
@@ -134,42 +174,61 @@ fn undecoded(from: ProcessorId, to: ProcessorId, e: &postcard::Error) -> Error {
 }
 
 /// Runs until every processor has stopped; the error if it cannot go on.
-fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Error> {
+fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u64) -> Option<Error> {
     let n = cores.len();
     let mut choices: Vec<usize> = Vec::new();
+    let mut left = most_steps;
     loop {
         if let Some(e) = compare(&cores[0], net) {
             return Some(e);
         }
-        // Shards that are left, after a panic of the top-level task, do not go on.
-        if cores.iter().all(|c| c.stopped()) {
-            return None;
-        }
-        choices.clear();
-        let mut later: Option<u64> = None;
-        {
-            let net = net.borrow();
-            for (i, queue) in net.queues.iter().enumerate() {
-                match queue.front() {
-                    Some((due, _)) if *due <= net.step => choices.push(n + i),
-                    Some((due, _)) => later = Some(later.map_or(*due, |l| l.min(*due))),
-                    None => {}
-                }
+        let step = net.borrow().step;
+        let due = net.borrow_mut().faults.take_deaths(step);
+        for processor in due {
+            let alive = !cores[processor as usize].stopped() && !net.borrow().dead[processor as usize];
+            if alive {
+                net.borrow_mut().bury(processor);
             }
         }
-        // One that has stopped does no more, as its thread would not.
-        let goes_on = |i: &usize| !cores[*i].stopped();
+        // One that has stopped or is lost does no more, as its thread would not.
+        let goes_on = |i: &usize| !cores[*i].stopped() && !net.borrow().dead[*i];
+        // Shards that are left, after a panic of the top-level task, do not go on.
+        if !(0..n).any(|i| goes_on(&i)) {
+            return net.borrow().lost.clone();
+        }
+        if left == 0 {
+            let what = format!("it was over: it has taken {most_steps} steps, the most it may");
+            return Some(Error::Stopped { what });
+        }
+        let acts = |i: &usize| goes_on(i) && net.borrow().acts(*i);
+        choices.clear();
+        let mut later: Option<u64> = None;
+        for (i, queue) in net.borrow().queues.iter().enumerate() {
+            let mut wait = |due: u64| later = Some(later.map_or(due, |l| l.min(due)));
+            match queue.front() {
+                // Nobody takes it in.
+                Some(_) if net.borrow().dead[i % n] => {}
+                Some((due, _)) if *due > step => wait(*due),
+                Some(_) if !net.borrow().acts(i % n) => wait(net.borrow().faults.end_of_pause((i % n) as u32, step)),
+                Some(_) => choices.push(n + i),
+                None => {}
+            }
+        }
         let busy = || (0..n).filter(goes_on).filter(|&i| cores[i].has_work());
-        choices.extend(busy());
+        choices.extend(busy().filter(acts));
         let now = net.borrow().now();
         let alarms = || (0..n).filter(goes_on).filter_map(|i| Some((i, cores[i].next_deadline()?)));
-        choices.extend(alarms().filter(|&(_, at)| at <= now).map(|(i, _)| n + n * n + i));
+        let due_alarms = || alarms().filter(|&(_, at)| at <= now).map(|(i, _)| i);
+        choices.extend(due_alarms().filter(acts).map(|i| n + n * n + i));
         if choices.is_empty() {
-            let alarm = alarms().map(|(_, at)| at).min();
+            // Those who would go on but for a pause.
+            let pauses = || busy().chain(due_alarms()).filter(|i| !acts(i));
+            let awake = pauses().map(|i| net.borrow().faults.end_of_pause(i as u32, step)).min();
+            let alarm = alarms().map(|(_, at)| at).filter(|&at| at > now).min();
             // Near the end of the clock the next step is past it.
-            let alarm_step = alarm.map_or(u64::MAX, |at| at.div_ceil(STEP));
-            match later {
-                Some(due) => net.borrow_mut().step = due.min(alarm_step),
+            let alarm_step = alarm.map(|at| at.div_ceil(STEP));
+            match [later, awake].into_iter().flatten().min() {
+                Some(due) => net.borrow_mut().step = due.min(alarm_step.unwrap_or(u64::MAX)),
                 None => {
                     let awaits_outside = (0..n).filter(goes_on).any(|i| cores[i].has_foreign_waker());
                     let still_idle = || busy().next().is_none();
@@ -181,15 +240,18 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker) -> Option<Erro
                         // What comes from outside comes in outside's time.
                         net.borrow_mut().step += slept.elapsed().as_nanos() as u64 / STEP;
                     } else if still_idle() {
-                        if alarm.is_none() {
-                            return Some(deadlock(cores.iter().map(|c| c.report())));
-                        }
+                        let Some(alarm_step) = alarm_step else {
+                            let dead = net.borrow().dead.clone();
+                            let living = cores.iter().zip(dead).filter(|(_, dead)| !dead);
+                            return Some(deadlock(living.map(|(c, _)| c.report())));
+                        };
                         net.borrow_mut().step = alarm_step;
                     }
                 }
             }
             continue;
         }
+        left -= 1;
         let choice = {
             let mut net = net.borrow_mut();
             net.step += 1;

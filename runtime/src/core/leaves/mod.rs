@@ -450,6 +450,11 @@ impl Leaves {
         })
     }
 
+    /// How many tasks are not over, their bodies elsewhere or not.
+    pub fn entries(&self) -> usize {
+        self.slab.iter().filter(|l| l.stage != Stage::Free).count()
+    }
+
     /// Whether a task is not over.
     fn is_there(&self, id: TaskId) -> bool {
         self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)

@@ -1,0 +1,170 @@
+//! What goes wrong in a run of the seeded driver, as data.
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Messages of an ordered pair of processors that all take longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slow {
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// How much longer, in steps.
+    pub steps: u64,
+}
+
+/// A processor that does nothing for a while, and takes nothing in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Which processor.
+    pub processor: u32,
+    /// From this step on.
+    pub from: u64,
+    /// For so many steps.
+    pub steps: u64,
+}
+
+/// A processor that stops for ever, unless the run is over for it before. What it has sent still comes; then the others hear
+/// of it, and whoever waits for anything fails with [`Error::Lost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// Which processor.
+    pub processor: u32,
+    /// At this step.
+    pub step: u64,
+}
+
+/// What goes wrong in a run of the seeded driver ([`Runtime::faults`](crate::Runtime::faults)). A step is a message
+/// delivered, or a turn of a processor.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Faults {
+    /// Slow pairs.
+    pub slow: Vec<Slow>,
+    /// Pauses.
+    pub pauses: Vec<Pause>,
+    /// Deaths.
+    pub deaths: Vec<Death>,
+}
+
+impl Faults {
+    /// Whether nothing goes wrong.
+    pub fn is_none(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slow.len() + self.pauses.len() + self.deaths.len()
+    }
+
+    /// Whether nothing goes wrong.
+    pub fn is_empty(&self) -> bool {
+        self.is_none()
+    }
+
+    /// All but number `which` of slow pairs, pauses and deaths in this order.
+    pub fn without(&self, which: usize) -> Self {
+        let mut rest = self.clone();
+        let (slow, pauses) = (self.slow.len(), self.pauses.len());
+        if which < slow {
+            rest.slow.remove(which);
+        } else if which < slow + pauses {
+            rest.pauses.remove(which - slow);
+        } else if which < self.len() {
+            rest.deaths.remove(which - slow - pauses);
+        }
+        rest
+    }
+
+    /// Those that concern the first `processors` processors only.
+    pub fn among(&self, processors: u32) -> Self {
+        let mut rest = self.clone();
+        rest.slow.retain(|s| s.from < processors && s.to < processors);
+        rest.pauses.retain(|p| p.processor < processors);
+        rest.deaths.retain(|d| d.processor < processors);
+        rest
+    }
+
+    /// Faults of a run of `processors` processors drawn from a seed: mostly one or two, sometimes none or many. Deaths only
+    /// if they are asked for, and then in every other run.
+    pub fn drawn(seed: u64, processors: u32, deaths: bool) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed ^ 0x6661_756c_7473);
+        let mut faults = Self::default();
+        // Early as well as late in runs of any length.
+        let step = |random: &mut fastrand::Rng| {
+            let most = 1 << random.u32(2..12);
+            random.u64(0..most)
+        };
+        if processors > 1 {
+            for _ in 0..[0, 0, 1, 1, 2, processors][random.usize(0..6)] {
+                let from = random.u32(0..processors);
+                let to = (from + random.u32(1..processors)) % processors;
+                faults.slow.push(Slow { from, to, steps: step(&mut random) });
+            }
+        }
+        for _ in 0..[0, 0, 1, 2][random.usize(0..4)] {
+            let (from, steps) = (step(&mut random), step(&mut random));
+            faults.pauses.push(Pause { processor: random.u32(0..processors), from, steps });
+        }
+        if deaths && random.bool() {
+            for _ in 0..[1, 1, 1, 2][random.usize(0..4)] {
+                faults.deaths.push(Death { processor: random.u32(0..processors), step: step(&mut random) });
+            }
+        }
+        faults
+    }
+
+    /// Refuses processors that there are not.
+    pub(crate) fn check(&self, processors: u32) -> Result<(), Error> {
+        if self.among(processors) == *self {
+            return Ok(());
+        }
+        Err(Error::misuse("faults of a run", format!("processors in 0..{processors}"), self))
+    }
+
+    pub(super) fn delay(&self, from: u32, to: u32) -> u64 {
+        self.slow.iter().filter(|s| (s.from, s.to) == (from, to)).map(|s| s.steps).sum()
+    }
+
+    fn pauses_at(&self, processor: u32, step: u64) -> impl Iterator<Item = u64> + '_ {
+        let own = self.pauses.iter().filter(move |p| p.processor == processor);
+        own.map(|p| (p.from, p.from.saturating_add(p.steps))).filter(move |p| (p.0..p.1).contains(&step)).map(|p| p.1)
+    }
+
+    /// Whether a processor does nothing in a step.
+    pub(super) fn pauses(&self, processor: u32, step: u64) -> bool {
+        self.pauses_at(processor, step).next().is_some()
+    }
+
+    /// The first step after the pause of a processor in `step`.
+    pub(super) fn end_of_pause(&self, processor: u32, step: u64) -> u64 {
+        self.pauses_at(processor, step).max().unwrap_or(step + 1)
+    }
+
+    /// The processors that are to die by now; each once.
+    pub(super) fn take_deaths(&mut self, step: u64) -> Vec<u32> {
+        if self.deaths.is_empty() {
+            return Vec::new();
+        }
+        let (due, rest) = self.deaths.iter().partition::<Vec<_>, _>(|d| d.step <= step);
+        self.deaths = rest;
+        due.into_iter().map(|d| d.processor).collect()
+    }
+}
+
+/// Each in words, parted by semicolons; `none` if there is none.
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slow =
+            self.slow.iter().map(|s| format!("messages from {} to {} take {} steps more", s.from, s.to, s.steps));
+        let pauses = self
+            .pauses
+            .iter()
+            .map(|p| format!("processor {} does nothing for {} steps from step {} on", p.processor, p.steps, p.from));
+        let deaths = self.deaths.iter().map(|d| format!("processor {} stops for ever at step {}", d.processor, d.step));
+        let all: Vec<String> = slow.chain(pauses).chain(deaths).collect();
+        if all.is_empty() { f.write_str("none") } else { f.write_str(&all.join("; ")) }
+    }
+}
