@@ -7,6 +7,7 @@ mod benchmarks;
 mod calibrate;
 mod compare;
 mod directory;
+mod explore;
 mod figures;
 mod host;
 mod machine;
@@ -57,6 +58,7 @@ enum Command {
     MpiRank(compare::rank::Args),
     WeakScaling(weak_scaling::Args),
     Figures(figures::Args),
+    Explore(explore::Args),
 }
 
 /// What `--check` can look for.
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::MpiRank(args) => compare::rank::execute(args),
         Command::WeakScaling(args) => weak_scaling::execute(args),
         Command::Figures(args) => figures::execute(args),
+        Command::Explore(args) => explore::execute(args),
     };
     swap::stop();
     match done {

@@ -1,0 +1,152 @@
+//! Programs drawn from seeds.
+
+use super::program::{Chosen, Number, On, Op, Part, Program, Stage, Step, Total};
+use fastrand::Rng;
+use maniple::runtime::Faults;
+
+/// The program of a seed.
+pub fn draw(seed: u64) -> Program {
+    // Neighbouring seeds are to have little in common.
+    let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x6d61_6e69_706c_65);
+    let r = &mut random;
+    let on = match r.u32(0..8) {
+        0 => On::Virtual { nodes: r.u32(1..4), per_node: r.u32(1..4), seed: r.u64(..) },
+        _ => On::Seeded { processors: [1, 2, 2, 3, 3, 4, 5][r.usize(0..7)], seed: r.u64(..) },
+    };
+    let mapper = any_mapper(r, true);
+    let cells = r.i64(8..25);
+    // Most programs go well, as failures hide what comes after them.
+    let bombs = r.u32(0..4) == 0;
+    let most = if r.u32(0..4) == 0 { 3 } else { 2 };
+    let mut next_bomb = 0;
+    let mut stages: Vec<Stage> = Vec::new();
+    for number in 0..1 + r.usize(0..most) {
+        let bombs = if bombs { Some(&mut next_bomb) } else { None };
+        stages.push(stage(r, number == 0, bombs));
+    }
+    let wild = stages.iter().flat_map(|s| &s.steps).any(|s| matches!(s, Step::Swap { mapper: Chosen::Wild(_), .. }));
+    let faults = match on {
+        On::Seeded { processors, .. } => Faults::drawn(r.u64(..), processors, r.u32(0..5) == 0),
+        On::Virtual { .. } => Faults::default(),
+    };
+    let fails = bombs || wild || matches!(mapper, Chosen::Wild(_)) || !faults.deaths.is_empty();
+    if fails {
+        // What a failed launch leaves in its regions is nobody's promise.
+        for (number, stage) in stages.iter_mut().enumerate() {
+            stage.loads = true;
+            for step in stage.steps.iter_mut().filter(|_| number > 0) {
+                if let Step::Leaf { op: op @ Op::Far(..), .. } = step {
+                    *op = Op::Join(Number::Of(0), Number::Given(1));
+                }
+            }
+        }
+    }
+    let checks_races = !fails && r.u32(0..8) == 0;
+    Program { on, mapper, cells, checks_races, stages, faults }
+}
+
+fn any_mapper(r: &mut Rng, wild: bool) -> Chosen {
+    match r.u32(0..12) {
+        0 | 1 => Chosen::Default,
+        2 | 3 => Chosen::Collective,
+        4 | 5 => Chosen::RoundRobin,
+        6 => Chosen::First,
+        7 if wild => Chosen::Wild(r.u64(..)),
+        _ => Chosen::Random(r.u64(..)),
+    }
+}
+
+fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
+    let shards = [1, 2, 2, 3, 3, 4, 4, 5, 6, 7][r.usize(0..10)];
+    let totals: Vec<Total> = (0..r.usize(0..3))
+        .map(|_| Total {
+            elements: [1, 1, 2, 5, 600][r.usize(0..5)],
+            slots: r.u32(1..4),
+            algorithm: [None, Some(0), Some(1)][r.usize(0..3)],
+        })
+        .collect();
+    // Each has a few kinds of steps, many of each.
+    let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..8)).collect();
+    let steps = (0..r.usize(2..16))
+        .filter_map(|_| {
+            let kind = if r.u32(0..4) == 0 { r.u32(0..12) } else { kinds[r.usize(0..kinds.len())] };
+            step(r, kind, shards, totals.len(), &mut next_bomb)
+        })
+        .collect();
+    Stage {
+        shards,
+        tree: r.usize(0..2),
+        by_parent: r.u32(0..6) == 0,
+        awaited: r.bool(),
+        adopts: r.u32(0..3) == 0,
+        loads: first || r.u32(0..4) == 0,
+        distance: r.u32(0..shards),
+        width: r.i64(1..5),
+        arity: r.usize(1..4),
+        totals,
+        steps,
+    }
+}
+
+fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Option<&mut u32>) -> Option<Step> {
+    let shard = r.u32(0..shards);
+    let mut bomb = |r: &mut Rng, rare: u32| {
+        let next = next_bomb.as_mut().filter(|_| r.u32(0..rare) == 0)?;
+        **next += 1;
+        Some(**next)
+    };
+    Some(match kind {
+        0..=2 => {
+            let priority = [None, None, None, Some(0), Some(4), Some(7)][r.usize(0..6)];
+            Step::Leaf { shard, op: op(r), priority, bomb: bomb(r, 10) }
+        }
+        3 => {
+            let bomb = bomb(r, 8).map(|b| (b, r.u8(..)));
+            Step::Index { shard, field: r.usize(0..2), points: r.u8(..), number: number(r), bomb }
+        }
+        4 => {
+            let bomb = bomb(r, 12).map(|b| (b, shard));
+            Step::Exchange { number: number(r), waits: r.u32(0..3) == 0, limit: limit(r), bomb }
+        }
+        5 if r.bool() => Step::Sum { limit: limit(r) },
+        5 => {
+            let bomb = bomb(r, 12).map(|b| (b, shard));
+            Step::Barrier { number: number(r), waits: r.bool(), limit: limit(r), bomb }
+        }
+        6 | 7 if totals > 0 => Step::Total { which: r.usize(0..totals), number: number(r) },
+        8 => Step::Await { shard, value: r.usize(0..100), limit: limit(r) },
+        9 => Step::Yield { shard },
+        10 => Step::Swap { shard, mapper: any_mapper(r, false) },
+        11 => Step::Crash { shard, bomb: bomb(r, 3)? },
+        _ => Step::Await { shard, value: r.usize(0..100), limit: None },
+    })
+}
+
+fn op(r: &mut Rng) -> Op {
+    let field = r.usize(0..2);
+    match r.u32(0..8) {
+        0 => Op::Digest(field, part(r)),
+        1 => Op::Set(field, part(r), number(r)),
+        2 | 3 => Op::Update(field, part(r), number(r)),
+        4 => Op::Fold(field, part(r), r.u8(0..3), number(r)),
+        5 => Op::Mix(field, part(r), part(r)),
+        6 => Op::Far(field, part(r)),
+        _ => Op::Join(number(r), number(r)),
+    }
+}
+
+fn part(r: &mut Rng) -> Part {
+    Part { a: r.u8(..), b: r.u8(..) }
+}
+
+fn number(r: &mut Rng) -> Number {
+    if r.u32(0..3) == 0 { Number::Given(r.i64(-99..100)) } else { Number::Of(r.usize(0..100)) }
+}
+
+/// A limit in nanoseconds; a step of the seeded driver is a microsecond.
+fn limit(r: &mut Rng) -> Option<u64> {
+    match r.u32(0..4) {
+        0 => Some([0, 1, 1000, 10_000, 100_000, 1_000_000][r.usize(0..6)]),
+        _ => None,
+    }
+}

@@ -1,0 +1,244 @@
+//! Generated programs, as plain data.
+
+use maniple::runtime::Faults;
+use serde::{Deserialize, Serialize};
+
+/// A program, and how it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    pub on: On,
+    pub mapper: Chosen,
+    /// Points of each of the two trees.
+    pub cells: i64,
+    /// Whether the run looks for races as well; there are none.
+    pub checks_races: bool,
+    /// One launch of a gang each.
+    pub stages: Vec<Stage>,
+    pub faults: Faults,
+}
+
+/// The driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum On {
+    Seeded { processors: u32, seed: u64 },
+    Virtual { nodes: u32, per_node: u32, seed: u64 },
+}
+
+/// A mapper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Chosen {
+    Default,
+    Collective,
+    RoundRobin,
+    First,
+    Random(u64),
+    /// Answers that are illegal now and then, or panics.
+    Wild(u64),
+}
+
+/// A launch of a gang over the blocks of one tree, with whole of the other to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub shards: u32,
+    /// Which of the trees is written.
+    pub tree: usize,
+    /// Launched by a parent task on processor 0 in place of the top-level task.
+    pub by_parent: bool,
+    /// The top-level task awaits the launch before it goes on.
+    pub awaited: bool,
+    /// The top-level task then adopts the newest mapper.
+    pub adopts: bool,
+    /// Each block is set before anything else.
+    pub loads: bool,
+    /// Shard s fills a slot for shard s + distance.
+    pub distance: u32,
+    /// Points of a slot.
+    pub width: i64,
+    /// Children of a member of a barrier's combining tree.
+    pub arity: usize,
+    pub totals: Vec<Total>,
+    pub steps: Vec<Step>,
+}
+
+/// An allreduce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Total {
+    pub elements: usize,
+    pub slots: u32,
+    pub algorithm: Option<usize>,
+}
+
+/// A number that is known when the program is written, or one of the shard's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Number {
+    Given(i64),
+    Of(usize),
+}
+
+/// A part of a line of `n` points: from point `a` modulo n, as many points as `b` says modulo what is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub a: u8,
+    pub b: u8,
+}
+
+impl Part {
+    /// The points, of a line that begins at `lo`.
+    pub fn of(self, (lo, hi): (i64, i64)) -> (i64, i64) {
+        let from = lo + i64::from(self.a) % (hi - lo);
+        (from, from + 1 + i64::from(self.b) % (hi - from))
+    }
+}
+
+/// A leaf task on the shard's block. Fields are 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    /// A number made of the values and their order.
+    Digest(usize, Part),
+    /// New values that do not depend on the old ones.
+    Set(usize, Part, Number),
+    /// New values from old ones, in a way that does not commute.
+    Update(usize, Part, Number),
+    /// Folds a contribution into each value: a sum, a product or the greater one.
+    Fold(usize, Part, u8, Number),
+    /// Reads a part of this field and updates one of the other.
+    Mix(usize, Part, Part),
+    /// A digest of any part of the other tree.
+    Far(usize, Part),
+    /// Touches no region.
+    Join(Number, Number),
+}
+
+/// A step of a stage. Every shard goes through all of them in order and does its part; nothing waits but `Await`, and a
+/// `Barrier` or `Exchange` for which shards wait themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// One shard launches a leaf task, which may panic.
+    Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32> },
+    /// One shard launches a task for each of several disjoint parts of its block, one of which may panic.
+    Index { shard: u32, field: usize, points: u8, number: Number, bomb: Option<(u32, u8)> },
+    /// One shard awaits one of its values, within limits in nanoseconds that double.
+    Await { shard: u32, value: usize, limit: Option<u64> },
+    /// One shard lets others run.
+    Yield { shard: u32 },
+    /// Each shard fills its slot, whose consumer takes it: in tasks that wait, or after the shard itself has.
+    Exchange { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
+    /// Each shard arrives with a value at a barrier and waits for what all arrived with.
+    Sum { limit: Option<u64> },
+    /// A task of each shard arrives at a barrier; another one waits, or the shard does.
+    Barrier { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
+    /// Each shard contributes to a total.
+    Total { which: usize, number: Number },
+    /// One shard puts another mapper in.
+    Swap { shard: u32, mapper: Chosen },
+    /// One shard awaits what it has launched, and panics.
+    Crash { shard: u32, bomb: u32 },
+}
+
+impl Step {
+    /// The number of what goes off in it.
+    pub fn bomb(&self) -> Option<u32> {
+        match *self {
+            Step::Leaf { bomb, .. } => bomb,
+            Step::Index { bomb, .. } => bomb.map(|b| b.0),
+            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } => bomb.map(|b| b.0),
+            Step::Crash { bomb, .. } => Some(bomb),
+            _ => None,
+        }
+    }
+
+    /// The step with everything taken out that makes it special.
+    pub fn plain(self) -> Self {
+        match self {
+            Step::Leaf { shard, op, .. } => Step::Leaf { shard, op, priority: None, bomb: None },
+            Step::Index { shard, field, points, number, .. } => {
+                Step::Index { shard, field, points, number, bomb: None }
+            }
+            Step::Await { shard, value, .. } => Step::Await { shard, value, limit: None },
+            Step::Exchange { number, .. } => Step::Exchange { number, waits: false, limit: None, bomb: None },
+            Step::Sum { .. } => Step::Sum { limit: None },
+            Step::Barrier { number, .. } => Step::Barrier { number, waits: false, limit: None, bomb: None },
+            other => other,
+        }
+    }
+}
+
+impl Program {
+    /// The block of a shard.
+    pub fn block(&self, stage: usize, shard: u32) -> (i64, i64) {
+        let n = i64::from(self.stages[stage].shards);
+        let s = i64::from(shard);
+        (s * self.cells / n, (s + 1) * self.cells / n)
+    }
+
+    /// The parts of an index launch: as many as there are, of about the same length.
+    pub fn points((lo, hi): (i64, i64), points: u8) -> Vec<(i64, i64)> {
+        let n = (1 + i64::from(points) % 5).min(hi - lo);
+        (0..n).map(|i| (lo + i * (hi - lo) / n, lo + (i + 1) * (hi - lo) / n)).collect()
+    }
+
+    pub fn processors(&self) -> u32 {
+        match self.on {
+            On::Seeded { processors, .. } => processors,
+            On::Virtual { nodes, per_node, .. } => nodes * per_node,
+        }
+    }
+
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.stages.iter().flat_map(|s| &s.steps)
+    }
+
+    /// Every mapper that may be asked.
+    pub fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
+        let swaps = self.steps().filter_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None });
+        std::iter::once(self.mapper).chain(swaps)
+    }
+
+    pub fn is_wild(&self) -> bool {
+        self.mappers().any(|m| matches!(m, Chosen::Wild(_)))
+    }
+}
+
+// What tasks do to values. Wrapping arithmetic is exact, and none of these commutes.
+
+pub fn joined(a: i64, b: i64) -> i64 {
+    a.wrapping_mul(31).wrapping_add(b)
+}
+
+pub fn updated(old: i64, k: i64, at: i64) -> i64 {
+    old.wrapping_mul(3).wrapping_add(k).wrapping_add(at)
+}
+
+pub fn fresh(k: i64, at: i64) -> i64 {
+    k ^ (at + 7).wrapping_mul(1_000_003)
+}
+
+pub fn folded(old: i64, operator: u8, new: i64) -> i64 {
+    match operator % 3 {
+        0 => old.wrapping_add(new),
+        1 => old.wrapping_mul(new),
+        _ => old.max(new),
+    }
+}
+
+/// Composition of affine maps modulo 2³², a pair in each number: exact, associative, and order matters.
+pub fn composed(lower: i64, higher: i64) -> i64 {
+    let (a, b) = ((lower >> 32) as u32, lower as u32);
+    let (c, d) = ((higher >> 32) as u32, higher as u32);
+    let (e, f) = (a.wrapping_mul(c | 1), a.wrapping_mul(d).wrapping_add(b));
+    i64::from(e) << 32 | i64::from(f)
+}
+
+/// What a shard contributes to a total, made of one number.
+pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
+    (0..elements as i64).map(|i| fresh(k, i) | 1 << 32).collect()
+}
+
+/// What a shard arrives with.
+pub fn arrival(step: usize, shard: u32) -> u64 {
+    (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(shard) << 7
+}
+
+pub fn fold_arrivals(a: u64, b: u64) -> u64 {
+    a.wrapping_mul(1_000_003).wrapping_add(b)
+}
