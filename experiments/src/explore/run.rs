@@ -6,7 +6,7 @@ use super::program::{
     updated,
 };
 use super::wild::{self, Wild};
-use maniple::barriers::{Arriver, Phase, Waiter};
+use maniple::barriers::{Phase, Waiter};
 use maniple::mapper::{Mapper, MapperSlot, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, PhaseAddress, TaskCost, VirtualMachine};
@@ -223,7 +223,7 @@ impl Judge<'_> {
     fn is_place(&self, bomb: u32, shard: u32, task: &str) -> bool {
         self.program.steps().any(|step| match *step {
             Step::Leaf { shard: s, op, bomb: Some(b), .. } => b == bomb && s == shard && task == name(op),
-            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task == "point",
+            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("closure"),
             Step::Exchange { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "put",
             Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
             Step::Crash { shard: s, bomb: b } => b == bomb && s == shard && task == "stage",
@@ -390,8 +390,8 @@ async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
                     Ok(())
                 }
             });
-            for (_, done) in std::mem::take(&mut pending) {
-                ends(&shared, i, &done).await;
+            for (earlier, done) in std::mem::take(&mut pending) {
+                ends(&shared, earlier, &done).await;
             }
             let held = |start: Start<()>| {
                 let start = start.writes(block, FIELDS).reads(far, FIELDS);
@@ -817,6 +817,3 @@ impl Worker {
     }
 }
 
-/// So that the type of a barrier's ends can be named above.
-#[allow(unused)]
-type Ends = (Arriver<Phase, PhaseAddress>, Waiter<Phase, PhaseAddress>);
