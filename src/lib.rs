@@ -100,6 +100,9 @@ pub use maniple_mapper as mapper;
 pub use maniple_regions as regions;
 pub use maniple_runtime as runtime;
 
+pub mod explore;
+pub use explore::explore;
+
 #[doc = include_str!("when_it_hangs.md")]
 pub mod when_it_hangs {}
 

@@ -140,6 +140,10 @@ impl<B: Waitable> Drop for UnderWay<'_, B> {
         if let Some(races) = &self.core.config.races {
             races.gives_up(self.core, self.point());
         }
+        #[cfg(feature = "plant")]
+        if self.core.config.strikes(crate::plant::Bug::LostTimeOut) {
+            return;
+        }
         self.barrier.give_back(&self.point);
     }
 }

@@ -22,11 +22,45 @@ pub enum Bug {
     EarlySlotReuse,
     /// A failure is not passed on.
     MissingPoison,
+    /// A leaf task waits for the generation of a pair before its own.
+    EarlierGeneration,
+    /// A leaf task does not wait for earlier users of a region.
+    MissedDependence,
+    /// A shard is not polled, though what it waits for is there.
+    DroppedWakeUp,
+    /// A node goes on to ask a replaced mapper.
+    StaleMapper,
+    /// A wait that is given up does not give its generation back.
+    LostTimeOut,
+    /// The use of an instance is never given up.
+    LeakedInstance,
+    /// The last point of an index launch is left out.
+    ForgottenPoint,
+    /// Data that has come for a launch is not put into its instance.
+    StaleCopy,
+    /// Two shards' results change places.
+    SwappedResults,
+    /// A processor does not hear that another one is lost.
+    SilentDeath,
+    /// The values of a phase barrier are folded in the wrong order.
+    FoldOrder,
+    /// A message overtakes the one before it, between the same processors.
+    Overtaking,
+    /// What a task wrote to a region at home elsewhere is not sent there.
+    LostWriteBack,
+    /// The operands of an operator change places.
+    SwappedOperands,
+    /// A generation of a phase barrier is over before all have arrived.
+    EarlyRelease,
+    /// A launch does not wait for its data, nor for earlier launches that use the same.
+    EarlyStart,
+    /// The home of a region does not hear that a launch is over.
+    LostLaunchOver,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 8] = [
+    pub const ALL: [Bug; 25] = [
         Bug::SkippedEmptyWait,
         Bug::SkippedReadyWait,
         Bug::SwappedGhosts,
@@ -35,7 +69,36 @@ impl Bug {
         Bug::WrongPartner,
         Bug::EarlySlotReuse,
         Bug::MissingPoison,
+        Bug::EarlierGeneration,
+        Bug::MissedDependence,
+        Bug::DroppedWakeUp,
+        Bug::StaleMapper,
+        Bug::LostTimeOut,
+        Bug::LeakedInstance,
+        Bug::ForgottenPoint,
+        Bug::StaleCopy,
+        Bug::SwappedResults,
+        Bug::SilentDeath,
+        Bug::FoldOrder,
+        Bug::Overtaking,
+        Bug::LostWriteBack,
+        Bug::SwappedOperands,
+        Bug::EarlyRelease,
+        Bug::EarlyStart,
+        Bug::LostLaunchOver,
     ];
+
+    /// Its name on command lines: `lost-arrival`.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for c in format!("{self:?}").chars() {
+            if c.is_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(c.to_ascii_lowercase());
+        }
+        name
+    }
 }
 
 /// One planted bug and when it strikes.

@@ -84,6 +84,10 @@ impl Core {
                 self.config.mapper.number()
             ),
         })?;
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::StaleMapper) {
+            return Ok(());
+        }
         *self.mappers.agreed.borrow_mut() = mapper;
         Ok(())
     }

@@ -124,6 +124,14 @@ impl Core {
                 // Whoever waits is told of the failure; what still comes after it completes nothing.
                 return;
             }
+            #[cfg(feature = "plant")]
+            if local.parent.is_none()
+                && local.arrivers.len() > 1
+                && generation == local.released
+                && self.config.strikes(crate::plant::Bug::EarlyRelease)
+            {
+                local.released += 1;
+            }
             local
                 .cell
                 .arrive(contributor, generation)
@@ -150,7 +158,7 @@ impl Core {
                         Some((to, contributor)) => {
                             self.send(to, Message::Combine { object, contributor, generation, values });
                         }
-                        None => match fold(spec, values) {
+                        None => match self.fold(spec, values) {
                             Ok(value) => self.release(object, generation, value),
                             Err(e) => {
                                 // No task has failed, so nobody else tells of it if nobody waits. Generations that the
@@ -306,6 +314,15 @@ impl Core {
         for (_, waiting) in due {
             self.notify_poison(waiting, || error.clone());
         }
+    }
+
+    fn fold(&self, spec: &PhaseSpec, #[allow(unused_mut)] mut values: Vec<(u32, u64)>) -> Result<u64, Error> {
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::FoldOrder) {
+            let last = values.iter().map(|v| v.0).max().unwrap_or(0);
+            values.iter_mut().for_each(|v| v.0 = last - v.0);
+        }
+        fold(spec, values)
     }
 
     pub(super) fn name_of(&self, object: ObjectId) -> String {

@@ -289,7 +289,7 @@ impl Core {
 
     pub(super) fn start_operations(self: &Rc<Self>) {
         loop {
-            let next = self.batches.borrow_mut().startable(self.lost().is_some());
+            let next = self.batches.borrow_mut().startable(self.starts_all());
             match next {
                 None => return,
                 Some((number, Work::Send(order))) => {
@@ -299,6 +299,15 @@ impl Core {
                 Some((number, Work::Batch(batch))) => self.start_batch(number, batch),
             }
         }
+    }
+
+    /// Whether operations are started that have to wait.
+    fn starts_all(&self) -> bool {
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::EarlyStart) {
+            return true;
+        }
+        self.lost().is_some()
     }
 
     fn send_columns(self: &Rc<Self>, order: SendColumns) {
@@ -319,6 +328,10 @@ impl Core {
         let columns = self.batches.borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
         let mut data_error = self.lost().cloned();
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
+            #[cfg(feature = "plant")]
+            if self.config.strikes(crate::plant::Bug::StaleCopy) {
+                continue;
+            }
             let parts = self.batches.borrow().parts_to_write(number, transfer);
             if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, &parts) {
                 data_error = Some(e);
@@ -472,6 +485,10 @@ impl Core {
     }
 
     pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::LostLaunchOver) {
+            return;
+        }
         {
             let mut batches = self.batches.borrow_mut();
             batches.started.remove(&launch);

@@ -259,6 +259,10 @@ impl Core {
             bytes = concatenated(&bytes, changed.iter().map(|c| c.1.clone()));
             parts = changed.into_iter().map(|c| c.0).collect();
         }
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::LostWriteBack) {
+            return self.leaf_has_one_less(id);
+        }
         let token = self.token(id, 0, column);
         let put = Put { launch: column.launch, column: column.key(), parts, token };
         self.send(*home, Message::Put(Box::new(put), bytes));

@@ -18,6 +18,10 @@ impl Core {
     /// Takes in that a processor is lost. The first one is the cause.
     #[cold]
     pub(super) fn lose(self: &Rc<Self>, error: Error) {
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::SilentDeath) {
+            return;
+        }
         if self.lost.set(error.clone()).is_err() {
             return;
         }

@@ -344,6 +344,8 @@ impl Core {
                 self.queue.push(priority, queue::Item::Chain { object, chain });
             }
             Waiting::Task(id) => self.leaf_has_one_less(id),
+            #[cfg(feature = "plant")]
+            Waiting::Shard(_) if self.config.strikes(crate::plant::Bug::DroppedWakeUp) => {}
             Waiting::Shard(slot) => self.wake_shard(slot),
             Waiting::Waker(waker) if !self.in_chains.get() => waker.wake(),
             Waiting::Waker(waker) => self.wakers.borrow_mut().push(*waker),

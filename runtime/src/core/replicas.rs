@@ -64,6 +64,10 @@ impl Core {
 
     #[cold]
     fn compare(&self, call: ReplicatedCall) {
+        if self.lost().is_some() {
+            // Others may have heard of it later, or never, and go on.
+            return;
+        }
         let mut replicas = self.replicas.borrow_mut();
         replicas.made += 1;
         if self.copies().node_of(self.id) == 0 {

@@ -33,6 +33,8 @@ struct Net {
     faults: Faults,
     /// The processors that are lost, and the first one's error.
     dead: Vec<bool>,
+    #[cfg(feature = "plant")]
+    config: Arc<Config>,
     lost: Option<Error>,
     error: Option<Error>,
 }
@@ -44,7 +46,12 @@ impl Net {
 
     fn put(&mut self, from: ProcessorId, to: ProcessorId, delay: u64, bytes: Vec<u8>) {
         let due = self.step + delay + self.faults.delay(from, to);
-        self.queues[from as usize * self.processors + to as usize].push_back((due, bytes));
+        let queue = &mut self.queues[from as usize * self.processors + to as usize];
+        #[cfg(feature = "plant")]
+        if !queue.is_empty() && self.config.strikes(crate::plant::Bug::Overtaking) {
+            return queue.insert(queue.len() - 1, (due, bytes));
+        }
+        queue.push_back((due, bytes));
     }
 
     /// Takes a processor's life if its time has come: what it sent before still comes, then everybody hears of it.
@@ -134,6 +141,8 @@ where
         step: 0,
         faults: faults.clone(),
         dead: vec![false; processors],
+        #[cfg(feature = "plant")]
+        config: config.clone(),
         lost: None,
         error: None,
     }));
@@ -158,10 +167,6 @@ fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
     loop {
         let next = net.borrow_mut().replicated.pop_front();
         let Some((from, bytes)) = next else { return net.borrow_mut().error.take() };
-        // Nodes go different ways once they have heard of it.
-        if net.borrow().lost.is_some() {
-            continue;
-        }
         match postcard::from_bytes(&bytes) {
             Ok(message) => first.deliver(from, message),
             Err(e) => return Some(undecoded(from, 0, &e)),

@@ -123,6 +123,8 @@ impl Active<'_> {
     fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
         let (core, chains) = (self.core, self.chains);
         let large = chains.bytes > Payload::INLINE;
+        #[cfg(feature = "plant")]
+        let how = if how < 2 && core.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
         let came = &mut self.cells[at].value;
         let bytes = came.bytes();
         if self.now.state == State::Poisoned {

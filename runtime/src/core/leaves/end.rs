@@ -53,6 +53,10 @@ impl Core {
     #[inline]
     fn finish_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>) {
         while let Some(u) = body.uses.pop() {
+            #[cfg(feature = "plant")]
+            if self.config.strikes(crate::plant::Bug::LeakedInstance) {
+                std::mem::forget(u.column.clone());
+            }
             if u.privilege == Privilege::WriteDiscard {
                 u.column.clear_poison();
             }

@@ -25,6 +25,8 @@ impl Core {
         // Nothing is refused any more: what takes generations from here on is a task that waits and arrives.
         for wait in start.waits {
             let at = wait.next_wait().0;
+            #[cfg(feature = "plant")]
+            let at = self.planted_wait(at);
             if let Some(races) = &self.config.races {
                 races.leaf_waits(self, id, at);
             }
@@ -53,6 +55,10 @@ impl Core {
         }
         let mut leaves = self.leaves.borrow_mut();
         for u in &body.uses {
+            #[cfg(feature = "plant")]
+            if self.config.strikes(crate::plant::Bug::MissedDependence) {
+                continue;
+            }
             unmet += leaves.depend(id, u);
         }
         let leaf = &mut leaves.slab[id.index as usize];
@@ -62,6 +68,18 @@ impl Core {
         let next = leaves.one_less(id);
         drop(leaves);
         self.go_on(id, next);
+    }
+
+    #[cfg(feature = "plant")]
+    fn planted_wait(&self, at: WaitAt) -> WaitAt {
+        match at {
+            WaitAt::Cell { object, cell, generation: later @ 1.. }
+                if self.config.strikes(crate::plant::Bug::EarlierGeneration) =>
+            {
+                WaitAt::Cell { object, cell, generation: later - 1 }
+            }
+            other => other,
+        }
     }
 
     /// Asks the mapper, and notes how to reach the regions.

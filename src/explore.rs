@@ -1,0 +1,268 @@
+//! Runs a program under many schedules, drawn from seeds: orders of messages and tasks, slow pairs of processors, pauses and,
+//! where they are asked for, lost processors.
+//!
+//! A seed always gives the same run. So a failure that threads would show once in a month is found within seconds, and
+//! found again with the seed that it is reported with.
+//!
+//! ```
+//! use maniple::prelude::*;
+//!
+//! async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<u64, Error> {
+//!     total.call(&shard, u64::from(shard.index()))?.await
+//! }
+//!
+//! let explored = maniple::explore(100, |runtime| {
+//!     let (sums, _) = runtime.run(|top| async move {
+//!         let gang = top.gang("all", 4)?;
+//!         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+//!         let task = top.task("shard", shard);
+//!         top.launch(&gang, &task, |_| Start::new(total))?.all().await
+//!     })?;
+//!     if sums == [6; 4] { Ok(()) } else { Err(Error::user(format!("{sums:?}"))) }
+//! })?;
+//! assert_eq!(explored.runs, 100);
+//! # Ok::<(), maniple::explore::Failure>(())
+//! ```
+
+use maniple_runtime::{Faults, Runtime};
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Set to a seed, this environment variable has [`Explore::run`] run that seed alone.
+pub const SEED: &str = "MANIPLE_SEED";
+
+/// Explores a program under `seeds` schedules, as [`Explore`] does unless told otherwise.
+///
+/// # Errors
+/// The first seed, in the order of seeds, under which the program fails.
+pub fn explore<E: fmt::Display>(
+    seeds: u64,
+    program: impl Fn(Runtime) -> Result<(), E> + Sync,
+) -> Result<Explored, Failure> {
+    Explore::new(seeds).run(program)
+}
+
+/// Which schedules a program is explored under.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is explored before `run`"]
+pub struct Explore {
+    seeds: Range<u64>,
+    processors: RangeInclusive<u32>,
+    faults: bool,
+    deaths: bool,
+    most_steps: u64,
+    workers: u32,
+}
+
+impl Explore {
+    /// Seeds 0 to `seeds` − 1, 1 to 4 processors, slow pairs and pauses, one thread, and a million steps a run at most.
+    pub fn new(seeds: u64) -> Self {
+        Self { seeds: 0..seeds, processors: 1..=4, faults: true, deaths: false, most_steps: 1_000_000, workers: 1 }
+    }
+
+    /// As many seeds, but from this one on.
+    pub fn from(mut self, seed: u64) -> Self {
+        self.seeds = seed..seed.saturating_add(self.seeds.end - self.seeds.start);
+        self
+    }
+
+    /// How many processors a run may have: from 1 on.
+    pub fn processors(mut self, processors: RangeInclusive<u32>) -> Self {
+        self.processors = processors;
+        self
+    }
+
+    /// Whether some pairs of processors are slow, and processors pause.
+    pub fn faults(mut self, faults: bool) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Whether processors are lost in some runs. What is run then fails with
+    /// [`Error::Lost`](maniple_runtime::Error::Lost) at the end of the cause chain, which the program must take for right.
+    pub fn deaths(mut self, deaths: bool) -> Self {
+        self.deaths = deaths;
+        self
+    }
+
+    /// Steps after which a run counts as one that does not end.
+    pub fn most_steps(mut self, steps: u64) -> Self {
+        self.most_steps = steps;
+        self
+    }
+
+    /// Threads that run seeds side by side; each run is in one thread. What is found does not depend on it.
+    pub fn workers(mut self, workers: u32) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Runs the program under each seed, until it fails: with an error, or with a panic. It gets a runtime for each run, to
+    /// [`run`](Runtime::run) once or several times, and says whether what came of it is right.
+    ///
+    /// Under the seed that fails it is then run with fewer processors and faults, for as few as possible.
+    ///
+    /// With [`SEED`] in the environment that seed alone is run.
+    ///
+    /// # Errors
+    /// The first seed, in the order of seeds, under which the program fails.
+    pub fn run<E: fmt::Display>(
+        &self,
+        program: impl Fn(Runtime) -> Result<(), E> + Sync,
+    ) -> Result<Explored, Failure> {
+        let seeds = match std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok()) {
+            Some(seed) => seed..seed.saturating_add(1),
+            None => self.seeds.clone(),
+        };
+        let runs = seeds.end - seeds.start;
+        let faults = AtomicU64::new(0);
+        let found = first_failure(seeds, self.workers, |seed| {
+            let case = self.case(seed);
+            faults.fetch_add(case.faults.len() as u64, Ordering::Relaxed);
+            self.fails(&case, &program).map_or(Ok(()), Err)
+        });
+        match found {
+            None => Ok(Explored { runs, faults: faults.into_inner() }),
+            Some((seed, message)) => Err(self.shrunk(self.case(seed), message, &program)),
+        }
+    }
+
+    /// The run of a seed.
+    fn case(&self, seed: u64) -> Case {
+        let (least, most) = (*self.processors.start(), *self.processors.end());
+        let mixed = (seed ^ seed >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let processors = least + (mixed % u64::from(most.saturating_sub(least) + 1)) as u32;
+        let faults = if self.faults { Faults::drawn(seed, processors, self.deaths) } else { Faults::default() };
+        Case { seed, processors, faults }
+    }
+
+    fn fails<E: fmt::Display>(&self, case: &Case, program: &impl Fn(Runtime) -> Result<(), E>) -> Option<String> {
+        let runtime = Runtime::seeded(case.processors, case.seed).faults(case.faults.clone());
+        match catch_unwind(AssertUnwindSafe(|| program(runtime.most_steps(self.most_steps)))) {
+            Ok(Ok(())) => None,
+            Ok(Err(e)) => Some(e.to_string()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Some(format!("it panicked: {}", text.unwrap_or("(no message)")))
+            }
+        }
+    }
+
+    fn shrunk<E: fmt::Display>(
+        &self,
+        found: Case,
+        message: String,
+        program: &impl Fn(Runtime) -> Result<(), E>,
+    ) -> Failure {
+        let mut least = (found.clone(), message.clone());
+        for processors in *self.processors.start()..found.processors {
+            let case = Case { processors, faults: found.faults.among(processors), ..found.clone() };
+            if let Some(message) = self.fails(&case, program) {
+                least = (case, message);
+                break;
+            }
+        }
+        let mut which = 0;
+        while which < least.0.faults.len() {
+            let case = Case { faults: least.0.faults.without(which), ..least.0.clone() };
+            match self.fails(&case, program) {
+                Some(message) => least = (case, message),
+                None => which += 1,
+            }
+        }
+        let (Case { seed, processors, faults }, least_message) = least;
+        Failure { seed, message, processors, faults, least_message }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+struct Case {
+    seed: u64,
+    processors: u32,
+    faults: Faults,
+}
+
+/// What was explored without a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explored {
+    /// Runs, one a seed.
+    pub runs: u64,
+    /// Faults planned in them.
+    pub faults: u64,
+}
+
+/// A seed under which a program fails.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// How the program fails under it.
+    pub message: String,
+    /// The least number of processors found with which it fails under this seed.
+    pub processors: u32,
+    /// The fewest faults found with which it does so.
+    pub faults: Faults,
+    /// How it fails then.
+    pub least_message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, message, processors, faults, least_message } = self;
+        writeln!(f, "seed {seed}: {message}")?;
+        writeln!(f, "it takes no more than: processors {processors}, faults: {faults}")?;
+        if least_message != message {
+            writeln!(f, "which gives: {least_message}")?;
+        }
+        write!(f, "to see it again set {SEED}={seed}")
+    }
+}
+
+/// The same text, so that `fn main() -> Result<(), Failure>` ends with a message for people.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Calls `run` with seed after seed, on so many threads side by side, until it fails: the first seed that does, whatever the
+/// number of threads.
+pub fn first_failure<E: Send>(
+    seeds: Range<u64>,
+    workers: u32,
+    run: impl Fn(u64) -> Result<(), E> + Sync,
+) -> Option<(u64, E)> {
+    let (next, end) = (AtomicU64::new(seeds.start), AtomicU64::new(seeds.end));
+    let found: Mutex<Option<(u64, E)>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end.load(Ordering::Relaxed) {
+                return;
+            }
+            if let Err(e) = run(seed) {
+                // Those before it have been begun, and may fail too.
+                end.fetch_min(seed, Ordering::Relaxed);
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                if found.as_ref().is_none_or(|(other, _)| seed < *other) {
+                    *found = Some((seed, e));
+                }
+            }
+        }
+    };
+    if workers <= 1 {
+        work();
+    } else {
+        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    }
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
