@@ -109,10 +109,7 @@ impl Explore {
     ///
     /// # Errors
     /// The first seed, in the order of seeds, under which the program fails.
-    pub fn run<E: fmt::Display>(
-        &self,
-        program: impl Fn(Runtime) -> Result<(), E> + Sync,
-    ) -> Result<Explored, Failure> {
+    pub fn run<E: fmt::Display>(&self, program: impl Fn(Runtime) -> Result<(), E> + Sync) -> Result<Explored, Failure> {
         let seeds = match std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok()) {
             Some(seed) => seed..seed.saturating_add(1),
             None => self.seeds.clone(),

@@ -1,33 +1,170 @@
-//! `maniple explore`.
+//! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
+//!
+//! `draw` makes a program out of a seed, `oracle` says what each shard must see, `run` has the framework run it and
+//! compares, `shrink` makes a program that fails smaller, `show` puts it into words.
 
+mod counts;
 mod draw;
 mod oracle;
 mod program;
 mod run;
+mod show;
+mod shrink;
 mod wild;
 
 use crate::Failure;
+use crate::output::{Format, Output};
+use counts::Counts;
+use indicatif::{ProgressBar, ProgressStyle};
+use maniple::explore::first_failure;
+use maniple::runtime::Runtime;
+use run::Wrong;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Generated programs under schedules drawn from seeds
+/// Programs drawn from seeds, under orders and faults drawn from seeds, against a sequential interpreter
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A seed gives a program (leaf tasks on parts of regions, index launches, exchanges through barriers, phase barriers, allreduces, \
+gang launches by the top-level task and by parents, mappers that are replaced, deadlines, panics), a mapper, and a run of it: \
+seven in eight on the seeded driver with slow pairs of processors, pauses and lost processors, the others in virtual time. Each \
+value that a shard sees must be what the interpreter says, or an error with the right cause; nothing may hang or be left over.
+
+Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
+are at fault.")]
 pub struct Args {
-    /// Seeds
-    #[arg(long, default_value_t = 1000)]
-    seeds: u64,
-    /// First seed
-    #[arg(long, default_value_t = 0)]
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = crate::count, allow_negative_numbers = true)]
+    seeds: usize,
+
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
     from: u64,
+
+    /// This seed alone; its program is printed
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from"])]
+    seed: Option<u64>,
+
+    /// Threads that run seeds side by side; a run is in one thread
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    workers: usize,
+
+    /// Seconds after which no more seeds are begun
+    #[arg(long, value_name = "SECONDS")]
+    time: Option<f64>,
+
+    /// Report the program that fails as it was drawn
+    #[arg(long)]
+    no_shrink: bool,
+
+    /// How the counts are reported
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+
+    /// Plant a protocol bug in every run
+    #[cfg(feature = "plant")]
+    #[arg(long, value_name = "BUG", value_parser = planted)]
+    plant: Option<maniple::runtime::plant::Bug>,
 }
 
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let mut bad = 0;
-    for seed in args.from..args.from + args.seeds {
-        let program = draw::draw(seed);
-        if let Err(w) = run::run(&program, &|r| r) {
-            println!("seed {seed}: {:?}: {}", w.kind, w.what.lines().take(12).collect::<Vec<_>>().join("\n   "));
-            bad += 1;
-            if bad > 8 { break; }
+#[cfg(feature = "plant")]
+fn planted(name: &str) -> Result<maniple::runtime::plant::Bug, String> {
+    use maniple::runtime::plant::Bug;
+    let names = || Bug::ALL.iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
+    Bug::ALL.into_iter().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+impl Args {
+    /// The last changes to the runtime of a seed.
+    #[cfg(feature = "plant")]
+    fn set(&self, seed: u64, runtime: Runtime) -> Runtime {
+        match self.plant {
+            Some(bug) => {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let most = [1, 4, 16, 64][random.usize(0..4)];
+                let first = random.u64(0..most);
+                runtime.plant(bug, first, [1, 3, u64::MAX][random.usize(0..3)])
+            }
+            None => runtime,
         }
     }
-    Ok(())
+
+    #[cfg(not(feature = "plant"))]
+    fn set(&self, _seed: u64, runtime: Runtime) -> Runtime {
+        runtime
+    }
+}
+
+/// Explores and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let seeds = match args.seed {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => args.from..args.from.saturating_add(crate::micro::at_least_one("seeds", args.seeds)? as u64),
+    };
+    let workers = crate::micro::at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
+    let limit = match args.time {
+        Some(seconds) => match Duration::try_from_secs_f64(seconds) {
+            Ok(limit) => Some(limit),
+            Err(_) => return Err(Failure::Usage(format!("expected a number of seconds, found {seconds}"))),
+        },
+        None => None,
+    };
+    if let Some(seed) = args.seed {
+        crate::note(format_args!("seed {seed}\n{}", draw::draw(seed)));
+    }
+    quiet_about_what_is_caught();
+    let bar = progress(seeds.end - seeds.start);
+    let counts = Mutex::new(Counts::default());
+    let (began, over) = (Instant::now(), AtomicBool::new(false));
+    let run = |seed: u64, program: &program::Program| run::run(program, &|runtime| args.set(seed, runtime));
+    let found = first_failure(seeds, workers as u32, |seed| {
+        if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {
+            over.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        let program = draw::draw(seed);
+        let right = run(seed, &program)?;
+        counts.lock().unwrap_or_else(PoisonError::into_inner).add(&program, &right);
+        bar.inc(1);
+        Ok(())
+    });
+    bar.finish_and_clear();
+    let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut output = Output::new(args.format);
+    let failed = found.as_ref().map(|(seed, _)| *seed);
+    output.add(counts.record(failed, began.elapsed()))?;
+    output.finish_with(|records| counts::table(records))?;
+    match found {
+        None => Ok(()),
+        Some((seed, wrong)) => Err(Failure::Run(report(args, seed, wrong, &|program| run(seed, program).map(drop)))),
+    }
+}
+
+/// What is said of a seed that fails.
+fn report(args: &Args, seed: u64, wrong: Wrong, run: &dyn Fn(&program::Program) -> Result<(), Wrong>) -> String {
+    let mut text = format!("seed {seed}: {wrong}\nto see it again: maniple explore --seed {seed}");
+    #[cfg(feature = "plant")]
+    if let Some(bug) = args.plant {
+        text += &format!(" --plant {}", bug.name());
+    }
+    let program = draw::draw(seed);
+    if args.no_shrink {
+        return format!("{text}\nthe program:\n{program}");
+    }
+    let before = program.steps().count();
+    let (least, wrong) = shrink::shrink(program, wrong, run);
+    let steps = least.steps().count();
+    text + &format!("\nthe smallest program that fails alike, of {steps} steps in place of {before}: {wrong}\n{least}")
+}
+
+/// Panics in destructors and in the runtime itself are caught and reported; their lines on stderr would be in the way of that.
+fn quiet_about_what_is_caught() {
+    std::panic::set_hook(Box::new(|info| run::note_panic(info.to_string())));
+}
+
+/// A bar on stderr; indicatif draws none where that is no terminal.
+fn progress(seeds: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go");
+    ProgressBar::new(seeds).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }

@@ -11,6 +11,7 @@ use maniple::mapper::{Mapper, MapperSlot, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, PhaseAddress, TaskCost, VirtualMachine};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +50,21 @@ pub enum Kind {
 pub struct Wrong {
     pub kind: Kind,
     pub what: String,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            Kind::Value => "a wrong value",
+            Kind::Cause => "an error that should not be",
+            Kind::Unnoticed => "a failure that was not noticed",
+            Kind::Deadlock => "a deadlock",
+            Kind::Endless => "no end",
+            Kind::Leak => "a leak",
+            Kind::Crash => "a crash of the driver",
+        };
+        write!(f, "{kind}: {}", self.what)
+    }
 }
 
 /// What a run did that was right.
@@ -191,9 +207,19 @@ pub fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right,
     Ok(right)
 }
 
+thread_local! {
+    /// The last panic that said something, and where it was.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps what a panic says.
+pub fn note_panic(text: String) {
+    LAST_PANIC.set(text);
+}
+
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-    format!("the run panicked: {}", text.unwrap_or_default())
+    format!("the run panicked: {} ({})", text.unwrap_or_default(), LAST_PANIC.take())
 }
 
 struct Judge<'a> {
@@ -565,7 +591,9 @@ impl Worker {
                     let mut value = self.values[value % self.values.len()].clone();
                     let outcome = match limit {
                         None => value.await,
-                        Some(limit) => self.patiently(limit, async |limit| self.shard.within(limit, &mut value).await).await,
+                        Some(limit) => {
+                            self.patiently(limit, async |limit| self.shard.within(limit, &mut value).await).await
+                        }
                     };
                     self.seen.push(outcome);
                 }
@@ -678,9 +706,10 @@ impl Worker {
     async fn waits(&self, limit: Option<u64>, barrier: &impl maniple::runtime::Waitable) -> bool {
         match limit {
             None => self.shard.wait(barrier).await.is_ok(),
-            Some(limit) => {
-                self.patiently(limit, async |limit| self.shard.within(limit, self.shard.wait(barrier)).await).await.is_ok()
-            }
+            Some(limit) => self
+                .patiently(limit, async |limit| self.shard.within(limit, self.shard.wait(barrier)).await)
+                .await
+                .is_ok(),
         }
     }
 
@@ -816,4 +845,3 @@ impl Worker {
         }
     }
 }
-

@@ -1,0 +1,105 @@
+//! What was explored, in numbers.
+
+use super::program::{Chosen, On, Program, Step};
+use super::run::Right;
+use crate::output::{Field, Record, styled};
+use std::time::Duration;
+use tabled::builder::Builder;
+
+macro_rules! counts {
+    ($($name:ident),* $(,)?) => {
+        /// Sums over programs and their runs.
+        #[derive(Debug, Default)]
+        pub struct Counts {
+            $($name: u64,)*
+        }
+
+        impl Counts {
+            fn fields(&self) -> Vec<(&'static str, Field)> {
+                vec![$((stringify!($name), self.$name.into()),)*]
+            }
+        }
+    };
+}
+
+counts! {
+    programs, in_virtual_time, with_races_checked, gangs, by_parents, shards,
+    leaf_steps, index_launches, exchanges, phase_barriers, collective_calls, mapper_swaps, deadlines,
+    bombs, shard_panics, slow_pairs, pauses, deaths_planned, wild_mappers,
+    leaf_tasks, messages, arrivals, subtasks, mapper_calls,
+    values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
+}
+
+impl Counts {
+    /// Adds a program whose run was right.
+    pub fn add(&mut self, program: &Program, right: &Right) {
+        self.programs += 1;
+        self.in_virtual_time += u64::from(matches!(program.on, On::Virtual { .. }));
+        self.with_races_checked += u64::from(program.checks_races);
+        for stage in &program.stages {
+            self.gangs += 1;
+            self.by_parents += u64::from(stage.by_parent);
+            self.shards += u64::from(stage.shards);
+        }
+        for step in program.steps() {
+            let kind = match step {
+                Step::Leaf { .. } => &mut self.leaf_steps,
+                Step::Index { .. } => &mut self.index_launches,
+                Step::Exchange { .. } => &mut self.exchanges,
+                Step::Sum { .. } | Step::Barrier { .. } => &mut self.phase_barriers,
+                Step::Total { .. } => &mut self.collective_calls,
+                Step::Swap { .. } => &mut self.mapper_swaps,
+                Step::Crash { .. } => &mut self.shard_panics,
+                Step::Await { .. } | Step::Yield { .. } => continue,
+            };
+            *kind += 1;
+        }
+        let limited = |s: &&Step| match s {
+            Step::Await { limit, .. } | Step::Sum { limit } => limit.is_some(),
+            Step::Exchange { waits, limit, .. } | Step::Barrier { waits, limit, .. } => *waits && limit.is_some(),
+            _ => false,
+        };
+        self.deadlines += program.steps().filter(limited).count() as u64;
+        let bombs = program.steps().filter(|s| s.bomb().is_some() && !matches!(s, Step::Crash { .. }));
+        self.bombs += bombs.count() as u64;
+        self.slow_pairs += program.faults.slow.len() as u64;
+        self.pauses += program.faults.pauses.len() as u64;
+        self.deaths_planned += program.faults.deaths.len() as u64;
+        self.wild_mappers += u64::from(program.mappers().any(|m| matches!(m, Chosen::Wild(_))));
+        if let Some(stats) = &right.stats {
+            self.leaf_tasks += stats.leaf_tasks;
+            self.messages += stats.messages;
+            self.arrivals += stats.arrivals;
+            self.subtasks += stats.chain_subtasks;
+            self.mapper_calls += stats.mapper_calls;
+        }
+        self.values += right.values;
+        self.values_failed_as_they_must += right.failed;
+        self.time_outs += right.time_outs;
+        self.processors_lost += u64::from(right.lost);
+        self.refused_mappers += u64::from(right.mapper);
+    }
+
+    /// All of it; `failed` is the seed of the run that was not right.
+    pub fn record(&self, failed: Option<u64>, time: Duration) -> Record {
+        let mut record = self.fields();
+        record.push(("failed_seed", failed.map_or(Field::Absent, Field::Count)));
+        record.push(("seconds", Field::Measured((time.as_secs_f64() * 10.0).round() / 10.0)));
+        record
+    }
+}
+
+/// A row for each count.
+pub fn table(records: &[Record]) -> String {
+    let mut rows = Builder::default();
+    rows.push_record(["explored", "number"]);
+    for (name, field) in records.iter().flatten() {
+        let number = match field {
+            Field::Measured(seconds) => format!("{seconds:.1}"),
+            Field::Count(n) => n.to_string(),
+            _ => "none".into(),
+        };
+        rows.push_record([name.replace('_', " "), number]);
+    }
+    format!("{}\n", styled(rows, 1))
+}

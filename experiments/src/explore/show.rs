@@ -1,0 +1,145 @@
+//! Programs in words.
+
+use super::program::{Chosen, Number, On, Op, Part, Program, Step};
+use std::fmt;
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Chosen::Default => f.write_str("default"),
+            Chosen::Collective => f.write_str("collective"),
+            Chosen::RoundRobin => f.write_str("round-robin"),
+            Chosen::First => f.write_str("first"),
+            Chosen::Random(seed) => write!(f, "random,seed={seed}"),
+            Chosen::Wild(seed) => write!(f, "wild, seed {seed}"),
+        }
+    }
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            On::Seeded { processors, seed } => write!(f, "{processors} seeded processors, order {seed}"),
+            On::Virtual { nodes, per_node, seed } => write!(f, "{nodes} virtual nodes of {per_node}, machine {seed}"),
+        }
+    }
+}
+
+fn number(n: Number) -> String {
+    match n {
+        Number::Given(k) => k.to_string(),
+        Number::Of(i) => format!("value {i}"),
+    }
+}
+
+fn limit(limit: Option<u64>) -> String {
+    limit.map_or(String::new(), |ns| format!(", within {ns} ns again and again"))
+}
+
+fn goes_off(bomb: Option<u32>) -> String {
+    bomb.map_or(String::new(), |b| format!(": PANICS, bomb {b}"))
+}
+
+fn bomb_at(bomb: Option<(u32, u32)>) -> String {
+    bomb.map_or(String::new(), |(b, s)| format!("; that of shard {s} PANICS, bomb {b}"))
+}
+
+fn op(op: Op, block: (i64, i64), cells: i64) -> String {
+    let field = |f: usize| ["a", "b"][f];
+    let part = |at: Part| {
+        let (lo, hi) = at.of(block);
+        format!("[{lo}, {hi})")
+    };
+    match op {
+        Op::Digest(f, at) => format!("digests {}{}", field(f), part(at)),
+        Op::Set(f, at, k) => format!("sets {}{} with {}", field(f), part(at), number(k)),
+        Op::Update(f, at, k) => format!("updates {}{} with {}", field(f), part(at), number(k)),
+        Op::Fold(f, at, o, k) => {
+            let operator = ["sum", "product", "max"][o as usize % 3];
+            format!("folds {} into {}{} by {operator}", number(k), field(f), part(at))
+        }
+        Op::Mix(f, from, into) => {
+            format!("reads {}{} and updates {}{}", field(f), part(from), field(1 - f), part(into))
+        }
+        Op::Far(f, at) => {
+            let (lo, hi) = at.of((0, cells));
+            format!("digests {}[{lo}, {hi}) of the other tree", field(f))
+        }
+        Op::Join(a, b) => format!("joins {} and {}", number(a), number(b)),
+    }
+}
+
+impl Program {
+    fn step(&self, stage: usize, step: Step) -> String {
+        match step {
+            Step::Leaf { shard, op: o, priority, bomb } => {
+                let priority = priority.map_or(String::new(), |p| format!(" at priority {p}"));
+                format!(
+                    "shard {shard}: a task{priority} {}{}",
+                    op(o, self.block(stage, shard), self.cells),
+                    goes_off(bomb)
+                )
+            }
+            Step::Index { shard, field, points, number: k, bomb } => {
+                let points = Program::points(self.block(stage, shard), points).len();
+                let bomb =
+                    bomb.map_or(String::new(), |(b, i)| format!(": point {} PANICS, bomb {b}", i as usize % points));
+                format!(
+                    "shard {shard}: {points} tasks update a part of {} each with {}{bomb}",
+                    ["a", "b"][field],
+                    number(k)
+                )
+            }
+            Step::Await { shard, value, limit: l } => format!("shard {shard}: awaits value {value}{}", limit(l)),
+            Step::Yield { shard } => format!("shard {shard}: yields"),
+            Step::Exchange { number: k, waits, limit: l, bomb } => {
+                let how = if waits { format!(" after the shard has waited{}", limit(l)) } else { String::new() };
+                format!(
+                    "every shard: a task puts {} into its slot, another takes what came{how}{}",
+                    number(k),
+                    bomb_at(bomb)
+                )
+            }
+            Step::Sum { limit: l } => format!("every shard: arrives with a value, and waits for all{}", limit(l)),
+            Step::Barrier { number: k, waits, limit: l, bomb } => {
+                let who = if waits { format!("the shard{}", limit(l)) } else { "another".into() };
+                format!(
+                    "every shard: a task takes {} and arrives at a barrier, {who} waits{}",
+                    number(k),
+                    bomb_at(bomb)
+                )
+            }
+            Step::Total { which, number: k } => format!("every shard: contributes {} to total {which}", number(k)),
+            Step::Swap { shard, mapper } => format!("shard {shard}: puts in the mapper {mapper}"),
+            Step::Crash { shard, bomb } => format!("shard {shard}: awaits its values and PANICS, bomb {bomb}"),
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let races = if self.checks_races { ", looking for races" } else { "" };
+        writeln!(f, "on {}{races}; mapper {}; faults: {}", self.on, self.mapper, self.faults)?;
+        for (i, stage) in self.stages.iter().enumerate() {
+            let by = if stage.by_parent { "a parent" } else { "the top-level task" };
+            let tree = ["x", "y"][stage.tree];
+            write!(f, "stage {i}: {by} launches {} shards on tree {tree} of {} points", stage.shards, self.cells)?;
+            let flags = [(stage.awaited, "is awaited"), (stage.adopts, "then the newest mapper is adopted")];
+            for (_, what) in flags.iter().filter(|(on, _)| *on) {
+                write!(f, ", {what}")?;
+            }
+            writeln!(f, "; slots of {} points for the shard {} further", stage.width, stage.distance)?;
+            for (at, t) in stage.totals.iter().enumerate() {
+                let algorithm = t.algorithm.map_or("as the mapper likes", |a| ["recursive doubling", "two-level"][a]);
+                writeln!(f, "  total {at}: {} elements, {} slots, {algorithm}", t.elements, t.slots)?;
+            }
+            if stage.loads {
+                writeln!(f, "  every shard: sets its block")?;
+            }
+            for &step in &stage.steps {
+                writeln!(f, "  {}", self.step(i, step))?;
+            }
+        }
+        write!(f, "in the end every shard digests its block and awaits all its values")
+    }
+}

@@ -1,0 +1,137 @@
+//! A program that fails, made smaller for as long as it fails alike.
+
+use super::program::{Chosen, On, Program, Stage, Step};
+use super::run::{Kind, Wrong};
+
+/// Runs that shrinking may take.
+const MOST_RUNS: usize = 4000;
+
+/// Orders tried with each smaller program, as one step less makes another order.
+const ORDERS: u64 = 4;
+
+/// The smallest program found that fails in the same way, and how it does.
+pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> (Program, Wrong) {
+    let mut least = (program, wrong);
+    let mut runs = 0;
+    let alike =
+        |a: Kind, b: Kind| a == b || matches!((a, b), (Kind::Value | Kind::Unnoticed, Kind::Value | Kind::Unnoticed));
+    'smaller: loop {
+        for candidate in candidates(&least.0) {
+            for order in 0..ORDERS {
+                if runs == MOST_RUNS {
+                    return least;
+                }
+                runs += 1;
+                let candidate = ordered(candidate.clone(), order);
+                if let Err(wrong) = run(&candidate)
+                    && alike(wrong.kind, least.1.kind)
+                {
+                    least = (candidate, wrong);
+                    continue 'smaller;
+                }
+            }
+        }
+        return least;
+    }
+}
+
+fn ordered(mut program: Program, order: u64) -> Program {
+    if let On::Seeded { seed, .. } = &mut program.on {
+        *seed = if order == 0 { *seed } else { order };
+    }
+    program
+}
+
+/// Programs that are smaller by one thing, large things first.
+fn candidates(program: &Program) -> Vec<Program> {
+    let mut all = Vec::new();
+    let mut change = |f: &dyn Fn(&mut Program)| {
+        let mut smaller = program.clone();
+        f(&mut smaller);
+        if smaller != *program {
+            all.push(smaller);
+        }
+    };
+    let stages = program.stages.len();
+    for i in (0..stages).filter(|_| stages > 1) {
+        change(&|p| drop(p.stages.remove(i)));
+    }
+    for (i, stage) in program.stages.iter().enumerate() {
+        let n = stage.steps.len();
+        for (from, to) in [(0, n / 2), (n / 2, n)] {
+            change(&|p| drop(p.stages[i].steps.drain(from..to)));
+        }
+    }
+    for (i, stage) in program.stages.iter().enumerate() {
+        for at in 0..stage.steps.len() {
+            change(&|p| _ = p.stages[i].steps.remove(at));
+        }
+    }
+    for which in 0..program.faults.len() {
+        change(&|p| p.faults = p.faults.without(which));
+    }
+    let processors = program.processors();
+    for fewer in 1..processors {
+        change(&|p| {
+            match &mut p.on {
+                On::Seeded { processors, .. } => *processors = fewer,
+                On::Virtual { nodes, per_node, .. } => (*nodes, *per_node) = (fewer, 1),
+            }
+            p.faults = p.faults.among(fewer);
+        });
+    }
+    change(&|p| p.mapper = Chosen::Default);
+    change(&|p| p.checks_races = false);
+    for (i, stage) in program.stages.iter().enumerate() {
+        for fewer in [1, 2, stage.shards / 2, stage.shards - 1] {
+            if (1..stage.shards).contains(&fewer) {
+                change(&|p| with_shards(&mut p.stages[i], fewer));
+            }
+        }
+        change(&|p| p.stages[i].by_parent = false);
+        change(&|p| p.stages[i].adopts = false);
+        change(&|p| p.stages[i].awaited = true);
+        change(&|p| p.stages[i].width = 1);
+        change(&|p| p.stages[i].arity = 2);
+        for which in 0..stage.totals.len() {
+            change(&|p| without_total(&mut p.stages[i], which));
+            change(&|p| p.stages[i].totals[which].elements = 1);
+            change(&|p| p.stages[i].totals[which].algorithm = Some(0));
+        }
+        for at in 0..stage.steps.len() {
+            change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());
+        }
+    }
+    change(&|p| p.cells = 8);
+    all
+}
+
+fn with_shards(stage: &mut Stage, n: u32) {
+    stage.shards = n;
+    stage.distance %= n;
+    for step in &mut stage.steps {
+        match step {
+            Step::Leaf { shard, .. }
+            | Step::Index { shard, .. }
+            | Step::Await { shard, .. }
+            | Step::Yield { shard }
+            | Step::Swap { shard, .. }
+            | Step::Crash { shard, .. } => *shard %= n,
+            Step::Exchange { bomb: Some(bomb), .. } | Step::Barrier { bomb: Some(bomb), .. } => bomb.1 %= n,
+            Step::Exchange { .. } | Step::Barrier { .. } | Step::Sum { .. } | Step::Total { .. } => {}
+        }
+    }
+}
+
+/// Without a total and the steps that call it.
+fn without_total(stage: &mut Stage, which: usize) {
+    stage.totals.remove(which);
+    stage.steps.retain(|step| !matches!(step, Step::Total { which: w, .. } if *w == which));
+    for step in &mut stage.steps {
+        if let Step::Total { which: w, .. } = step
+            && *w > which
+        {
+            *w -= 1;
+        }
+    }
+}
