@@ -27,7 +27,7 @@ pub struct Pause {
 }
 
 /// A processor that stops for ever, unless the run is over for it before. What it has sent still comes; then the others hear
-/// of it, and whoever waits for anything fails with [`Error::Lost`].
+/// of it, and whoever waits for anything fails with [`Error::Lost`]. A run in which nothing can go on before is in a deadlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
     /// Which processor.

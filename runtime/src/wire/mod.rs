@@ -219,6 +219,11 @@ impl Runtime {
         self
     }
 
+    /// The driver it runs on.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
     /// What goes wrong in each run.
     pub fn planned_faults(&self) -> &Faults {
         &self.faults

@@ -1,0 +1,244 @@
+//! Slow pairs, pauses and lost processors on the seeded driver: the right result, or an error that names who was lost.
+
+mod common;
+
+use common::{mix, watched};
+use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
+use maniple_runtime::{
+    Death, Error, Faults, Pairs, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const V: Field<u64> = Field::new(0, "v");
+const ROUNDS: u64 = 6;
+const SHARDS: u32 = 5;
+
+fn put(mut slot: WriteShared<u64>, value: Val<u64>) {
+    slot.fill(*value);
+}
+
+fn take(slot: ReadShared<u64>) -> u64 {
+    slot.get([slot.rect().lo(0)])
+}
+
+/// Counts the shards whose futures are there.
+#[derive(Clone, Default)]
+struct Alive(Arc<AtomicU32>);
+
+struct One(Alive);
+
+impl One {
+    fn new(alive: &Alive) -> Self {
+        alive.0.fetch_add(1, Ordering::Relaxed);
+        Self(alive.clone())
+    }
+}
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Args = ([Region; 2], Pairs, PhaseBarrier);
+
+/// Moves a value round a ring of slots, whose homes are anywhere, and adds up at a barrier; the last value of the sum.
+async fn shard(shard: Shard, (slots, pairs, sum): Args, alive: Alive) -> Result<u64, Error> {
+    let _one = One::new(&alive);
+    let (left, own) = (shard.region(slots[0])?, shard.region(slots[1])?);
+    let from = (shard.index() + shard.shards() - 1) % shard.shards();
+    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, from)?);
+    let (arrive, wait) = (sum.arriver(&shard)?, sum.waiter(&shard)?);
+    let mut value = u64::from(shard.index()) + 1;
+    let mut total = 0;
+    for _ in 0..ROUNDS {
+        let put = shard.launch(put, (own.write_shared(V), value.into())).wait(&to.empty).arrive(&to.ready);
+        put.go()?.detach();
+        value = shard.launch(take, (left.read_shared(V),)).wait(&from.ready).arrive(&from.empty).go()?.await?;
+        shard.arrive_with(&arrive, value);
+        total = shard.within(Duration::from_secs(3600), shard.wait_value(&wait)).await?;
+    }
+    Ok(total)
+}
+
+fn run(runtime: &Runtime, at: &str) -> (Result<(Vec<u64>, Stats), Error>, u32) {
+    let alive = Alive::default();
+    let counted = alive.clone();
+    let top = move |top: Top| {
+        let alive = alive.clone();
+        async move {
+            let slots = top.tree("slots", Rect::line(0, SHARDS.into()), &[V.info()])?;
+            let gang = top.gang("ring", SHARDS)?;
+            let pairs = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+            let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
+            let task = top.task("round", move |s, args: Args| shard(s, args, alive.clone()));
+            let slot = |s: u32| Region::new(slots.tree, Rect::line(s.into(), i64::from(s) + 1));
+            let done = top.launch(&gang, &task, |s| {
+                let (left, own) = (slot((s + SHARDS - 1) % SHARDS), slot(s));
+                let start = Start::new(([left, own], pairs, sum));
+                start.shares(own, [V], Privilege::ReadWrite).shares(left, [V], Privilege::Read)
+            })?;
+            done.all().await
+        }
+    };
+    let outcome = watched(at, || runtime.run(top));
+    (outcome, counted.0.load(Ordering::Relaxed))
+}
+
+/// Values only move, so that their sum stays.
+fn right(values: &[u64]) -> bool {
+    *values == [u64::from(SHARDS * (SHARDS + 1) / 2); SHARDS as usize]
+}
+
+#[test]
+fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
+    let mut struck = 0;
+    for seed in 0..1500 {
+        let processors = 2 + (seed % 4) as u32;
+        let death = Death { processor: mix(seed) as u32 % processors, step: mix(seed + 1) % 900 };
+        let faults = Faults { deaths: vec![death], ..Faults::drawn(seed, processors, false) };
+        let at = format!("seed {seed}, {faults}");
+        let (outcome, alive) = run(&Runtime::seeded(processors, seed).faults(faults), &at);
+        assert_eq!(alive, 0, "shards outlive the run: {at}");
+        match outcome {
+            Ok((values, stats)) => {
+                assert!(right(&values), "{at}: {values:?}");
+                assert_eq!(stats.left_over, 0, "{at}");
+            }
+            Err(e) => {
+                struck += 1;
+                let Error::Lost { processor, why } = e.origin() else { panic!("{at}: {e}") };
+                assert_eq!((*processor, why.contains("step")), (death.processor, true), "{at}: {e}");
+                assert!(e.to_string().contains(&format!("processor {processor} was lost")), "{e}");
+            }
+        }
+    }
+    assert!((500..1500).contains(&struck), "{struck} of 1500 runs had a loss");
+}
+
+#[test]
+fn all_but_one_or_all_may_be_lost() {
+    for seed in 0..200 {
+        for dead in [3, 4] {
+            let deaths = (0..dead).map(|processor| Death { processor, step: mix(seed ^ u64::from(processor)) % 300 });
+            let faults = Faults { deaths: deaths.collect(), ..Faults::default() };
+            let at = format!("seed {seed}, {faults}");
+            let (outcome, alive) = run(&Runtime::seeded(4, seed).faults(faults), &at);
+            let e = outcome.expect_err("somebody is lost before the end");
+            assert!(matches!(e.origin(), Error::Lost { .. }) && alive == 0, "{at}: {e}");
+        }
+    }
+}
+
+#[test]
+fn slow_pairs_and_pauses_change_no_result_and_a_seed_gives_the_same_run() {
+    for seed in 0..300 {
+        let processors = 1 + (seed % 5) as u32;
+        let faults = Faults::drawn(seed, processors, false);
+        let runtime = Runtime::seeded(processors, seed).faults(faults.clone()).most_steps(100_000);
+        let at = format!("seed {seed}, {faults}");
+        let [first, second] = [0, 1].map(|_| run(&runtime, &at).0.unwrap_or_else(|e| panic!("{at}: {e}")));
+        assert!(right(&first.0) && first == second, "{at}: {first:?} and {second:?}");
+    }
+}
+
+#[test]
+fn a_pause_lasts_as_long_as_it_says() {
+    let run_with = |faults: Faults| {
+        let runtime = Runtime::seeded(2, 1).faults(faults);
+        let now = runtime.run(|_| async { Ok(maniple_runtime::now()) }).expect("a program that does nothing").0;
+        now.as_micros()
+    };
+    let pause = Pause { processor: 0, from: 0, steps: 5000 };
+    assert!(run_with(Faults::default()) < 100);
+    assert!((5000..5100).contains(&run_with(Faults { pauses: vec![pause], ..Faults::default() })));
+}
+
+/// A shard may look at the error, and go on; what it then does with others fails at once, and so does the run.
+#[test]
+fn a_shard_learns_of_a_loss_where_it_waits() {
+    async fn waits(shard: Shard, pairs: Pairs) -> Result<bool, Error> {
+        while shard.index() == 1 {
+            shard.yield_now().await;
+        }
+        let from = pairs.consumer(&shard, 1)?;
+        let is_lost =
+            |e: Result<(), Error>| matches!(e, Err(e) if matches!(e.origin(), Error::Lost { processor: 1, .. }));
+        let first = is_lost(shard.wait(&from.ready).await);
+        let second = is_lost(shard.within(Duration::from_secs(1), shard.wait(&from.ready)).await);
+        let own = shard.launch(|| 7, ()).go()?.await? == 7;
+        assert!(first && second && own);
+        Ok(true)
+    }
+    for seed in 0..50 {
+        let faults = Faults { deaths: vec![Death { processor: 1, step: 40 }], ..Faults::default() };
+        let seen = Arc::new(AtomicU32::new(0));
+        let counted = seen.clone();
+        let outcome = Runtime::seeded(2, seed).faults(faults).run(move |top| {
+            let seen = seen.clone();
+            async move {
+                let gang = top.gang("two", 2)?;
+                let pairs = top.pairs("p", &gang, |s| 1 - s)?;
+                let task = top.task("waits", waits);
+                let done = top.launch(&gang, &task, |_| Start::new(pairs))?;
+                let outcomes = [done.get(0)?.clone().await, done.get(1)?.clone().await];
+                if outcomes[0] == Ok(true) {
+                    seen.fetch_add(1, Ordering::Relaxed);
+                }
+                let again =
+                    top.launch(&gang, &task, |_| Start::new(pairs)).map(drop).expect_err("nothing is launched now");
+                assert!(matches!(again.origin(), Error::Lost { processor: 1, .. }), "{again}");
+                Ok(())
+            }
+        });
+        let e = outcome.expect_err("a run that lost a processor is no success");
+        assert!(matches!(e.origin(), Error::Lost { processor: 1, .. }), "seed {seed}: {e}");
+        assert!(counted.load(Ordering::Relaxed) <= 1);
+    }
+}
+
+#[test]
+fn faults_need_the_seeded_driver_and_its_processors() {
+    let slow = |from, to| Faults { slow: vec![Slow { from, to, steps: 1 }], ..Faults::default() };
+    let refused = |runtime: Runtime| match runtime.run(|_| async { Ok(()) }) {
+        Err(Error::Misuse { what, expected, .. }) => (what, expected),
+        other => panic!("came {other:?}"),
+    };
+    let (what, expected) = refused(Runtime::threads(2).faults(slow(0, 1)));
+    assert_eq!((&what[..], &expected[..]), ("faults of a run", "the seeded driver"));
+    let (what, expected) = refused(Runtime::seeded(2, 0).faults(slow(0, 2)));
+    assert_eq!((&what[..], &expected[..]), ("faults of a run", "processors in 0..2"));
+}
+
+#[test]
+fn a_program_that_polls_for_ever_is_ended() {
+    let polls = |top: Top| async move {
+        let gang = top.gang("one", 1)?;
+        let task = top.task("polls", |shard: Shard, ()| async move {
+            loop {
+                shard.yield_now().await;
+            }
+            #[allow(unreachable_code)]
+            Ok(())
+        });
+        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+    };
+    let e = Runtime::seeded(2, 3).most_steps(5000).run(polls).expect_err("it does not end by itself");
+    assert!(e.to_string().contains("it has taken 5000 steps"), "{e}");
+}
+
+#[test]
+fn faults_in_parts() {
+    for seed in 0..200 {
+        let faults = Faults::drawn(seed, 4, seed % 2 == 0);
+        assert_eq!(faults.deaths.is_empty() || seed % 2 == 0, true);
+        assert_eq!((faults.among(4), faults.is_none()), (faults.clone(), faults.len() == 0));
+        for which in 0..faults.len() {
+            assert_eq!(faults.without(which).len(), faults.len() - 1);
+        }
+        assert!(faults.among(1).slow.is_empty());
+        assert_eq!(faults.to_string().split("; ").filter(|s| *s != "none").count(), faults.len());
+    }
+}
