@@ -7,7 +7,9 @@ use maniple_mapper::{
     Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput,
     Placement, Priority,
 };
-use maniple_regions::{Coherence, Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
+use maniple_regions::{
+    Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
+};
 use maniple_runtime::{
     Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Stats, Top, Val,
 };
@@ -649,4 +651,34 @@ fn a_panic_in_the_fold_of_a_reduction_barrier_is_an_error() {
         },
         |e| panicked(e, "folds", None, "fold bomb"),
     );
+}
+
+/// Under simultaneous coherence nothing orders the tasks of a shard but what the program says: one that is launched later, runs
+/// sooner and fails is none of the business of one that was launched before.
+#[test]
+fn a_failure_does_not_reach_tasks_launched_before_it() {
+    async fn main(shard: Shard, region: Region) -> Result<i64, Error> {
+        fn set(mut u: ReadWriteShared<i64>, value: Val<i64>) -> i64 {
+            u.set([0], *value);
+            *value
+        }
+        fn fails(_: ReadWriteShared<i64>) {
+            panic!("later bomb")
+        }
+        let u = shard.region(region)?;
+        let earlier = shard.launch(set, (u.read_write_shared(U), 5.into())).priority(Priority(0)).go()?;
+        let later = shard.launch(fails, (u.read_write_shared(U),)).priority(Priority(7)).go()?;
+        panicked(&later.await.expect_err("it panics"), "fails", Some(0), "later bomb");
+        earlier.await
+    }
+    for (at, runtime) in all() {
+        let top = |top: Top| async move {
+            let tree = top.tree("u", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.task("main", main));
+            let start = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
+            top.launch(&gang, &task, start)?.all().await
+        };
+        let (values, _) = watched(&at, || runtime.run(top)).unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert_eq!(values, [5], "{at}");
+    }
 }

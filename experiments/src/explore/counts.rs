@@ -23,9 +23,9 @@ macro_rules! counts {
 }
 
 counts! {
-    programs, in_virtual_time, with_races_checked, gangs, by_parents, shards,
-    leaf_steps, index_launches, exchanges, phase_barriers, collective_calls, mapper_swaps, deadlines,
-    bombs, shard_panics, slow_pairs, pauses, deaths_planned, wild_mappers,
+    programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
+    leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines,
+    bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
 }
@@ -37,7 +37,7 @@ impl Counts {
         self.in_virtual_time += u64::from(matches!(program.on, On::Virtual { .. }));
         self.with_races_checked += u64::from(program.checks_races);
         for stage in &program.stages {
-            self.gangs += 1;
+            self.gang_launches += u64::from(stage.launches);
             self.by_parents += u64::from(stage.by_parent);
             self.shards += u64::from(stage.shards);
         }
@@ -47,9 +47,10 @@ impl Counts {
                 Step::Index { .. } => &mut self.index_launches,
                 Step::Exchange { .. } => &mut self.exchanges,
                 Step::Sum { .. } | Step::Barrier { .. } => &mut self.phase_barriers,
+                Step::Board { .. } => &mut self.shared_writes,
                 Step::Total { .. } => &mut self.collective_calls,
                 Step::Swap { .. } => &mut self.mapper_swaps,
-                Step::Crash { .. } => &mut self.shard_panics,
+                Step::Crash { .. } => &mut self.shard_failures,
                 Step::Await { .. } | Step::Yield { .. } => continue,
             };
             *kind += 1;
@@ -76,6 +77,7 @@ impl Counts {
         self.values += right.values;
         self.values_failed_as_they_must += right.failed;
         self.time_outs += right.time_outs;
+        self.top_level_failures += u64::from(right.top_failed);
         self.processors_lost += u64::from(right.lost);
         self.refused_mappers += u64::from(right.mapper);
     }

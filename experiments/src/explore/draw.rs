@@ -1,6 +1,6 @@
 //! Programs drawn from seeds.
 
-use super::program::{Chosen, Number, On, Op, Part, Program, Stage, Step, Total};
+use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, Total};
 use fastrand::Rng;
 use maniple::runtime::Faults;
 
@@ -29,11 +29,16 @@ pub fn draw(seed: u64) -> Program {
         On::Seeded { processors, .. } => Faults::drawn(r.u64(..), processors, r.u32(0..5) == 0),
         On::Virtual { .. } => Faults::default(),
     };
+    let top_fails = match r.u32(0..16) {
+        0 => Some((r.usize(0..stages.len()), failing(r))),
+        _ => None,
+    };
     let fails = bombs || wild || matches!(mapper, Chosen::Wild(_)) || !faults.deaths.is_empty();
     if fails {
         // What a failed launch leaves in its regions is nobody's promise.
         for (number, stage) in stages.iter_mut().enumerate() {
             stage.loads = true;
+            (stage.launches, stage.maps, stage.changes) = (1, false, false);
             for step in stage.steps.iter_mut().filter(|_| number > 0) {
                 if let Step::Leaf { op: op @ Op::Far(..), .. } = step {
                     *op = Op::Join(Number::Of(0), Number::Given(1));
@@ -41,8 +46,25 @@ pub fn draw(seed: u64) -> Program {
             }
         }
     }
-    let checks_races = !fails && r.u32(0..8) == 0;
-    Program { on, mapper, cells, checks_races, stages, faults }
+    if bombs {
+        // What fails must be seen by who launched it.
+        stages.iter_mut().filter(|s| s.by_parent).for_each(|s| s.awaited = true);
+        for step in stages.iter_mut().flat_map(|s| &mut s.steps) {
+            match step {
+                Step::Leaf { detached, .. } => *detached = false,
+                Step::Index { all, .. } => *all = None,
+                _ => {}
+            }
+        }
+    }
+    // Tasks that name all of a region and write their own points of it race, for all that the check knows.
+    let boards = stages.iter().flat_map(|s| &s.steps).any(|s| matches!(s, Step::Board { .. }));
+    let checks_races = !fails && top_fails.is_none() && !boards && r.u32(0..8) == 0;
+    Program { on, mapper, cells, checks_races, stages, top_fails, faults }
+}
+
+fn failing(r: &mut Rng) -> Failing {
+    if r.bool() { Failing::Panics } else { Failing::Returns }
 }
 
 fn any_mapper(r: &mut Rng, wild: bool) -> Chosen {
@@ -66,10 +88,10 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
         })
         .collect();
     // Each has a few kinds of steps, many of each.
-    let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..8)).collect();
+    let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
     let steps = (0..r.usize(2..16))
         .filter_map(|_| {
-            let kind = if r.u32(0..4) == 0 { r.u32(0..12) } else { kinds[r.usize(0..kinds.len())] };
+            let kind = if r.u32(0..4) == 0 { r.u32(0..13) } else { kinds[r.usize(0..kinds.len())] };
             step(r, kind, shards, totals.len(), &mut next_bomb)
         })
         .collect();
@@ -77,6 +99,9 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
         shards,
         tree: r.usize(0..2),
         by_parent: r.u32(0..6) == 0,
+        maps: r.bool(),
+        changes: r.u32(0..3) == 0,
+        launches: [1, 1, 1, 2, 3][r.usize(0..5)],
         awaited: r.bool(),
         adopts: r.u32(0..3) == 0,
         loads: first || r.u32(0..4) == 0,
@@ -98,11 +123,11 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
     Some(match kind {
         0..=2 => {
             let priority = [None, None, None, Some(0), Some(4), Some(7)][r.usize(0..6)];
-            Step::Leaf { shard, op: op(r), priority, bomb: bomb(r, 10) }
+            Step::Leaf { shard, op: op(r), priority, bomb: bomb(r, 10), detached: r.u32(0..8) == 0 }
         }
         3 => {
             let bomb = bomb(r, 8).map(|b| (b, r.u8(..)));
-            Step::Index { shard, field: r.usize(0..2), points: r.u8(..), number: number(r), bomb }
+            Step::Index { shard, field: r.usize(0..2), points: r.u8(..), number: number(r), bomb, all: limit(r) }
         }
         4 => {
             let bomb = bomb(r, 12).map(|b| (b, shard));
@@ -114,23 +139,30 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
             Step::Barrier { number: number(r), waits: r.bool(), limit: limit(r), bomb }
         }
         6 | 7 if totals > 0 => Step::Total { which: r.usize(0..totals), number: number(r) },
-        8 => Step::Await { shard, value: r.usize(0..100), limit: limit(r) },
-        9 => Step::Yield { shard },
-        10 => Step::Swap { shard, mapper: any_mapper(r, false) },
-        11 => Step::Crash { shard, bomb: bomb(r, 3)? },
+        8 => {
+            let bomb = bomb(r, 12).map(|b| (b, shard));
+            Step::Board { number: number(r), bomb }
+        }
+        9 => Step::Await { shard, value: r.usize(0..100), limit: limit(r) },
+        10 => Step::Yield { shard },
+        11 => Step::Swap { shard, mapper: any_mapper(r, false) },
+        12 => Step::Crash { shard, bomb: bomb(r, 3)?, how: failing(r) },
         _ => Step::Await { shard, value: r.usize(0..100), limit: None },
     })
 }
 
 fn op(r: &mut Rng) -> Op {
     let field = r.usize(0..2);
-    match r.u32(0..8) {
+    match r.u32(0..11) {
         0 => Op::Digest(field, part(r)),
         1 => Op::Set(field, part(r), number(r)),
         2 | 3 => Op::Update(field, part(r), number(r)),
         4 => Op::Fold(field, part(r), r.u8(0..3), number(r)),
         5 => Op::Mix(field, part(r), part(r)),
         6 => Op::Far(field, part(r)),
+        7 => Op::Atomic(field, part(r), number(r)),
+        8 => Op::Fill(field, part(r), r.i64(-9..10)),
+        9 => Op::Copy(field, part(r)),
         _ => Op::Join(number(r), number(r)),
     }
 }

@@ -1,8 +1,8 @@
 //! What a program must give: an interpreter that runs it one step after the other on plain arrays.
 
 use super::program::{
-    Number, Op, Part, Program, Stage, Step, arrival, composed, contribution, fold_arrivals, folded, fresh, joined,
-    updated,
+    BOARD, Number, Op, Part, Program, Stage, Step, arrival, composed, contribution, fold_arrivals, folded, fresh,
+    joined, updated,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ impl Known {
     }
 }
 
-/// What each shard of each stage must see, in its order; no more than that if it crashes.
+/// What each shard of each launch must see, in its order, no more than that if it crashes; and, after the shards, a parent.
 pub type Expected = Vec<Vec<Vec<Known>>>;
 
 type Line = (i64, i64);
@@ -174,10 +174,17 @@ pub fn interpret(program: &Program) -> Expected {
     // Both trees, by field and point.
     let mut trees: [[Vec<i64>; 2]; 2] = Default::default();
     trees.iter_mut().flatten().for_each(|f| *f = vec![0; program.cells as usize]);
-    (0..program.stages.len()).map(|i| run_stage(program, i, &mut trees)).collect()
+    let mut boards: Vec<BTreeMap<i64, Known>> = program.stages.iter().map(|_| BTreeMap::new()).collect();
+    let launches: Vec<usize> = program.launches().collect();
+    launches.into_iter().map(|i| run_stage(program, i, &mut trees, &mut boards[i])).collect()
 }
 
-fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -> Vec<Vec<Known>> {
+fn run_stage(
+    program: &Program,
+    number: usize,
+    trees: &mut [[Vec<i64>; 2]; 2],
+    board: &mut BTreeMap<i64, Known>,
+) -> Vec<Vec<Known>> {
     let stage = &program.stages[number];
     let n = stage.shards;
     let own = trees[stage.tree].clone();
@@ -202,16 +209,17 @@ fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -
     // Of shards that have crashed, how many exchanges ago.
     let mut since: Vec<Option<(u32, u32)>> = vec![None; n as usize];
     let (mut sum, mut barrier) = (Way::default(), Way::default());
+    let (mut written, mut read) = (Way::default(), Way::default());
     let mut totals = vec![Way::default(); stage.totals.len()];
     for (at, step) in stage.steps.iter().enumerate() {
         match *step {
-            Step::Leaf { shard, op, bomb, .. } if !shards[shard as usize].over => {
+            Step::Leaf { shard, op, bomb, detached, .. } if !shards[shard as usize].over => {
                 let far = &trees[1 - stage.tree];
                 let s = &mut shards[shard as usize];
                 let value = leaf(s, program.block(number, shard), far, op, bomb);
-                s.values.push(value);
+                s.values.extend((!detached).then_some(value));
             }
-            Step::Index { shard, field, points, number: k, bomb } if !shards[shard as usize].over => {
+            Step::Index { shard, field, points, number: k, bomb, all } if !shards[shard as usize].over => {
                 let s = &mut shards[shard as usize];
                 let k = s.number(k);
                 let parts = Program::points(program.block(number, shard), points);
@@ -219,6 +227,10 @@ fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -
                     let bomb = bomb.filter(|b| b.1 as usize % parts.len() == i).map(|b| b.0);
                     let value = update(&mut s.block[field], part, &k, bomb);
                     s.values.push(value);
+                }
+                if all.is_some() {
+                    let points = s.values[s.values.len() - parts.len()..].to_vec();
+                    s.seen.extend(points);
                 }
             }
             Step::Await { shard, value, .. } => {
@@ -271,6 +283,23 @@ fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -
                 let value = barrier.through(Known::sure(17));
                 live(&mut shards).for_each(|s| s.values.push(value.clone()));
             }
+            Step::Board { number: k, bomb } => {
+                for s in (0..n).filter(|&s| !shards[s as usize].over).collect::<Vec<_>>() {
+                    let shard = &mut shards[s as usize];
+                    let put = read.through(shard.number(k).blown(bomb.filter(|b| b.1 == s).map(|b| b.0)));
+                    written.spoil(&put);
+                    for p in BOARD * i64::from(s)..BOARD * i64::from(s + 1) {
+                        let old = board.get(&p).and_then(|old| old.value).unwrap_or(0);
+                        let new = put.clone().map(|k| updated(old, k, p));
+                        board.insert(p, new);
+                    }
+                    shard.values.push(put);
+                }
+                let all = (0..BOARD * i64::from(n)).map(|p| board.get(&p).and_then(|k| k.value).unwrap_or(0));
+                let value = written.through(Known::sure(all.fold(13, joined)));
+                read.spoil(&value);
+                live(&mut shards).for_each(|s| s.values.push(value.clone()));
+            }
             Step::Total { which, number: k } => {
                 let elements = stage.totals[which].elements;
                 let inputs: Vec<Known> = live(&mut shards).map(|s| s.number(k)).collect();
@@ -288,7 +317,7 @@ fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -
                 let value = way.through(value);
                 live(&mut shards).for_each(|s| s.values.push(value.clone()));
             }
-            Step::Crash { shard, bomb } if !shards[shard as usize].over => {
+            Step::Crash { shard, bomb, .. } if !shards[shard as usize].over => {
                 let s = &mut shards[shard as usize];
                 s.over = true;
                 let values = s.values.clone();
@@ -297,6 +326,7 @@ fn run_stage(program: &Program, number: usize, trees: &mut [[Vec<i64>; 2]; 2]) -
                 let cause = Known::never(&[Cause::Bomb(bomb)].into());
                 sum.spoil(&cause);
                 barrier.spoil(&cause);
+                written.spoil(&cause);
                 totals.iter_mut().for_each(|t| t.spoil(&cause));
             }
             Step::Leaf { .. } | Step::Index { .. } | Step::Crash { .. } | Step::Yield { .. } | Step::Swap { .. } => {}
@@ -334,7 +364,26 @@ fn finish(
             }
         }
     }
-    shards.into_iter().map(|s| s.seen).collect()
+    let mut seen: Vec<Vec<Known>> = shards.into_iter().map(|s| s.seen).collect();
+    if stage.by_parent {
+        seen.push(look(stage, &mut trees[stage.tree]));
+    }
+    seen
+}
+
+/// What a parent sees of a tree, and does to it.
+fn look(stage: &Stage, tree: &mut [Vec<i64>; 2]) -> Vec<Known> {
+    let mut seen = Vec::new();
+    for field in tree.iter_mut() {
+        if stage.maps {
+            seen.push(Known::sure(field.iter().fold(1, |sum, &v| joined(sum, v))));
+        }
+        if stage.changes {
+            seen.push(Known::sure(field.iter().fold(2, |sum, &v| joined(sum, v))));
+            (0..).zip(field.iter_mut()).for_each(|(p, v)| *v = updated(*v, 23, p));
+        }
+    }
+    seen
 }
 
 fn update(block: &mut Block, at: Line, k: &Known, bomb: Option<u32>) -> Known {
@@ -352,7 +401,7 @@ fn leaf(s: &mut Shard, block: Line, far: &[Vec<i64>; 2], op: Op, bomb: Option<u3
             s.block[f].write(part(at), &k, true, |p, _| Some(fresh(k.value?, p)));
             k
         }
-        Op::Update(f, at, k) => {
+        Op::Update(f, at, k) | Op::Atomic(f, at, k) => {
             let k = s.number(k);
             update(&mut s.block[f], part(at), &k, bomb)
         }
@@ -373,6 +422,16 @@ fn leaf(s: &mut Shard, block: Line, far: &[Vec<i64>; 2], op: Op, bomb: Option<u3
             let (from, to) = at.of((0, far[f].len() as i64));
             let sum = far[f][from as usize..to as usize].iter().fold(5, |sum, &v| joined(sum, v));
             Known::sure(sum).blown(bomb)
+        }
+        Op::Fill(f, at, v) => {
+            s.block[f].write(part(at), &Known::sure(v), true, |_, _| Some(v));
+            Known::sure(19)
+        }
+        Op::Copy(f, at) => {
+            let from = s.block[f].digest(part(at), 0).map(|_| 19);
+            let cells: BTreeMap<i64, Option<i64>> = s.block[f].cells.iter().map(|(&p, k)| (p, k.value)).collect();
+            s.block[1 - f].write(part(at), &from, true, |p, _| cells[&p]);
+            from
         }
         Op::Join(a, b) => s.number(a).with(&s.number(b), joined).blown(bomb),
     }

@@ -12,8 +12,10 @@ pub struct Program {
     pub cells: i64,
     /// Whether the run looks for races as well; there are none.
     pub checks_races: bool,
-    /// One launch of a gang each.
+    /// A gang each.
     pub stages: Vec<Stage>,
+    /// After the launches of this stage the top-level task fails, with a panic or an error.
+    pub top_fails: Option<(usize, Failing)>,
     pub faults: Faults,
 }
 
@@ -36,7 +38,17 @@ pub enum Chosen {
     Wild(u64),
 }
 
-/// A launch of a gang over the blocks of one tree, with whole of the other to read.
+/// How a task fails by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failing {
+    Panics,
+    Returns,
+}
+
+/// The number of what goes off in the top-level task.
+pub const TOP_BOMB: u32 = 0;
+
+/// A gang over the blocks of one tree, with whole of the other to read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     pub shards: u32,
@@ -44,6 +56,12 @@ pub struct Stage {
     pub tree: usize,
     /// Launched by a parent task on processor 0 in place of the top-level task.
     pub by_parent: bool,
+    /// Such a parent then looks at the tree.
+    pub maps: bool,
+    /// And changes it.
+    pub changes: bool,
+    /// Launched so often, one after the other, with the same barriers and collectives.
+    pub launches: u32,
     /// The top-level task awaits the launch before it goes on.
     pub awaited: bool,
     /// The top-level task then adopts the newest mapper.
@@ -105,6 +123,12 @@ pub enum Op {
     Mix(usize, Part, Part),
     /// A digest of any part of the other tree.
     Far(usize, Part),
+    /// An update under atomic coherence.
+    Atomic(usize, Part, Number),
+    /// Sets a part to one value by the explicit operation.
+    Fill(usize, Part, i64),
+    /// Copies a part of this field to the same part of the other by the explicit operation.
+    Copy(usize, Part),
     /// Touches no region.
     Join(Number, Number),
 }
@@ -114,9 +138,11 @@ pub enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// One shard launches a leaf task, which may panic.
-    Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32> },
-    /// One shard launches a task for each of several disjoint parts of its block, one of which may panic.
-    Index { shard: u32, field: usize, points: u8, number: Number, bomb: Option<(u32, u8)> },
+    /// Nobody wants the value of one that is detached.
+    Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32>, detached: bool },
+    /// One shard launches a task for each of several disjoint parts of its block, one of which may panic; perhaps it awaits
+    /// them all, within limits that double.
+    Index { shard: u32, field: usize, points: u8, number: Number, bomb: Option<(u32, u8)>, all: Option<u64> },
     /// One shard awaits one of its values, within limits in nanoseconds that double.
     Await { shard: u32, value: usize, limit: Option<u64> },
     /// One shard lets others run.
@@ -127,12 +153,14 @@ pub enum Step {
     Sum { limit: Option<u64> },
     /// A task of each shard arrives at a barrier; another one waits, or the shard does.
     Barrier { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
+    /// Each shard changes its own points of a region that all share, between two barriers, and then digests all of it.
+    Board { number: Number, bomb: Option<(u32, u32)> },
     /// Each shard contributes to a total.
     Total { which: usize, number: Number },
     /// One shard puts another mapper in.
     Swap { shard: u32, mapper: Chosen },
-    /// One shard awaits what it has launched, and panics.
-    Crash { shard: u32, bomb: u32 },
+    /// One shard awaits what it has launched, and fails.
+    Crash { shard: u32, bomb: u32, how: Failing },
 }
 
 impl Step {
@@ -141,7 +169,7 @@ impl Step {
         match *self {
             Step::Leaf { bomb, .. } => bomb,
             Step::Index { bomb, .. } => bomb.map(|b| b.0),
-            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } => bomb.map(|b| b.0),
+            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => bomb.map(|b| b.0),
             Step::Crash { bomb, .. } => Some(bomb),
             _ => None,
         }
@@ -150,10 +178,11 @@ impl Step {
     /// The step with everything taken out that makes it special.
     pub fn plain(self) -> Self {
         match self {
-            Step::Leaf { shard, op, .. } => Step::Leaf { shard, op, priority: None, bomb: None },
+            Step::Leaf { shard, op, detached, .. } => Step::Leaf { shard, op, priority: None, bomb: None, detached },
             Step::Index { shard, field, points, number, .. } => {
-                Step::Index { shard, field, points, number, bomb: None }
+                Step::Index { shard, field, points, number, bomb: None, all: None }
             }
+            Step::Board { number, .. } => Step::Board { number, bomb: None },
             Step::Await { shard, value, .. } => Step::Await { shard, value, limit: None },
             Step::Exchange { number, .. } => Step::Exchange { number, waits: false, limit: None, bomb: None },
             Step::Sum { .. } => Step::Sum { limit: None },
@@ -164,6 +193,16 @@ impl Step {
 }
 
 impl Program {
+    /// The stage of each launch.
+    pub fn launches(&self) -> impl Iterator<Item = usize> + '_ {
+        self.stages.iter().enumerate().flat_map(|(i, s)| std::iter::repeat_n(i, s.launches as usize))
+    }
+
+    /// The number of a stage's first launch.
+    pub fn first_launch(&self, stage: usize) -> usize {
+        self.stages[..stage].iter().map(|s| s.launches as usize).sum()
+    }
+
     /// The block of a shard.
     pub fn block(&self, stage: usize, shard: u32) -> (i64, i64) {
         let n = i64::from(self.stages[stage].shards);
@@ -233,6 +272,9 @@ pub fn composed(lower: i64, higher: i64) -> i64 {
 pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
     (0..elements as i64).map(|i| fresh(k, i) | 1 << 32).collect()
 }
+
+/// Points of the shared region that are each shard's own.
+pub const BOARD: i64 = 2;
 
 /// What a shard arrives with.
 pub fn arrival(step: usize, shard: u32) -> u64 {

@@ -2,8 +2,8 @@
 
 use super::oracle::{Cause, Expected, Known, interpret};
 use super::program::{
-    Chosen, Number, On, Op, Part, Program, Stage, Step, arrival, composed, contribution, fold_arrivals, fresh, joined,
-    updated,
+    BOARD, Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, TOP_BOMB, arrival, composed, contribution,
+    fold_arrivals, fresh, joined, updated,
 };
 use super::wild::{self, Wild};
 use maniple::barriers::{Phase, Waiter};
@@ -75,6 +75,8 @@ pub struct Right {
     pub lost: bool,
     /// A mapper was at fault.
     pub mapper: bool,
+    /// The top-level task failed as it should.
+    pub top_failed: bool,
     /// Values that failed as they should.
     pub failed: u64,
     pub values: u64,
@@ -84,7 +86,7 @@ pub struct Right {
 
 type Outcome = Result<i64, Error>;
 
-/// What the shards of a stage saw, by shard.
+/// What the shards of a launch saw, by shard, and then the parent, if there is one.
 type Records = Vec<Vec<Option<Vec<Outcome>>>>;
 
 /// What a run's shards share.
@@ -94,15 +96,15 @@ struct Shared {
     /// Each leaf task holds one: those that are not dropped are counted.
     probe: Arc<()>,
     records: Mutex<Records>,
-    /// What nodes heard of the shards' ends: node, stage, shard, and what the shard saw.
+    /// What nodes heard of the shards' ends: launch, shard, and what the shard saw.
     ends: Mutex<Vec<(usize, usize, Result<Vec<Outcome>, Error>)>>,
     time_outs: Mutex<u64>,
 }
 
 impl Shared {
-    fn record(&self, stage: usize, shard: u32, seen: &[Outcome]) {
+    fn record(&self, launch: usize, shard: u32, seen: &[Outcome]) {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        records[stage][shard as usize] = Some(seen.to_vec());
+        records[launch][shard as usize] = Some(seen.to_vec());
     }
 }
 
@@ -110,12 +112,16 @@ impl Shared {
 #[derive(Clone, Serialize, Deserialize)]
 struct Args {
     stage: usize,
+    launch: usize,
     block: Region,
     far: Region,
     slots: Region,
+    board: Region,
     pairs: Pairs,
     sum: PhaseBarrier,
     barrier: PhaseBarrier,
+    /// Of the board: all have written, all have read.
+    turns: [PhaseBarrier; 2],
     totals: Vec<Allreduce<i64>>,
 }
 
@@ -175,7 +181,7 @@ pub fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right,
         program: program.clone(),
         slot: slot.clone(),
         probe: probe.clone(),
-        records: Mutex::new(program.stages.iter().map(|s| vec![None; s.shards as usize]).collect()),
+        records: Mutex::new(expected.iter().map(|shards| vec![None; shards.len()]).collect()),
         ends: Mutex::default(),
         time_outs: Mutex::default(),
     });
@@ -232,6 +238,16 @@ impl Judge<'_> {
     fn cause(&self, e: &Error) -> Option<Cause> {
         match e.origin() {
             Error::Panicked { place, message } => {
+                if place.shard.is_none() && place.task == "top level" && message == &bomb(TOP_BOMB) {
+                    return Some(Cause::Bomb(TOP_BOMB));
+                }
+                let number = message.strip_prefix("bomb ")?.parse().ok()?;
+                self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
+            }
+            Error::User(message) => {
+                let Some(Error::Failed { place, .. }) = failed(e) else {
+                    return (message == &bomb(TOP_BOMB)).then_some(Cause::Bomb(TOP_BOMB));
+                };
                 let number = message.strip_prefix("bomb ")?.parse().ok()?;
                 self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
             }
@@ -252,7 +268,8 @@ impl Judge<'_> {
             Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("closure"),
             Step::Exchange { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "put",
             Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
-            Step::Crash { shard: s, bomb: b } => b == bomb && s == shard && task == "stage",
+            Step::Board { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "board",
+            Step::Crash { shard: s, bomb: b, .. } => b == bomb && s == shard && task == "stage",
             _ => false,
         })
     }
@@ -262,7 +279,7 @@ impl Judge<'_> {
         match cause {
             Cause::Lost(_) => true,
             Cause::Mapper => self.program.is_wild(),
-            Cause::Bomb(_) => false,
+            Cause::Bomb(b) => b == TOP_BOMB && self.program.top_fails.is_some(),
         }
     }
 
@@ -279,12 +296,16 @@ impl Judge<'_> {
                 match self.cause(&e).filter(|&c| self.is_anywhere(c)) {
                     Some(Cause::Lost(_)) => right.lost = true,
                     Some(Cause::Mapper) => right.mapper = true,
+                    Some(Cause::Bomb(_)) => right.top_failed = true,
                     _ => return Err(Wrong { kind, what: format!("the run: {e}") }),
                 }
                 None
             }
         };
         let ended = stats.is_some();
+        if ended && self.program.top_fails.is_some() {
+            return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but not the run".into() });
+        }
         let records = shared.records.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, stage) in records.iter().enumerate() {
             for (s, seen) in stage.iter().enumerate() {
@@ -292,7 +313,7 @@ impl Judge<'_> {
                     Some(seen) => self.compare(i, s, seen, &mut right)?,
                     None if !ended || self.program.is_wild() => {}
                     None => {
-                        let what = format!("shard {s} of stage {i} has not come to its end");
+                        let what = format!("shard {s} of launch {i} has not come to its end");
                         return Err(Wrong { kind: Kind::Unnoticed, what });
                     }
                 }
@@ -300,11 +321,12 @@ impl Judge<'_> {
         }
         let ends = shared.ends.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, s, end) in &*ends {
-            let crash = self.program.stages[*i].steps.iter().find_map(|step| match *step {
-                Step::Crash { shard, bomb } if shard as usize == *s => Some(Cause::Bomb(bomb)),
+            let stage = self.program.launches().nth(*i).unwrap_or(0);
+            let crash = self.program.stages[stage].steps.iter().find_map(|step| match *step {
+                Step::Crash { shard, bomb, .. } if shard as usize == *s => Some(Cause::Bomb(bomb)),
                 _ => None,
             });
-            let told = |what: String| format!("the end of shard {s} of stage {i}: {what}");
+            let told = |what: String| format!("the end of shard {s} of launch {i}: {what}");
             match end {
                 Ok(_) if crash.is_some() => {
                     return Err(Wrong { kind: Kind::Unnoticed, what: told("no error".into()) });
@@ -330,11 +352,12 @@ impl Judge<'_> {
     }
 
     /// Compares what a shard saw.
-    fn compare(&self, stage: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
-        let expected = &self.expected[stage][shard];
-        let at = |i: usize| format!("value {i} of shard {shard} of stage {stage}");
+    fn compare(&self, launch: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
+        let expected = &self.expected[launch][shard];
+        let at = |i: usize| format!("value {i} of shard {shard} of launch {launch}");
         if seen.len() != expected.len() {
-            let what = format!("{} values came to shard {shard} of stage {stage}, not {}", seen.len(), expected.len());
+            let what =
+                format!("{} values came to shard {shard} of launch {launch}, not {}", seen.len(), expected.len());
             return Err(Wrong { kind: Kind::Value, what });
         }
         for (i, (seen, Known { value, causes })) in seen.iter().zip(expected).enumerate() {
@@ -374,8 +397,22 @@ fn name(op: Op) -> &'static str {
         Op::Fold(..) => "fold",
         Op::Mix(..) => "mix",
         Op::Far(..) => "far",
+        Op::Atomic(..) => "atomic",
+        Op::Fill(..) => "fill",
+        Op::Copy(..) => "copy",
         Op::Join(..) => "join",
     }
+}
+
+/// Where an error of the program came from.
+fn failed(e: &Error) -> Option<&Error> {
+    let mut chain = std::iter::successors(Some(e), |e| e.cause());
+    chain.find(|e| matches!(e, Error::Failed { .. }))
+}
+
+/// What a bomb says.
+fn bomb(number: u32) -> String {
+    format!("bomb {number}")
 }
 
 async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
@@ -389,9 +426,11 @@ async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
         let gang = top.gang(&format!("gang {i}"), n)?;
         let pairs = top.pairs("ring", &gang, |s| (s + stage.distance) % n)?;
         let slots = top.tree("slots", Rect::line(0, stage.width * i64::from(n)), &[SLOT.info()])?;
+        let board = top.tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
         let all = || PhaseOptions::all(&gang).window(1 << 20).arity(stage.arity);
         let sum = top.phase_barrier("sum", &gang, all().reduce(fold_arrivals))?;
         let barrier = top.phase_barrier("barrier", &gang, all())?;
+        let turns = [top.phase_barrier("written", &gang, all())?, top.phase_barrier("read", &gang, all())?];
         let mut totals = Vec::new();
         for t in &stage.totals {
             let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
@@ -400,56 +439,104 @@ async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
             totals.push(Allreduce::with(&top, &gang, "total", operator, options)?);
         }
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
-        let args = Args { stage: i, block, far, slots, pairs, sum, barrier, totals };
+        let launch = program.first_launch(i);
+        let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, totals };
         let of_shard = shared.clone();
         let task = top.task("stage", move |shard, args: Args| body(shard, args, of_shard.clone()));
-        let of_launch = shared.clone();
-        let start = move |s: u32| start(&of_launch.program, &args, s);
         if stage.by_parent {
-            // A parent needs the results itself, and what it launches has to be over when it is.
-            let of_parent = shared.clone();
-            let parent = top.parent("parent", move |parent: Parent, ()| {
-                let (start, shared) = (start.clone(), of_parent.clone());
-                async move {
-                    let done = parent.launch_gang(&gang, &task, start).await?;
-                    ends(&shared, i, &done).await;
-                    Ok(())
-                }
-            });
+            // What it holds must not be in use by launches of the top-level task.
             for (earlier, done) in std::mem::take(&mut pending) {
                 ends(&shared, earlier, &done).await;
             }
-            let held = |start: Start<()>| {
-                let start = start.writes(block, FIELDS).reads(far, FIELDS);
+            let of_parent = shared.clone();
+            let parent =
+                top.parent("parent", move |p: Parent, args: Args| by_parent(p, gang, task, args, of_parent.clone()));
+            let held = || {
+                let start = Start::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
+                let start = start.shares(board, [SLOT], Privilege::ReadWrite);
                 (0..n).fold(start, |start, s| start.shares(slot(slots, stage, s), [SLOT], Privilege::ReadWrite))
             };
-            top.single(&parent, || held(Start::new(()))).await?;
-            if stage.adopts {
-                top.adopt_mapper().await?;
+            top.single(&parent, held).await?;
+        } else {
+            for round in 0..stage.launches as usize {
+                let args = Args { launch: launch + round, ..args.clone() };
+                pending.push((launch + round, top.launch(&gang, &task, |s| start(program, &args, s))?));
+                // Barriers and collectives belong to one launch at a time.
+                if stage.awaited || round + 1 < stage.launches as usize {
+                    for (launch, done) in std::mem::take(&mut pending) {
+                        ends(&shared, launch, &done).await;
+                    }
+                }
             }
-            continue;
         }
-        pending.push((i, top.launch(&gang, &task, start)?));
-        if stage.awaited {
-            for (i, done) in std::mem::take(&mut pending) {
-                ends(&shared, i, &done).await;
-            }
+        match program.top_fails {
+            Some((at, Failing::Panics)) if at == i => explode(TOP_BOMB),
+            Some((at, Failing::Returns)) if at == i => return Err(Error::user(bomb(TOP_BOMB))),
+            _ => {}
         }
         if stage.adopts {
             top.adopt_mapper().await?;
         }
     }
-    for (i, done) in pending {
-        ends(&shared, i, &done).await;
+    for (launch, done) in pending {
+        ends(&shared, launch, &done).await;
     }
     Ok(())
 }
 
-/// Awaits a stage, and notes what comes.
-async fn ends(shared: &Shared, stage: usize, done: &FutureMap<Vec<Outcome>>) {
+/// Launches a stage as a parent, which then looks at the tree and changes it.
+async fn by_parent(
+    parent: Parent,
+    gang: Gang,
+    task: ShardTask<Args, Vec<Outcome>>,
+    args: Args,
+    shared: Arc<Shared>,
+) -> Result<(), Error> {
+    let program = &shared.program;
+    let stage = &program.stages[args.stage];
+    for launch in args.launch..args.launch + stage.launches as usize {
+        let args = Args { launch, ..args.clone() };
+        let done = parent.launch_gang(&gang, &task, |s| start(program, &args, s)).await?;
+        if !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
+            // It is over when its gangs are.
+            shared.record(launch, stage.shards, &[]);
+            return Ok(());
+        }
+        if stage.awaited || stage.launches > 1 {
+            ends(&shared, launch, &done).await;
+        }
+        let mut seen = Vec::new();
+        for field in FIELDS {
+            let tag = || Tag { _probe: shared.probe.clone(), bomb: None };
+            if stage.maps {
+                let tag = tag();
+                let digests = move |u: Read<i64>| {
+                    tag.goes_off();
+                    digest(&u, 1)
+                };
+                let tree = parent.map(args.block, [field], Privilege::Read).await?;
+                seen.push(parent.launch(digests, (tree.read(field),)).go()?.await);
+            }
+            if stage.changes {
+                let tag = tag();
+                let changes = move |mut u: ReadWrite<i64>| {
+                    tag.goes_off();
+                    update(&mut u, 23)
+                };
+                let tree = parent.map(args.block, [field], Privilege::ReadWrite).await?;
+                seen.push(parent.launch(changes, (tree.read_write(field),)).go()?.await);
+            }
+        }
+        shared.record(launch, stage.shards, &seen);
+    }
+    Ok(())
+}
+
+/// Awaits a launch, and notes what comes.
+async fn ends(shared: &Shared, launch: usize, done: &FutureMap<Vec<Outcome>>) {
     for (s, end) in done.iter().enumerate() {
         let end = end.clone().await;
-        shared.ends.lock().unwrap_or_else(PoisonError::into_inner).push((stage, s, end));
+        shared.ends.lock().unwrap_or_else(PoisonError::into_inner).push((launch, s, end));
     }
 }
 
@@ -465,7 +552,7 @@ fn start(program: &Program, args: &Args, s: u32) -> Start<Args> {
     let from = (s + stage.shards - stage.distance % stage.shards) % stage.shards;
     let own = slot(args.slots, stage, s);
     let start = Start::new(Args { block, ..args.clone() }).writes(block, FIELDS).reads(args.far, FIELDS);
-    let start = start.shares(own, [SLOT], Privilege::ReadWrite);
+    let start = start.shares(own, [SLOT], Privilege::ReadWrite).shares(args.board, [SLOT], Privilege::ReadWrite);
     if from == s { start } else { start.shares(slot(args.slots, stage, from), [SLOT], Privilege::Read) }
 }
 
@@ -486,7 +573,7 @@ impl Tag {
 }
 
 fn explode(bomb: u32) -> ! {
-    resume_unwind(Box::new(format!("bomb {bomb}")))
+    resume_unwind(Box::new(self::bomb(bomb)))
 }
 
 fn digest(u: &Read<i64>, start: i64) -> i64 {
@@ -552,7 +639,13 @@ impl Worker {
         let (to, from_pair) = (self.args.pairs.producer(&self.shard)?, self.args.pairs.consumer(&self.shard, from)?);
         let sum = (self.args.sum.arriver(&self.shard)?, self.args.sum.waiter(&self.shard)?);
         let barrier = (self.args.barrier.arriver(&self.shard)?, self.args.barrier.waiter(&self.shard)?);
+        let [written, read] = self.args.turns;
+        let written = (written.arriver(&self.shard)?, written.waiter(&self.shard)?);
+        let read = (read.arriver(&self.shard)?, read.waiter(&self.shard)?);
+        // Of another launch, those before are over.
+        let mut boards = 0;
         let own = self.shard.region(slot(self.args.slots, stage, me))?;
+        let board = self.shard.region(self.args.board)?;
         let other = self.shard.region(slot(self.args.slots, stage, from))?;
         if stage.loads {
             for (f, field) in (0i64..).zip(FIELDS) {
@@ -568,11 +661,11 @@ impl Worker {
         }
         for (at, step) in stage.steps.iter().enumerate() {
             match *step {
-                Step::Leaf { shard, op, priority, bomb } if shard == me => {
+                Step::Leaf { shard, op, priority, bomb, detached } if shard == me => {
                     let value = self.leaf(op, priority, bomb)?;
-                    self.values.push(value);
+                    self.values.extend((!detached).then_some(value));
                 }
-                Step::Index { shard, field, points, number, bomb } if shard == me => {
+                Step::Index { shard, field, points, number, bomb, all } if shard == me => {
                     let parts = Program::points(self.line(), points);
                     let locals: Vec<Local> = parts.iter().map(|&p| self.local(p)).collect::<Result<_, _>>()?;
                     let tag = self.tag(bomb.map(|b| b.0));
@@ -586,6 +679,12 @@ impl Worker {
                     let args = |i: usize| (locals[i].read_write(FIELDS[field]), self.number(number), i.into());
                     let map = self.index(locals.len(), point, args)?;
                     self.values.extend(map.iter().cloned());
+                    if let Some(limit) = all {
+                        match self.patiently(limit, async |limit| self.shard.within(limit, map.all()).await).await {
+                            Ok(values) => self.seen.extend(values.into_iter().map(Ok)),
+                            Err(e) => self.seen.extend(map.iter().map(|_| Err(e.clone()))),
+                        }
+                    }
                 }
                 Step::Await { shard, value, limit } if shard == me && !self.values.is_empty() => {
                     let mut value = self.values[value % self.values.len()].clone();
@@ -656,12 +755,43 @@ impl Worker {
                     self.values.push(value);
                 }
                 Step::Swap { shard, mapper: chosen } if shard == me => self.shared.slot.replace(mapper(chosen)),
-                Step::Crash { shard, bomb } if shard == me => {
+                Step::Board { number, bomb } => {
+                    let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
+                    let lo = BOARD * i64::from(me);
+                    let write = move |mut u: ReadWriteShared<i64>, k: Val<i64>| {
+                        tag.goes_off();
+                        for p in lo..lo + BOARD {
+                            u.set([p], updated(u.get([p]), *k, p));
+                        }
+                        *k
+                    };
+                    let write = self.shard.launch(write, (board.read_write_shared(SLOT), self.number(number)));
+                    let write = if boards > 0 { write.wait(&read.1) } else { write };
+                    self.values.push(write.named("board").arrive(&written.0).go()?);
+                    let tag = self.tag(None);
+                    let look = move |u: ReadShared<i64>| {
+                        tag.goes_off();
+                        let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
+                        u.copy_to(&mut values);
+                        values.into_iter().fold(13, joined)
+                    };
+                    let look = self.shard.launch(look, (board.read_shared(SLOT),)).named("look");
+                    self.values.push(look.wait(&written.1).arrive(&read.0).go()?);
+                    boards += 1;
+                }
+                Step::Crash { shard, bomb: number, how } if shard == me => {
                     self.look().await;
-                    explode(bomb);
+                    match how {
+                        Failing::Panics => explode(number),
+                        Failing::Returns => return Err(Error::user(bomb(number))),
+                    }
                 }
                 _ => {}
             }
+        }
+        if boards > 0 {
+            // So that a later launch begins with a generation of its own.
+            self.waits(None, &read.1).await;
         }
         for field in FIELDS {
             let tag = self.tag(None);
@@ -680,7 +810,7 @@ impl Worker {
         for value in &self.values {
             self.seen.push(value.clone().await);
         }
-        self.shared.record(self.args.stage, self.shard.index(), &self.seen);
+        self.shared.record(self.args.launch, self.shard.index(), &self.seen);
     }
 
     /// Tries again and again, for longer and longer, until something is there.
@@ -762,6 +892,16 @@ impl Worker {
         self.shard.launch(fold(self.tag(None)), ((&result).into(),)).named("fold total").go()
     }
 
+    /// A number after a task that has none.
+    fn nineteen(&self, after: &TaskFuture<()>) -> Result<TaskFuture<i64>, Error> {
+        let tag = self.tag(None);
+        let task = move |_: Val<()>| {
+            tag.goes_off();
+            19
+        };
+        self.shard.launch(task, (after.into(),)).named("after").go()
+    }
+
     fn leaf(&self, op: Op, priority: Option<u8>, bomb: Option<u32>) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(bomb);
         macro_rules! go {
@@ -834,6 +974,22 @@ impl Worker {
                     digest(&u, 5)
                 };
                 go!(task, (far.read(FIELDS[f]),))
+            }
+            Op::Atomic(f, at, k) => {
+                let task = move |mut u: ReadWrite<i64>, k: Val<i64>| {
+                    tag.goes_off();
+                    update(&mut u, *k)
+                };
+                go!(task, (self.part(at)?.read_write(FIELDS[f]).atomic(), self.number(k)))
+            }
+            Op::Fill(f, at, value) => {
+                let fill = self.shard.fill(self.part(at)?.write(FIELDS[f]), value).go()?;
+                self.nineteen(&fill)
+            }
+            Op::Copy(f, at) => {
+                let at = self.part(at)?;
+                let copy = self.shard.copy(at.read(FIELDS[f]), at.write(FIELDS[1 - f])).go()?;
+                self.nineteen(&copy)
             }
             Op::Join(a, b) => {
                 let task = move |a: Val<i64>, b: Val<i64>| {

@@ -1,6 +1,6 @@
 //! Programs in words.
 
-use super::program::{Chosen, Number, On, Op, Part, Program, Step};
+use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Step};
 use std::fmt;
 
 impl fmt::Display for Chosen {
@@ -65,6 +65,9 @@ fn op(op: Op, block: (i64, i64), cells: i64) -> String {
             let (lo, hi) = at.of((0, cells));
             format!("digests {}[{lo}, {hi}) of the other tree", field(f))
         }
+        Op::Atomic(f, at, k) => format!("updates {}{} with {} atomically", field(f), part(at), number(k)),
+        Op::Fill(f, at, v) => format!("fills {}{} with {v}", field(f), part(at)),
+        Op::Copy(f, at) => format!("copies {}{} to {}", field(f), part(at), field(1 - f)),
         Op::Join(a, b) => format!("joins {} and {}", number(a), number(b)),
     }
 }
@@ -72,20 +75,22 @@ fn op(op: Op, block: (i64, i64), cells: i64) -> String {
 impl Program {
     fn step(&self, stage: usize, step: Step) -> String {
         match step {
-            Step::Leaf { shard, op: o, priority, bomb } => {
+            Step::Leaf { shard, op: o, priority, bomb, detached } => {
+                let detached = if detached { ", detached," } else { "" };
                 let priority = priority.map_or(String::new(), |p| format!(" at priority {p}"));
                 format!(
-                    "shard {shard}: a task{priority} {}{}",
+                    "shard {shard}: a task{priority}{detached} {}{}",
                     op(o, self.block(stage, shard), self.cells),
                     goes_off(bomb)
                 )
             }
-            Step::Index { shard, field, points, number: k, bomb } => {
+            Step::Index { shard, field, points, number: k, bomb, all } => {
+                let all = all.map_or(String::new(), |l| format!(", all awaited{}", limit(Some(l))));
                 let points = Program::points(self.block(stage, shard), points).len();
                 let bomb =
                     bomb.map_or(String::new(), |(b, i)| format!(": point {} PANICS, bomb {b}", i as usize % points));
                 format!(
-                    "shard {shard}: {points} tasks update a part of {} each with {}{bomb}",
+                    "shard {shard}: {points} tasks update a part of {} each with {}{all}{bomb}",
                     ["a", "b"][field],
                     number(k)
                 )
@@ -109,9 +114,19 @@ impl Program {
                     bomb_at(bomb)
                 )
             }
+            Step::Board { number: k, bomb } => {
+                let bomb = bomb_at(bomb);
+                format!(
+                    "every shard: between barriers updates its part of what all share with {}, then digests all{bomb}",
+                    number(k)
+                )
+            }
             Step::Total { which, number: k } => format!("every shard: contributes {} to total {which}", number(k)),
             Step::Swap { shard, mapper } => format!("shard {shard}: puts in the mapper {mapper}"),
-            Step::Crash { shard, bomb } => format!("shard {shard}: awaits its values and PANICS, bomb {bomb}"),
+            Step::Crash { shard, bomb, how } => {
+                let how = if how == Failing::Panics { "PANICS" } else { "returns an ERROR" };
+                format!("shard {shard}: awaits its values and {how}, bomb {bomb}")
+            }
         }
     }
 }
@@ -124,6 +139,13 @@ impl fmt::Display for Program {
             let by = if stage.by_parent { "a parent" } else { "the top-level task" };
             let tree = ["x", "y"][stage.tree];
             write!(f, "stage {i}: {by} launches {} shards on tree {tree} of {} points", stage.shards, self.cells)?;
+            if stage.launches > 1 {
+                write!(f, ", {} times", stage.launches)?;
+            }
+            let parent = [(stage.maps, ", looks at it"), (stage.changes, ", changes it")];
+            for (_, what) in parent.iter().filter(|(on, _)| stage.by_parent && *on) {
+                f.write_str(what)?;
+            }
             let flags = [(stage.awaited, "is awaited"), (stage.adopts, "then the newest mapper is adopted")];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {
                 write!(f, ", {what}")?;
@@ -139,6 +161,10 @@ impl fmt::Display for Program {
             for &step in &stage.steps {
                 writeln!(f, "  {}", self.step(i, step))?;
             }
+        }
+        if let Some((at, how)) = self.top_fails {
+            let how = if how == Failing::Panics { "PANICS" } else { "returns an ERROR" };
+            writeln!(f, "after stage {at} the top-level task {how}")?;
         }
         write!(f, "in the end every shard digests its block and awaits all its values")
     }

@@ -54,7 +54,10 @@ fn candidates(program: &Program) -> Vec<Program> {
     };
     let stages = program.stages.len();
     for i in (0..stages).filter(|_| stages > 1) {
-        change(&|p| drop(p.stages.remove(i)));
+        change(&|p| {
+            drop(p.stages.remove(i));
+            p.top_fails = p.top_fails.filter(|t| t.0 != i).map(|(at, how)| (at - usize::from(at > i), how));
+        });
     }
     for (i, stage) in program.stages.iter().enumerate() {
         let n = stage.steps.len();
@@ -88,7 +91,9 @@ fn candidates(program: &Program) -> Vec<Program> {
                 change(&|p| with_shards(&mut p.stages[i], fewer));
             }
         }
+        change(&|p| p.stages[i].launches = 1);
         change(&|p| p.stages[i].by_parent = false);
+        change(&|p| (p.stages[i].maps, p.stages[i].changes) = (false, false));
         change(&|p| p.stages[i].adopts = false);
         change(&|p| p.stages[i].awaited = true);
         change(&|p| p.stages[i].width = 1);
@@ -101,6 +106,11 @@ fn candidates(program: &Program) -> Vec<Program> {
         for at in 0..stage.steps.len() {
             change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());
         }
+    }
+    change(&|p| p.top_fails = None);
+    let fails = program.is_wild() || program.faults.deaths.len() > 0 || program.steps().any(|s| s.bomb().is_some());
+    for i in (0..stages).filter(|_| !fails) {
+        change(&|p| p.stages[i].loads = false);
     }
     change(&|p| p.cells = 8);
     all
@@ -117,8 +127,10 @@ fn with_shards(stage: &mut Stage, n: u32) {
             | Step::Yield { shard }
             | Step::Swap { shard, .. }
             | Step::Crash { shard, .. } => *shard %= n,
-            Step::Exchange { bomb: Some(bomb), .. } | Step::Barrier { bomb: Some(bomb), .. } => bomb.1 %= n,
-            Step::Exchange { .. } | Step::Barrier { .. } | Step::Sum { .. } | Step::Total { .. } => {}
+            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => {
+                bomb.iter_mut().for_each(|b| b.1 %= n);
+            }
+            Step::Sum { .. } | Step::Total { .. } => {}
         }
     }
 }

@@ -117,7 +117,10 @@ impl Core {
         #[cfg(not(feature = "plant"))]
         let silent = false;
         for u in body.uses.drain(..) {
-            if u.privilege != Privilege::Read && !silent {
+            // Under simultaneous coherence tasks launched earlier may still have to run, and those that come later learn of it
+            // from what orders them.
+            let ordered = u.coherence != Coherence::Simultaneous;
+            if u.privilege != Privilege::Read && ordered && !silent {
                 u.column.set_poison(error);
             }
         }
