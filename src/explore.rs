@@ -172,7 +172,7 @@ impl Explore {
             }
         }
         let (Case { seed, processors, faults }, least_message) = least;
-        Failure { seed, message, processors, faults, least_message }
+        Failure { seed, message, processors, faults: faults.into(), least_message }
     }
 }
 
@@ -205,7 +205,7 @@ pub struct Failure {
     /// The least number of processors found with which it fails under this seed.
     pub processors: u32,
     /// The fewest faults found with which it does so.
-    pub faults: Faults,
+    pub faults: Box<Faults>,
     /// How it fails then.
     pub least_message: String,
 }

@@ -7,7 +7,7 @@ use maniple::runtime::Faults;
 /// The program of a seed.
 pub fn draw(seed: u64) -> Program {
     // Neighbouring seeds are to have little in common.
-    let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x6d61_6e69_706c_65);
+    let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x006d_616e_6970_6c65);
     let r = &mut random;
     let on = match r.u32(0..8) {
         0 => On::Virtual { nodes: r.u32(1..4), per_node: r.u32(1..4), seed: r.u64(..) },

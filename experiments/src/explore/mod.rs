@@ -134,7 +134,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut output = Output::new(args.format);
     let failed = found.as_ref().map(|(seed, _)| *seed);
     output.add(counts.record(failed, began.elapsed()))?;
-    output.finish_with(|records| counts::table(records))?;
+    output.finish_with(counts::table)?;
     match found {
         None => Ok(()),
         Some((seed, wrong)) => Err(Failure::Run(report(args, seed, wrong, &|program| run(seed, program).map(drop)))),

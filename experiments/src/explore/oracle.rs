@@ -350,17 +350,15 @@ fn finish(
     for (s, shard) in (0u32..).zip(&mut shards) {
         let block = program.block(number, s);
         if !shard.over {
-            for f in 0..2 {
-                let value = shard.block[f].digest(block, 1);
-                shard.values.push(value);
-            }
+            let digests = shard.block.each_mut().map(|own| own.digest(block, 1));
+            shard.values.extend(digests);
             let values = shard.values.clone();
             shard.seen.extend(values);
         }
-        for f in 0..2 {
-            for (&p, known) in &shard.block[f].cells {
+        for (own, field) in shard.block.iter().zip(&mut trees[stage.tree]) {
+            for (&p, known) in &own.cells {
                 // Where it is not known, the next stage sets it first.
-                trees[stage.tree][f][p as usize] = known.value.unwrap_or(0);
+                field[p as usize] = known.value.unwrap_or(0);
             }
         }
     }

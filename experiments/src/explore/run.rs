@@ -89,6 +89,9 @@ type Outcome = Result<i64, Error>;
 /// What the shards of a launch saw, by shard, and then the parent, if there is one.
 type Records = Vec<Vec<Option<Vec<Outcome>>>>;
 
+/// What a node heard of a shard's end: the launch, the shard, and what it saw.
+type End = (usize, usize, Result<Vec<Outcome>, Error>);
+
 /// What a run's shards share.
 struct Shared {
     program: Program,
@@ -96,8 +99,8 @@ struct Shared {
     /// Each leaf task holds one: those that are not dropped are counted.
     probe: Arc<()>,
     records: Mutex<Records>,
-    /// What nodes heard of the shards' ends: launch, shard, and what the shard saw.
-    ends: Mutex<Vec<(usize, usize, Result<Vec<Outcome>, Error>)>>,
+    /// Of every node.
+    ends: Mutex<Vec<End>>,
     time_outs: Mutex<u64>,
 }
 

@@ -49,11 +49,6 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Whether nothing goes wrong.
-    pub fn is_none(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
         self.slow.len() + self.pauses.len() + self.deaths.len()
@@ -61,7 +56,7 @@ impl Faults {
 
     /// Whether nothing goes wrong.
     pub fn is_empty(&self) -> bool {
-        self.is_none()
+        self.slow.is_empty() && self.pauses.is_empty() && self.deaths.is_empty()
     }
 
     /// All but number `which` of slow pairs, pauses and deaths in this order.

@@ -319,7 +319,7 @@ impl Runtime {
             let expected = format!("fewer than the {processors} processors of the run");
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
-        if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_none() {
+        if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_empty() {
             return Err(Error::misuse("faults of a run", "the seeded driver", format!("{:?}", self.driver)));
         }
         self.faults.check(processors)?;
