@@ -40,7 +40,8 @@ fn a_missing_wait_is_found_and_found_again() {
     let found = maniple::explore(300, |runtime| in_turns(runtime, false)).expect_err("a missing wait");
     let text = found.to_string();
     assert!(found.message.contains("came [1, 0]"), "{text}");
-    assert!(text.contains(&format!("{SEED}={}", found.seed)) && text.contains("processors 1, faults: "), "{text}");
+    assert!(text.contains(&format!("{SEED}={}", found.seed)), "{text}");
+    assert!(found.processors <= 2 && found.faults.len() <= 1, "{text}");
     let again = Explore::new(1).from(found.seed).run(|runtime| in_turns(runtime, false)).expect_err("the same seed");
     assert_eq!(again, found);
     let side_by_side =
