@@ -198,7 +198,7 @@ impl Core {
         let Store::Shared { home, .. } = &*column.store.borrow() else {
             return false;
         };
-        let (home, key) = (*home, column.key);
+        let (home, key) = (*home, column.key());
         if let Some(e) = self.lost() {
             self.poison_soon(id, e.clone());
             return false;
