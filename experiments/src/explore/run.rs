@@ -194,7 +194,7 @@ pub fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right,
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
         On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(nodes, per_node, seed)),
     };
-    let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS);
+    let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
     if program.checks_races {
         runtime = runtime.check(Check::Races);
     }
