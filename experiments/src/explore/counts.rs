@@ -1,7 +1,7 @@
 //! What was explored, in numbers.
 
+use super::judge::Right;
 use super::program::{Chosen, On, Program, Step};
-use super::run::Right;
 use crate::output::{Field, Record, styled};
 use std::time::Duration;
 use tabled::builder::Builder;

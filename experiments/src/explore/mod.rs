@@ -1,24 +1,27 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
 //!
-//! `draw` makes a program out of a seed, `oracle` says what each shard must see, `run` has the framework run it and
-//! compares, `shrink` makes a program that fails smaller, `show` puts it into words.
+//! `draw` makes a program out of a seed, `oracle` says what each shard must see, `run` has the framework run it (`top`,
+//! `worker`), `judge` compares, `shrink` makes a program that fails smaller, `show` puts it into words.
 
 mod counts;
 mod draw;
+mod judge;
 mod oracle;
 mod program;
 mod run;
 mod show;
 mod shrink;
+mod top;
 mod wild;
+mod worker;
 
 use crate::Failure;
 use crate::output::{Format, Output};
 use counts::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
+use judge::Wrong;
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
-use run::Wrong;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,0 +1,243 @@
+//! Whether what came of a run is right.
+
+use super::oracle::{Cause, Expected, Known};
+use super::program::{Program, Step, TOP_BOMB};
+use super::top::Shared;
+use super::wild;
+use super::worker::{bomb, name};
+use maniple::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+/// How a run went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A value is not what it must be.
+    Value,
+    /// An error where there must be none, or one that names another cause than it must.
+    Cause,
+    /// No error where there must be one.
+    Unnoticed,
+    /// Nothing could go on.
+    Deadlock,
+    /// It did not end.
+    Endless,
+    /// Something is left that nobody needs.
+    Leak,
+    /// The driver panicked.
+    Crash,
+}
+
+/// A run that went wrong, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wrong {
+    pub kind: Kind,
+    pub what: String,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            Kind::Value => "a wrong value",
+            Kind::Cause => "an error that should not be",
+            Kind::Unnoticed => "a failure that was not noticed",
+            Kind::Deadlock => "a deadlock",
+            Kind::Endless => "no end",
+            Kind::Leak => "a leak",
+            Kind::Crash => "a crash of the driver",
+        };
+        write!(f, "{kind}: {}", self.what)
+    }
+}
+
+/// What a run did that was right.
+#[derive(Debug, Default, Clone)]
+pub struct Right {
+    pub stats: Option<Stats>,
+    /// The processor that was lost.
+    pub lost: bool,
+    /// A mapper was at fault.
+    pub mapper: bool,
+    /// The top-level task failed as it should.
+    pub top_failed: bool,
+    /// Values that failed as they should.
+    pub failed: u64,
+    pub values: u64,
+    /// Deadlines that were over before what they were for.
+    pub time_outs: u64,
+}
+
+pub type Outcome = Result<i64, Error>;
+
+/// What the shards of a launch saw, by shard, and then the parent, if there is one.
+pub type Records = Vec<Vec<Option<Vec<Outcome>>>>;
+
+/// What a node heard of a shard's end: the launch, the shard, and what it saw.
+pub type End = (usize, usize, Result<Vec<Outcome>, Error>);
+pub struct Judge<'a> {
+    pub program: &'a Program,
+    pub expected: &'a Expected,
+}
+
+impl Judge<'_> {
+    /// The cause that an error names, if it is one of those there are.
+    fn cause(&self, e: &Error) -> Option<Cause> {
+        match e.origin() {
+            Error::Panicked { place, message } => {
+                if place.shard.is_none() && place.task == "top level" && message == &bomb(TOP_BOMB) {
+                    return Some(Cause::Bomb(TOP_BOMB));
+                }
+                let number = message.strip_prefix("bomb ")?.parse().ok()?;
+                self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
+            }
+            Error::User(message) => {
+                let Some(Error::Failed { place, .. }) = failed(e) else {
+                    return (message == &bomb(TOP_BOMB)).then_some(Cause::Bomb(TOP_BOMB));
+                };
+                let number = message.strip_prefix("bomb ")?.parse().ok()?;
+                self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
+            }
+            Error::Lost { processor, .. } => {
+                let dies = self.program.faults.deaths.iter().any(|d| d.processor == *processor);
+                dies.then_some(Cause::Lost(*processor))
+            }
+            Error::Mapper(e) => (e.0.mapper == "wild").then_some(Cause::Mapper),
+            Error::MapperFailed { message, .. } => (message == wild::BOMB).then_some(Cause::Mapper),
+            _ => None,
+        }
+    }
+
+    /// Whether a bomb went off in this task of this shard.
+    fn is_place(&self, bomb: u32, shard: u32, task: &str) -> bool {
+        self.program.steps().any(|step| match *step {
+            Step::Leaf { shard: s, op, bomb: Some(b), .. } => b == bomb && s == shard && task == name(op),
+            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("closure"),
+            Step::Exchange { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "put",
+            Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
+            Step::Board { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "board",
+            Step::Crash { shard: s, bomb: b, .. } => b == bomb && s == shard && task == "stage",
+            _ => false,
+        })
+    }
+
+    /// Whether this may befall anything in the program.
+    fn is_anywhere(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::Lost(_) => true,
+            Cause::Mapper => self.program.is_wild(),
+            Cause::Bomb(b) => b == TOP_BOMB && self.program.top_fails.is_some(),
+        }
+    }
+
+    pub fn outcome(&self, outcome: Result<((), Stats), Error>, shared: &Shared) -> Result<Right, Wrong> {
+        let mut right = Right::default();
+        let stats = match outcome {
+            Ok(((), stats)) => Some(stats),
+            Err(e) => {
+                let kind = match e.origin() {
+                    Error::Deadlock { .. } => Kind::Deadlock,
+                    Error::Stopped { what } if what.contains("steps") => Kind::Endless,
+                    _ => Kind::Cause,
+                };
+                match self.cause(&e).filter(|&c| self.is_anywhere(c)) {
+                    Some(Cause::Lost(_)) => right.lost = true,
+                    Some(Cause::Mapper) => right.mapper = true,
+                    Some(Cause::Bomb(_)) => right.top_failed = true,
+                    _ => return Err(Wrong { kind, what: format!("the run: {e}") }),
+                }
+                None
+            }
+        };
+        let ended = stats.is_some();
+        if ended && self.program.top_fails.is_some() {
+            return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but not the run".into() });
+        }
+        let records = shared.records.lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, stage) in records.iter().enumerate() {
+            for (s, seen) in stage.iter().enumerate() {
+                match seen {
+                    Some(seen) => self.compare(i, s, seen, &mut right)?,
+                    None if !ended || self.program.is_wild() => {}
+                    None => {
+                        let what = format!("shard {s} of launch {i} has not come to its end");
+                        return Err(Wrong { kind: Kind::Unnoticed, what });
+                    }
+                }
+            }
+        }
+        let ends = shared.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, s, end) in &*ends {
+            let stage = self.program.launches().nth(*i).unwrap_or(0);
+            let crash = self.program.stages[stage].steps.iter().find_map(|step| match *step {
+                Step::Crash { shard, bomb, .. } if shard as usize == *s => Some(Cause::Bomb(bomb)),
+                _ => None,
+            });
+            let told = |what: String| format!("the end of shard {s} of launch {i}: {what}");
+            match end {
+                Ok(_) if crash.is_some() => {
+                    return Err(Wrong { kind: Kind::Unnoticed, what: told("no error".into()) });
+                }
+                Ok(seen) => self.compare(*i, *s, seen, &mut Right::default())?,
+                Err(e) => {
+                    let cause = self.cause(e);
+                    if cause.is_none() || cause != crash && !cause.is_some_and(|c| self.is_anywhere(c)) {
+                        return Err(Wrong { kind: Kind::Cause, what: told(e.to_string()) });
+                    }
+                    if ended && matches!(cause, Some(Cause::Lost(_))) {
+                        return Err(Wrong { kind: Kind::Unnoticed, what: told(format!("the run is well, but {e}")) });
+                    }
+                }
+            }
+        }
+        if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
+            let what = format!("{left} things of the runtime outlive what needed them");
+            return Err(Wrong { kind: Kind::Leak, what });
+        }
+        right.stats = stats;
+        Ok(right)
+    }
+
+    /// Compares what a shard saw.
+    fn compare(&self, launch: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
+        let expected = &self.expected[launch][shard];
+        let shards = self.program.launches().nth(launch).map_or(0, |stage| self.program.stages[stage].shards as usize);
+        let who = if shard == shards { "the parent".to_string() } else { format!("shard {shard}") };
+        let at = |i: usize| format!("value {i} of {who} of launch {launch}");
+        if seen.len() != expected.len() {
+            let what = format!("{} values came to {who} of launch {launch}, not {}", seen.len(), expected.len());
+            return Err(Wrong { kind: Kind::Value, what });
+        }
+        for (i, (seen, Known { value, causes })) in seen.iter().zip(expected).enumerate() {
+            right.values += 1;
+            match seen {
+                Ok(v) if *value == Some(*v) => {}
+                Ok(v) => {
+                    let expected = value.map_or_else(|| format!("an error from {causes:?}"), |v| v.to_string());
+                    let kind = if value.is_some() { Kind::Value } else { Kind::Unnoticed };
+                    return Err(Wrong { kind, what: format!("{}: {v}, expected {expected}", at(i)) });
+                }
+                Err(e) => {
+                    right.failed += 1;
+                    let cause = self.cause(e);
+                    if !cause.is_some_and(|c| causes.contains(&c) || self.is_anywhere(c)) {
+                        let expected = value.map_or_else(String::new, |v| format!("{v} or "));
+                        let expected = format!("expected {expected}an error from {}", show(causes));
+                        return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}; {expected}", at(i)) });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show(causes: &BTreeSet<Cause>) -> String {
+    if causes.is_empty() { "nowhere".into() } else { format!("{causes:?}") }
+}
+/// Where an error of the program came from.
+fn failed(e: &Error) -> Option<&Error> {
+    let mut chain = std::iter::successors(Some(e), |e| e.cause());
+    chain.find(|e| matches!(e, Error::Failed { .. }))
+}

@@ -1,0 +1,186 @@
+//! The top-level task and the parents of a program.
+
+use super::judge::{End, Outcome, Records};
+use super::program::{BOARD, Failing, Program, Stage, TOP_BOMB, composed, fold_arrivals};
+use super::worker::{FIELDS, SLOT, Tag, body, bomb, digest, explode, update};
+use maniple::mapper::MapperSlot;
+use maniple::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a run's shards share.
+pub struct Shared {
+    pub program: Program,
+    pub slot: MapperSlot,
+    /// Each leaf task holds one: those that are not dropped are counted.
+    pub probe: Arc<()>,
+    pub records: Mutex<Records>,
+    /// Of every node.
+    pub ends: Mutex<Vec<End>>,
+    pub time_outs: Mutex<u64>,
+}
+
+impl Shared {
+    pub fn record(&self, launch: usize, shard: u32, seen: &[Outcome]) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records[launch][shard as usize] = Some(seen.to_vec());
+    }
+}
+
+/// The argument of a stage's shards: plain data.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Args {
+    pub stage: usize,
+    pub launch: usize,
+    pub block: Region,
+    pub far: Region,
+    pub slots: Region,
+    pub board: Region,
+    pub pairs: Pairs,
+    pub sum: PhaseBarrier,
+    pub barrier: PhaseBarrier,
+    /// Of the board: all have written, all have read.
+    pub turns: [PhaseBarrier; 2],
+    pub totals: Vec<Allreduce<i64>>,
+}
+/// What every node runs.
+pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
+    let program = &shared.program;
+    let line = Rect::line(0, program.cells);
+    let info = FIELDS.map(|f| f.info());
+    let trees = [top.tree("x", line, &info)?, top.tree("y", line, &info)?];
+    let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
+    for (i, stage) in program.stages.iter().enumerate() {
+        let n = stage.shards;
+        let gang = top.gang(&format!("gang {i}"), n)?;
+        let pairs = top.pairs("ring", &gang, |s| (s + stage.distance) % n)?;
+        let slots = top.tree("slots", Rect::line(0, stage.width * i64::from(n)), &[SLOT.info()])?;
+        let board = top.tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
+        let all = || PhaseOptions::all(&gang).window(1 << 20).arity(stage.arity);
+        let sum = top.phase_barrier("sum", &gang, all().reduce(fold_arrivals))?;
+        let barrier = top.phase_barrier("barrier", &gang, all())?;
+        let turns = [top.phase_barrier("written", &gang, all())?, top.phase_barrier("read", &gang, all())?];
+        let mut totals = Vec::new();
+        for t in &stage.totals {
+            let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
+            let algorithm = t.algorithm.map(|a| Algorithm::ALL[a]);
+            let options = Options { elements: t.elements, slots: t.slots, algorithm };
+            totals.push(Allreduce::with(&top, &gang, "total", operator, options)?);
+        }
+        let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
+        let launch = program.first_launch(i);
+        let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, totals };
+        let of_shard = shared.clone();
+        let task = top.task("stage", move |shard, args: Args| body(shard, args, of_shard.clone()));
+        if stage.by_parent {
+            // What it holds must not be in use by launches of the top-level task.
+            for (earlier, done) in std::mem::take(&mut pending) {
+                ends(&shared, earlier, &done).await;
+            }
+            let of_parent = shared.clone();
+            let parent =
+                top.parent("parent", move |p: Parent, args: Args| by_parent(p, gang, task, args, of_parent.clone()));
+            let held = || {
+                let start = Start::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
+                let start = start.shares(board, [SLOT], Privilege::ReadWrite);
+                (0..n).fold(start, |start, s| start.shares(slot(slots, stage, s), [SLOT], Privilege::ReadWrite))
+            };
+            top.single(&parent, held).await?;
+        } else {
+            for round in 0..stage.launches as usize {
+                let args = Args { launch: launch + round, ..args.clone() };
+                pending.push((launch + round, top.launch(&gang, &task, |s| start(program, &args, s))?));
+                // Barriers and collectives belong to one launch at a time.
+                if stage.awaited || round + 1 < stage.launches as usize {
+                    for (launch, done) in std::mem::take(&mut pending) {
+                        ends(&shared, launch, &done).await;
+                    }
+                }
+            }
+        }
+        match program.top_fails {
+            Some((at, Failing::Panics)) if at == i => explode(TOP_BOMB),
+            Some((at, Failing::Returns)) if at == i => return Err(Error::user(bomb(TOP_BOMB))),
+            _ => {}
+        }
+        if stage.adopts {
+            top.adopt_mapper().await?;
+        }
+    }
+    for (launch, done) in pending {
+        ends(&shared, launch, &done).await;
+    }
+    Ok(())
+}
+
+/// Launches a stage as a parent, which then looks at the tree and changes it.
+async fn by_parent(
+    parent: Parent,
+    gang: Gang,
+    task: ShardTask<Args, Vec<Outcome>>,
+    args: Args,
+    shared: Arc<Shared>,
+) -> Result<(), Error> {
+    let program = &shared.program;
+    let stage = &program.stages[args.stage];
+    for launch in args.launch..args.launch + stage.launches as usize {
+        let args = Args { launch, ..args.clone() };
+        let done = parent.launch_gang(&gang, &task, |s| start(program, &args, s)).await?;
+        if !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
+            // It is over when its gangs are.
+            shared.record(launch, stage.shards, &[]);
+            return Ok(());
+        }
+        if stage.awaited || stage.launches > 1 {
+            ends(&shared, launch, &done).await;
+        }
+        let mut seen = Vec::new();
+        for field in FIELDS {
+            let tag = || Tag { _probe: shared.probe.clone(), bomb: None };
+            if stage.maps {
+                let tag = tag();
+                let digests = move |u: Read<i64>| {
+                    tag.goes_off();
+                    digest(&u, 1)
+                };
+                let tree = parent.map(args.block, [field], Privilege::Read).await?;
+                seen.push(parent.launch(digests, (tree.read(field),)).go()?.await);
+            }
+            if stage.changes {
+                let tag = tag();
+                let changes = move |mut u: ReadWrite<i64>| {
+                    tag.goes_off();
+                    update(&mut u, 23)
+                };
+                let tree = parent.map(args.block, [field], Privilege::ReadWrite).await?;
+                seen.push(parent.launch(changes, (tree.read_write(field),)).go()?.await);
+            }
+        }
+        shared.record(launch, stage.shards, &seen);
+    }
+    Ok(())
+}
+
+/// Awaits a launch, and notes what comes.
+async fn ends(shared: &Shared, launch: usize, done: &FutureMap<Vec<Outcome>>) {
+    for (s, end) in done.iter().enumerate() {
+        let end = end.clone().await;
+        shared.ends.lock().unwrap_or_else(PoisonError::into_inner).push((launch, s, end));
+    }
+}
+
+pub fn slot(slots: Region, stage: &Stage, s: u32) -> Region {
+    let lo = stage.width * i64::from(s);
+    Region::new(slots.tree, Rect::line(lo, lo + stage.width))
+}
+
+fn start(program: &Program, args: &Args, s: u32) -> Start<Args> {
+    let stage = &program.stages[args.stage];
+    let (lo, hi) = program.block(args.stage, s);
+    let block = Region::new(args.block.tree, Rect::line(lo, hi));
+    let from = (s + stage.shards - stage.distance % stage.shards) % stage.shards;
+    let own = slot(args.slots, stage, s);
+    let start = Start::new(Args { block, ..args.clone() }).writes(block, FIELDS).reads(args.far, FIELDS);
+    let start = start.shares(own, [SLOT], Privilege::ReadWrite).shares(args.board, [SLOT], Privilege::ReadWrite);
+    if from == s { start } else { start.shares(slot(args.slots, stage, from), [SLOT], Privilege::Read) }
+}
