@@ -56,7 +56,7 @@ fn where_only_the_network_takes_time_a_call_takes_its_rounds() {
 
 #[test]
 fn the_same_run_twice_leaves_the_same_trace() {
-    let link = Link { latency_ns: 900.0, send_ns: 55.5, receive_ns: 44.25, gap_ns: 80.0, byte_ns: 0.2 };
+    let link = Link { latency_ns: 900.0, send_ns: 55.5, receive_ns: 44.25, gap_ns: 80.0, byte_ns: 0.2, first_ns: 12.5 };
     let costs = Costs { replayed_ns: 71.0, arrival_ns: 13.0, poll_ns: 90.0, message_ns: 31.0, ..Costs::default() };
     let machine =
         VirtualMachine { network: link, memory: link, costs, per_node: 2, noise: 0.2, ..VirtualMachine::default() };

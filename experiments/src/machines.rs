@@ -6,14 +6,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 3] = [
+const KNOWN: [(&str, &str); 4] = [
     ("ideal", include_str!("../machines/ideal.toml")),
+    ("local", include_str!("../machines/local.toml")),
     ("titan-legion", include_str!("../machines/titan-legion.toml")),
     ("titan-mpi", include_str!("../machines/titan-mpi.toml")),
 ];
 
 /// A value, and where it comes from.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given<T> {
     value: T,
@@ -27,6 +28,13 @@ pub struct Given<T> {
 enum Levels {
     One(f64),
     Each(Vec<f64>),
+}
+
+/// What need not be given takes no time.
+impl Default for Levels {
+    fn default() -> Self {
+        Levels::One(0.0)
+    }
 }
 
 impl Levels {
@@ -45,6 +53,9 @@ pub struct MachineFile {
     pub name: String,
     /// What machine it is.
     pub about: String,
+    /// Nanoseconds of a cache line between two threads that spin, one way, on the host that the file describes: with which of
+    /// its states measurements are to be compared.
+    pub exchange_ns: Option<f64>,
     nodes: Nodes,
     network: Link<Given<f64>>,
     memory: Link<Given<f64>>,
@@ -61,6 +72,7 @@ struct Tables {
     name: String,
     about: String,
     like: Option<String>,
+    exchange_ns: Option<Given<f64>>,
     nodes: Option<Nodes>,
     network: Option<Link<Given<f64>>>,
     memory: Option<Link<Given<f64>>>,
@@ -110,7 +122,7 @@ impl MachineFile {
         Self::parse(machine, &text)
     }
 
-    fn parse(path: &str, text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Failure> {
         let wrong = |what: String| Err(Failure::Usage(format!("{path}: {what}")));
         let tables: Tables = match toml::from_str(text) {
             Ok(tables) => tables,
@@ -135,6 +147,7 @@ impl MachineFile {
             Ok(Self {
                 name: tables.name,
                 about: tables.about,
+                exchange_ns: tables.exchange_ns.map(|given| given.value),
                 nodes: either(tables.nodes, like.map(|m| &m.nodes), table("nodes"))?,
                 network: either(tables.network, like.map(|m| &m.network), table("network"))?,
                 memory: either(tables.memory, like.map(|m| &m.memory), table("memory"))?,
@@ -212,9 +225,34 @@ mod tests {
         let load = |name: &str| MachineFile::load(name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         for (name, _) in KNOWN {
             let machine = load(name).machine(None, 12);
-            assert_eq!((machine.name.as_str(), machine.nodes), (name, 12));
+            assert_eq!((machine.name.as_str(), machine.nodes), (name, if name == "local" { 1 } else { 12 }));
+            machine.check().unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!(load(name).machine(Some(3), 12).nodes, 3);
         }
+    }
+
+    #[test]
+    fn values_may_depend_on_the_shards_of_a_processor() {
+        let (_, text) = KNOWN[0];
+        let set = |text: &str, key: &str, value: &str| {
+            let line = text.lines().find(|line| line.starts_with(key)).expect(key);
+            text.replacen(line, &format!("{key} = {{ value = {value}, why = \"a test\" }}"), 1)
+        };
+        let by_shards = text.replacen("[costs]\n", "[costs]\nshards = { value = [2, 8], why = \"a test\" }\n", 1);
+        let by_shards = set(&set(&by_shards, "launch_ns", "[10, 30.5]"), "task_ns", "[1, 2]");
+        let machine = MachineFile::parse("m.toml", &by_shards).expect("a machine").machine(None, 1);
+        assert_eq!((machine.costs.launch_ns, machine.other_tasks.task_ns), (10.0, 1.0));
+        let crowded: Vec<_> =
+            machine.crowded.iter().map(|c| (c.shards, c.costs.launch_ns, c.other_tasks.task_ns)).collect();
+        assert_eq!(crowded, [(2, 10.0, 1.0), (8, 30.5, 2.0)]);
+        assert_eq!(MachineFile::parse("m.toml", text).expect("a machine").machine(None, 1).crowded, []);
+        for wrong in [set(&by_shards, "map_ns", "[1, 2, 3]"), set(text, "map_ns", "[1, 2]")] {
+            let refused = MachineFile::parse("m.toml", &wrong).expect_err("as many as shards");
+            assert!(matches!(&refused, Failure::Usage(e) if e.contains("costs.shards")), "{refused:?}");
+        }
+        let descending = by_shards.replacen("[2, 8]", "[8, 2]", 1);
+        let machine = MachineFile::parse("m.toml", &descending).expect("a file").machine(None, 1);
+        assert!(machine.check().is_err_and(|e| e.to_string().contains("2 after 8")));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod micro;
 mod output;
 mod page;
 mod plot;
+mod prediction;
 mod report;
 mod stats;
 mod stencil;
@@ -51,6 +52,7 @@ enum Command {
     Machine(host::Args),
     Benchmarks(benchmarks::Args),
     Calibrate(calibrate::Args),
+    Predict(prediction::Args),
     Compare(compare::Args),
     /// One rank of the MPI reference
     #[cfg(feature = "mpi")]
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Machine(args) => host::execute(args),
         Command::Benchmarks(args) => benchmarks::execute(args),
         Command::Calibrate(args) => calibrate::execute(args),
+        Command::Predict(args) => prediction::execute(args),
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),

@@ -34,7 +34,7 @@ pub struct Workers {
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     wire: Wire,
 
-    /// The machine in virtual time: ideal, on which nothing takes any time, or a file that ends in .toml
+    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
 

@@ -58,6 +58,8 @@ counters! {
     launches,
     /// Region requirements of those.
     requirements,
+    /// Futures given to leaf tasks and to calls of replayed objects as inputs.
+    inputs,
     /// Leaf tasks run.
     leaf_tasks,
     /// Subtasks run by replayed chains (collectives), two a round.

@@ -177,6 +177,7 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     type Sent = T;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg {
+            declaring.shard.core().counters.inputs.add(1);
             if declaring.shard.core().config.races.is_some() {
                 declaring.body.inputs.push(future.event());
             }

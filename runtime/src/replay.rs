@@ -214,6 +214,7 @@ impl ReplayCx<'_> {
     /// The object keeps the future until then: one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
+        self.core.counters.inputs.add(1);
         if let Some(races) = &self.core.config.races {
             races.call_takes(self.local.id, self.chains.call_of(self.links, chain), future.event());
         }

@@ -5,9 +5,17 @@ use maniple::runtime::Resolver;
 use maniple::runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
 use std::sync::Arc;
 
-/// The object: shard s exchanges `rounds` times with shard s xor 1.
+/// Calls that may be under way.
+const SLOTS: u32 = 3;
+
+/// Whether what comes is the lower or the higher operand.
+const LOWER: u8 = 0;
+const HIGHER: u8 = 1;
+
+/// The object: each shard exchanges `rounds` times with the same partner.
 struct Spec {
     rounds: u16,
+    partners: Vec<u32>,
 }
 
 impl ReplaySpec for Spec {
@@ -15,7 +23,7 @@ impl ReplaySpec for Spec {
         "rounds"
     }
     fn slots(&self) -> u32 {
-        2
+        SLOTS
     }
     fn cells(&self) -> u32 {
         self.rounds.into()
@@ -24,25 +32,44 @@ impl ReplaySpec for Spec {
         size_of::<f64>()
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
-        let peer = shard ^ 1;
-        let round = |at| [Subtask::Update { peer, at }, Subtask::Read { peer, at, how: 0 }];
+        let peer = self.partners[shard as usize];
+        let how = if peer < shard { LOWER } else { HIGHER };
+        let round = |at| [Subtask::Update { peer, at }, Subtask::Read { peer, at, how }];
         (0..self.rounds).flat_map(round).collect()
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
-        Box::new(Values((0..shards * self.slots()).map(|_| Chain::default()).collect()))
+        let chains = (0..shards * self.slots()).map(|_| Chain::default()).collect();
+        Box::new(Values { chains, operator: Operator::sum() })
     }
 }
 
-/// Makes one. Collective (top level).
-pub fn rounds(top: &Top, gang: &Gang, rounds: u16) -> Result<u32, Error> {
-    top.replayed(gang, Arc::new(Spec { rounds }))
+/// Makes one, in which each shard has a partner among the `near` shards of its processor, an even number. Collective (top
+/// level).
+///
+/// Partners are drawn, always the same ones: what they touch is as far apart, and whether one waits for the other as hard to
+/// foresee, as where many partners meet.
+pub fn rounds(top: &Top, gang: &Gang, rounds: u16, near: u32) -> Result<u32, Error> {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |n: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % n
+    };
+    let mut partners = vec![0; gang.shards() as usize];
+    for first in (0..gang.shards()).step_by(near as usize) {
+        let mut left: Vec<u32> = (first..first + near).collect();
+        while let Some(one) = left.pop() {
+            let other = left.swap_remove(draw(left.len()));
+            (partners[one as usize], partners[other as usize]) = (other, one);
+        }
+    }
+    top.replayed(gang, Arc::new(Spec { rounds, partners }))
 }
 
-/// Gives a value to the other shard; what it has after all rounds: in each, the larger of the two and a half more.
+/// Gives a value to the partner; after each round it is the sum of both.
 pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, Error> {
     shard.replay(object, |values: &mut Values, (position, count), cx| {
-        let number = 2 * position + (count % 2) as u32;
-        let chain = &mut values.0[number as usize];
+        let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
+        let chain = &mut values.chains[number as usize];
         let future = match &mut chain.output {
             Some(output) => output.renew(),
             None => {
@@ -57,22 +84,51 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
     })
 }
 
+/// The same with a value that is to come. The last call but two must be over.
+pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
+    let Value::Later(input) = Value::from(input) else { unreachable!("made of a future") };
+    shard.replay(object, |values: &mut Values, (position, count), cx| {
+        let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
+        let (resolver, future) = TaskFuture::pending();
+        let waits = cx.start_after(number, &input);
+        let chain = &mut values.chains[number as usize];
+        (chain.input, chain.output) = (Some(input), Some(resolver));
+        if !waits {
+            cx.run(values, number);
+        }
+        future
+    })
+}
+
 #[derive(Default)]
 struct Chain {
     value: f64,
+    /// Where the value comes from, until it is there.
+    input: Option<TaskFuture<f64>>,
     output: Option<Resolver<f64>>,
 }
 
-struct Values(Vec<Chain>);
+struct Values {
+    chains: Vec<Chain>,
+    operator: Operator<f64>,
+}
 
-struct Running<'a>(&'a mut f64);
+struct Running<'a> {
+    value: &'a mut f64,
+    operator: &'a Operator<f64>,
+}
 
 impl RunningValue for Running<'_> {
     fn bytes(&self) -> &[u8] {
-        bytemuck::bytes_of(&*self.0)
+        bytemuck::bytes_of(&*self.value)
     }
-    fn combine(&mut self, _how: u8, incoming: &[u8]) {
-        *self.0 = self.0.max(bytemuck::pod_read_unaligned(incoming)) + 0.5;
+    fn combine(&mut self, how: u8, incoming: &[u8]) {
+        let (value, incoming) = (std::slice::from_mut(self.value), [bytemuck::pod_read_unaligned(incoming)]);
+        if how == LOWER {
+            self.operator.fold_lower(value, &incoming)
+        } else {
+            self.operator.fold_higher(value, &incoming)
+        }
     }
 }
 
@@ -80,23 +136,29 @@ impl Replay for Values {
     type Running<'a> = Running<'a>;
 
     fn running(&mut self, chain: u32) -> Running<'_> {
-        Running(&mut self.0[chain as usize].value)
+        Running { value: &mut self.chains[chain as usize].value, operator: &self.operator }
     }
-    fn begin(&mut self, _chain: u32, _shard: impl FnOnce() -> u32) -> Result<bool, Error> {
-        Ok(false)
+    fn begin(&mut self, chain: u32, _shard: impl FnOnce() -> u32) -> Result<bool, Error> {
+        let Chain { value, input, .. } = &mut self.chains[chain as usize];
+        let Some(came) = input.as_ref().and_then(|f| f.peek(|v| v.copied().map_err(Clone::clone))) else {
+            return Ok(false);
+        };
+        // Never 0, by whose root the stencil's task would divide.
+        (*value, *input) = (came?.max(1.0), None);
+        Ok(true)
     }
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>) {
-        let Chain { value, output } = &self.0[chain as usize];
+        let Chain { value, output, .. } = &self.chains[chain as usize];
         if let Some(output) = output {
             cx.resolve(chain, output, outcome.map(|()| *value).map_err(|e| *e));
         }
     }
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
-        if let Some(output) = self.0[chain as usize].output.take() {
+        if let Some(output) = self.chains[chain as usize].output.take() {
             cx.resolve(chain, &output, Err(error));
         }
     }
-    fn awaits_input(&self, _chain: u32) -> bool {
-        false
+    fn awaits_input(&self, chain: u32) -> bool {
+        self.chains[chain as usize].input.is_some()
     }
 }

@@ -13,17 +13,21 @@ impl Calibration {
         let on = format!("{} processors of {host}, {cpu}, {}", self.processors, machine.system);
         let exchange = match self.exchange_ns {
             ns if ns.is_nan() => String::new(),
-            ns => format!(", where a cache line takes {ns:.0} ns from one to another"),
+            ns => {
+                let why = "a cache line between two threads that spin, one way: measurements are of this machine where it \
+                           takes about as long";
+                format!("exchange_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))
+            }
         };
         let why = "`maniple calibrate` was run with as many workers";
         let mut text = format!(
             "# Written by `maniple calibrate` on {}, from programs that do a single operation each over and over.\n\n\
-             name = {}\nabout = {}\n\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
+             name = {}\nabout = {}\n{exchange}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
              processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
              # Not used: there is one node.\n[network]\n",
             utc_now(),
             quoted(name),
-            quoted(&format!("{on}{exchange}")),
+            quoted(&on),
             self.processors,
             quoted(why),
         );

@@ -6,7 +6,8 @@ mod prices;
 mod programs;
 
 use crate::Failure;
-use crate::micro::{at_least_one, exchange::yardstick_ns};
+use crate::micro::at_least_one;
+use crate::micro::exchange::{BUSY_NS, yardstick_ns};
 use crate::output::Stdout;
 use maniple::prelude::*;
 use prices::{Price, Times};
@@ -21,7 +22,9 @@ Each operation is measured alone, by programs that do one more of it, or more of
 tasks, region requirements, arrivals, polls, subtasks of replayed rounds between two shards, messages, the stencil's leaf \
 task without a stencil. No allreduce and no stencil is run.
 
-All programs take turns, so that what disturbs one of them disturbs all; values are medians.
+All programs take turns, so that what disturbs one of them disturbs all; values are medians. Before and after each turn \
+the exchange of a cache line between two threads is measured. Where it took more than 2.5 times the shortest of all, the \
+host had its processors elsewhere, and the turn is left out.
 
 Exit codes: 0, the file is written; 1, a run failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -60,6 +63,9 @@ fn level(text: &str) -> Result<u32, String> {
         _ => Err(format!("expected an even number from 2 to 65536, found `{text}`")),
     }
 }
+
+/// The factor by which exchanges may differ where processors are as far apart as before.
+pub const NEAR: f64 = 2.5;
 
 /// What is measured, and how often.
 #[derive(Debug, Clone)]
@@ -143,17 +149,28 @@ pub struct Calibration {
 
 /// Runs all programs in turns. The runtime has as many processors as the plan.
 pub fn calibrate(plan: &Plan, runtime: &Runtime, exchange: impl Fn() -> f64) -> Result<Calibration, Failure> {
-    let (programs, mut measured, mut exchanges) = (plan.programs(), Measured::default(), Vec::new());
+    let programs = plan.programs();
+    let mut rounds = Vec::new();
+    let mut before = exchange();
     for _ in 0..plan.repeat {
-        exchanges.push(exchange());
-        for program in &programs {
-            let ns = program.run(runtime)?;
-            measured.0.entry((program.what, program.shards)).or_default().push(ns);
+        let times = programs.iter().map(|program| program.run(runtime)).collect::<Result<Vec<f64>, _>>()?;
+        let after = exchange();
+        rounds.push((before.max(after), times));
+        before = after;
+    }
+    // A host may have its processors near each other at one time and far apart at another, or lend them to others.
+    let nearest = rounds.iter().map(|(e, _)| *e).fold(f64::NAN, f64::min);
+    rounds.retain(|(e, _)| e.is_nan() || *e <= NEAR * nearest);
+    let mut measured = Measured::default();
+    for (_, times) in &rounds {
+        for (program, ns) in programs.iter().zip(times) {
+            measured.0.entry((program.what, program.shards)).or_default().push(*ns);
         }
     }
     let prices = prices::solve(&measured, &plan.levels);
     let (levels, processors) = (plan.levels.clone(), plan.processors);
-    Ok(Calibration { prices, levels, processors, exchange_ns: crate::stats::median(exchanges) })
+    let exchange_ns = crate::stats::median(rounds.iter().map(|(e, _)| *e));
+    Ok(Calibration { prices, levels, processors, exchange_ns })
 }
 
 /// Measures and writes.
@@ -164,11 +181,121 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
     }
     let calibration = calibrate(&plan, &Runtime::threads(plan.processors), yardstick_ns)?;
+    if calibration.exchange_ns > BUSY_NS {
+        let us = crate::stats::microseconds(calibration.exchange_ns / 1000.0);
+        crate::warn(format!(
+            "a cache line took {us} µs from one processor to another: other programs are running, and the \
+                             file describes what they left"
+        ));
+    }
     let text = calibration.text(&args.name);
     match &args.output {
         Some(path) => {
             std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))
         }
         None => Stdout::new().write(&text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machines::MachineFile;
+    use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+    use std::collections::BTreeMap;
+
+    fn plan() -> Plan {
+        Plan { processors: 2, levels: vec![2, 16], repeat: 1, operations: 4000 }
+    }
+
+    fn machine() -> VirtualMachine {
+        let costs = Costs {
+            launch_ns: 41.0,
+            requirement_ns: 26.0,
+            complete_ns: 57.0,
+            replayed_ns: 9.0,
+            call_ns: 47.0,
+            input_ns: 33.0,
+            arrival_ns: 31.0,
+            poll_ns: 18.0,
+            message_ns: 29.0,
+            ..Costs::default()
+        };
+        let task = |task_ns, byte_ns| TaskCost { task_ns, byte_ns };
+        let crowded = Crowded {
+            shards: 16,
+            costs: Costs { launch_ns: 45.0, poll_ns: 25.0, replayed_ns: 12.0, requirement_ns: 50.0, ..costs },
+            tasks: [("advance".to_owned(), task(42.0, 0.0625))].into(),
+            other_tasks: task(0.0, 0.002),
+        };
+        let tasks = BTreeMap::from([("advance".to_owned(), task(37.0, 0.05))]);
+        let as_few = Crowded { shards: 8, costs, tasks: tasks.clone(), other_tasks: task(0.0, 0.001) };
+        VirtualMachine {
+            per_node: 2,
+            memory: Link { latency_ns: 63.0, send_ns: 17.0, ..Link::default() },
+            costs,
+            tasks,
+            other_tasks: task(0.0, 0.001),
+            crowded: vec![as_few, crowded],
+            ..VirtualMachine::default()
+        }
+    }
+
+    /// In virtual time the programs take what the machine says: the prices must come out again.
+    #[test]
+    fn the_prices_of_a_machine_in_virtual_time_are_found() {
+        let machine = machine();
+        let found = calibrate(&plan(), &Runtime::virtual_time(machine.clone()), || f64::NAN).expect("measured");
+        let price = |table: &str, key: &str, level: usize| {
+            let price = found.prices.iter().find(|p| p.key == (table, key)).unwrap_or_else(|| panic!("{table} {key}"));
+            price.values.get(level).copied().unwrap_or(price.values[0])
+        };
+        let many = &machine.crowded[1];
+        // There are 2 and 16 shards to a processor, and on the first of them the top-level task besides.
+        for (level, costs, task) in
+            [(0, machine.costs, machine.tasks["advance"]), (1, many.costs, many.tasks["advance"])]
+        {
+            let expected = [
+                ("launch_ns", costs.launch_ns),
+                ("requirement_ns", costs.requirement_ns),
+                ("complete_ns", costs.complete_ns),
+                ("replayed_ns", costs.replayed_ns),
+                ("call_ns", costs.call_ns),
+                ("input_ns", costs.input_ns),
+                ("arrival_ns", costs.arrival_ns),
+                ("poll_ns", costs.poll_ns),
+                ("message_ns", costs.message_ns),
+            ];
+            for (key, ns) in expected {
+                let value = price("costs", key, level);
+                assert!((value - ns).abs() <= 1.0, "{key}, level {level}: {value}, expected {ns}");
+            }
+            let (value, byte) = (price("tasks.advance", "task_ns", level), price("tasks.advance", "byte_ns", level));
+            assert!(
+                (value - task.task_ns).abs() <= 2.0,
+                "advance, level {level}: {value} and {byte}, expected {task:?}"
+            );
+            assert!((byte - task.byte_ns).abs() <= 0.001, "advance, level {level}: {byte}, expected {task:?}");
+        }
+        for (key, ns) in [("latency_ns", 63.0), ("send_ns", 17.0)] {
+            let value = price("memory", key, 0);
+            assert!((value - ns).abs() <= 2.0, "{key}: {value}, expected {ns}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
+        let found = calibrate(&plan(), &Runtime::virtual_time(machine()), || 42.0).expect("measured");
+        let text = found.text("mine \"and\" yours");
+        let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let machine = file.machine(None, 512);
+        machine.check().expect("a machine");
+        assert_eq!((machine.name.as_str(), machine.nodes, machine.per_node), ("mine \"and\" yours", 1, 2));
+        assert_eq!(machine.crowded.iter().map(|c| c.shards).collect::<Vec<_>>(), [2, 16]);
+        assert_eq!(file.exchange_ns, Some(42.0));
+        for line in text.lines().filter(|line| line.contains("value =")) {
+            let (_, why) = line.split_once("why = \"").unwrap_or_else(|| panic!("{line}"));
+            assert!(why.len() > 10, "{line}");
+        }
     }
 }

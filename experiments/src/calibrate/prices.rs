@@ -1,6 +1,6 @@
 //! What each operation takes, from the times of programs that do one of them more, or more often, than another.
 
-use super::programs::What;
+use super::programs::{FED, What};
 use crate::stats::median;
 
 /// Cells of the blocks that leaf tasks are measured with, and their bytes.
@@ -10,17 +10,18 @@ pub const SMALL: u32 = 200;
 /// Launches, and arrivals, one after the other.
 pub const BURST: u32 = 32;
 /// Rounds of a call.
-pub const ROUNDS: [u16; 2] = [2, 8];
+pub const ROUNDS: [u16; 2] = [2, FED];
 
 /// Programs that are measured at each number of shards.
-pub const PROGRAMS: [What; 12] = [
+pub const PROGRAMS: [What; 13] = [
     What::Yield,
     What::Leaf,
     What::Launch(BURST),
     What::Barrier,
     What::Regions,
-    What::Advance(LARGE),
-    What::Advance(SMALL),
+    What::Fed(0),
+    What::Fed(LARGE),
+    What::Fed(SMALL),
     What::Fill(LARGE),
     What::Fill(SMALL),
     What::Rounds(ROUNDS[0]),
@@ -29,8 +30,13 @@ pub const PROGRAMS: [What; 12] = [
 ];
 
 /// Those that need a second processor, too.
-pub const BETWEEN: [What; 3] =
-    [What::Remote, What::Send { remote: false, burst: BURST }, What::Send { remote: true, burst: BURST }];
+pub const BETWEEN: [What; 5] = [
+    What::Remote,
+    What::Send { remote: false, burst: BURST },
+    What::Send { remote: true, burst: BURST },
+    What::Both(false),
+    What::Both(true),
+];
 
 /// Bytes of the ghosts that the stencil's leaf task names.
 const GHOST_BYTES: f64 = 64.0;
@@ -69,6 +75,9 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let replayed = |n| less(many, few, n) / (2.0 * rounds);
     let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
 
+    // A call's result and a leaf task's are an input of the next.
+    let input = |n| (time(What::Fed(0), n) - time(What::Regions, n) - 2.0 * arrival(n) - time(many, n) + poll(n)) / 2.0;
+
     // Per byte, and what is left.
     let by_bytes = |large: (f64, f64), small: (f64, f64)| {
         let byte = ((large.0 - small.0) / (large.1 - small.1)).max(0.0);
@@ -76,7 +85,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     };
     let bytes = |cells: u32| CELL_BYTES * f64::from(cells);
     let advance = |n| {
-        let at = |cells| (less(What::Advance(cells), What::Regions, n), bytes(cells) + GHOST_BYTES);
+        let at = |cells| (less(What::Fed(cells), What::Fed(0), n), bytes(cells) + GHOST_BYTES);
         by_bytes(at(LARGE), at(SMALL))
     };
     let fill = |n| {
@@ -89,12 +98,16 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     // With fewer shards processors wait for each other.
     let busy = |n: u32| *levels.iter().find(|&&l| l >= n.max(BUSY)).unwrap_or(&levels[levels.len() - 1]);
     let send = less(remote, local, busy(0));
+    let [here, there] = [false, true].map(What::Both);
     let message = |n| {
         let n = busy(n);
-        time(What::Remote, n) - poll(n) - arrival(n) - send
+        less(there, here, n) - send
     };
+    let one = busy(0);
+    let stream = time(What::Remote, one) - poll(one) - arrival(one) - send - message(one).max(0.0);
+    let found = stream.max(0.0);
     let first = levels[0];
-    let latency = time(What::Remote, 1) - poll(first) - arrival(first) - send - message(first).max(0.0);
+    let latency = time(What::Remote, 1) - poll(first) - arrival(first) - send - found - message(first).max(0.0);
     let or_none = |ns: f64| if between { ns.max(0.0) } else { 0.0 };
 
     let price = |table, key, values, used: &[What], why: &str| {
@@ -119,6 +132,13 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             &[local, remote],
             "an arrival for another processor, less one for the same",
         ),
+        price(
+            "memory",
+            "first_ns",
+            vec![or_none(found)],
+            &[What::Remote, here, there],
+            "messages to and fro between the shards of two processors, each by itself, less send_ns, message_ns, arrival_ns and poll_ns",
+        ),
         none("memory", "receive_ns", "in costs.message_ns, which depends on the shards"),
         none("memory", "gap_ns", &format!("{near}they have no gap of their own")),
         none("memory", "byte_ns", &format!("{near}larger values are lent where they are")),
@@ -135,6 +155,13 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             each(&requirement),
             &[What::Regions, What::Leaf],
             "an empty leaf task with five requirements, one exclusive and four shared, less one without, from launch to end",
+        ),
+        price(
+            "costs",
+            "input_ns",
+            each(&input),
+            &[What::Fed(0)],
+            "a leaf task and a call of 8 rounds that take their values from each other, less both alone, for each of the two",
         ),
         none("costs", "map_ns", "in launch_ns"),
         none("costs", "start_ns", "in complete_ns"),
@@ -165,8 +192,8 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "costs",
             "message_ns",
             each(&|n| or_none(message(n))),
-            &[What::Remote],
-            "a message to and fro between the shards of two processors, less send_ns, arrival_ns and poll_ns",
+            &[here, there],
+            "shards that arrive for one of another processor while it does for them, and wait, less such of the same processor, and less send_ns",
         ),
         price(
             "costs",
@@ -179,14 +206,14 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             "tasks.advance",
             "task_ns",
             each(&|n| advance(n).1),
-            &[What::Advance(LARGE), What::Advance(SMALL)],
-            "the stencil's leaf task alone on 1000 and on 200 cells, less an empty one with its requirements: what does not depend on the cells",
+            &[What::Fed(LARGE), What::Fed(SMALL)],
+            "the stencil's leaf task on 1000 and on 200 cells, each between two calls of 8 rounds, less an empty one in its place: what does not depend on the cells",
         ),
         price(
             "tasks.advance",
             "byte_ns",
             each(&|n| advance(n).0),
-            &[What::Advance(LARGE), What::Advance(SMALL)],
+            &[What::Fed(LARGE), What::Fed(SMALL)],
             "the same, by the bytes of its regions",
         ),
         price(

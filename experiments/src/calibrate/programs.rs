@@ -5,6 +5,7 @@ use super::exchange;
 use crate::Failure;
 use maniple::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 const D: Field<f64> = Field::new(0, "d");
 /// Two at each end of a block: its own ghosts' place in the tree of ghosts is 4 a shard.
@@ -23,8 +24,10 @@ pub enum What {
     Barrier,
     /// An empty leaf task with the region requirements of the stencil's: one exclusive, four shared.
     Regions,
-    /// The stencil's leaf task, alone, on blocks of so many cells.
-    Advance(u32),
+    /// A leaf task that takes its value from a call of a replayed object, and whose result the next call takes: the stencil's
+    /// on a block of so many cells, or with 0 an empty one with its requirements. Each arrives at barriers for the shards on
+    /// both sides and waits for theirs. A call is of 8 rounds between two shards of a processor.
+    Fed(u32),
     /// A leaf task that fills a region of so many cells.
     Fill(u32),
     /// A call of a replayed object with so many rounds between two shards of a processor.
@@ -34,6 +37,8 @@ pub enum What {
     Remote,
     /// So many arrivals at the barrier of a shard, of which only the time of the arrivals counts; waits for as many.
     Send { remote: bool, burst: u32 },
+    /// Arrives at the barrier of a shard, of the next processor or of this one, and waits for its own, all at the same time.
+    Both(bool),
     /// Nothing: the top-level task launches the gang in each iteration.
     Gang,
 }
@@ -54,7 +59,7 @@ pub struct Program {
 impl What {
     fn cells(self) -> u32 {
         match self {
-            What::Advance(cells) | What::Fill(cells) => cells,
+            What::Fed(cells @ 1..) | What::Fill(cells) => cells,
             _ => 16,
         }
     }
@@ -67,6 +72,7 @@ struct Given {
     line: Region,
     ghosts: Region,
     near: Pairs,
+    back: Pairs,
     far: Pairs,
     rounds: u32,
 }
@@ -97,6 +103,12 @@ fn across(p: &Program, s: u32) -> [u32; 2] {
     [(s + p.shards) % all, (s + all - p.shards) % all]
 }
 
+/// Calls under way, beside the last, before a shard waits for the oldest.
+const AHEAD: usize = 1;
+
+/// Rounds of a call that is fed.
+pub const FED: u16 = 8;
+
 fn nothing() {}
 
 fn no_regions_used(
@@ -124,20 +136,23 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
     let (p, s) = (given.program, shard.index());
     let d = shard.region(given.block(s))?;
     let before = beside(&p, s, p.shards - 1);
-    let regions = if matches!(p.what, What::Regions | What::Advance(_)) {
+    let regions = if matches!(p.what, What::Regions | What::Fed(_)) {
         let after = beside(&p, s, 1);
         let all = [given.left_ghosts(s), given.right_ghosts(s), given.right_ghosts(before), given.left_ghosts(after)];
         all.iter().map(|r| shard.region(*r)).collect::<Result<Vec<_>, _>>()?
     } else {
         Vec::new()
     };
-    let far = matches!(p.what, What::Remote | What::Send { remote: true, .. });
+    let far = matches!(p.what, What::Remote | What::Send { remote: true, .. } | What::Both(true));
     let (pairs, from) = if far { (given.far, across(&p, s)[1]) } else { (given.near, before) };
     let (to, from) = (pairs.producer(&shard)?.ready, pairs.consumer(&shard, from)?.ready);
-    if p.what == What::Barrier {
+    let back = (given.back.producer(&shard)?.ready, given.back.consumer(&shard, beside(&p, s, 1))?.ready);
+    if matches!(p.what, What::Barrier | What::Fed(_)) {
         shard.arrive(&to);
+        shard.arrive(&back.0);
     }
-    let (mut began, mut counted) = (0, 0);
+    let (mut began, mut counted, mut last) = (0, 0, TaskFuture::ready(1.0));
+    let mut ahead = VecDeque::new();
     let warm_up = p.iterations.div_ceil(4);
     for iteration in 0..warm_up + p.iterations {
         if iteration == warm_up {
@@ -157,32 +172,48 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 last.await?;
             }
             What::Barrier => shard.launch(nothing, ()).wait(&from).arrive(&to).go()?.await?,
-            What::Regions | What::Advance(_) => {
+            What::Regions | What::Fed(_) => {
+                let total = if p.what == What::Regions { 1.0.into() } else { (&last).into() };
                 let args = (
                     d.read_write(D),
                     regions[0].read_shared(slot),
                     regions[1].read_shared(slot),
                     regions[2].write_shared(next),
                     regions[3].write_shared(next),
-                    1.0.into(),
+                    total,
                     1.0.into(),
                 );
-                match p.what {
-                    What::Regions => shard.launch(no_regions_used, args).go()?.await?,
-                    _ => shard.launch(maniple_stencil::shards::advance, args).go()?.await?,
+                if p.what == What::Regions {
+                    shard.launch(no_regions_used, args).go()?.await?;
+                    continue;
+                }
+                let result = if let What::Fed(1..) = p.what {
+                    let launch = shard.launch(maniple_stencil::shards::advance, args);
+                    launch.wait(&from).wait(&back.1).arrive(&to).arrive(&back.0).go()?
+                } else {
+                    let launch = shard.launch(no_regions_used, args);
+                    launch.wait(&from).wait(&back.1).arrive(&to).arrive(&back.0).go()?
                 };
+                // Two more iterations are launched before this one is over.
+                let call = exchange::feed(&shard, given.rounds, &result)?;
+                ahead.push_back(std::mem::replace(&mut last, call));
+                if ahead.len() > AHEAD
+                    && let Some(oldest) = ahead.pop_front()
+                {
+                    oldest.await?;
+                }
             }
             What::Fill(_) => shard.launch(fill, (d.write(D),)).go()?.await?,
             What::Rounds(_) => {
                 exchange::call(&shard, given.rounds, 1.0)?.await?;
             }
-            What::Remote if s < p.shards => {
-                shard.arrive(&to);
+            What::Remote if s >= p.shards => {
                 shard.wait(&from).await?;
+                shard.arrive(&to);
             }
-            What::Remote => {
-                shard.wait(&from).await?;
+            What::Remote | What::Both(_) => {
                 shard.arrive(&to);
+                shard.wait(&from).await?;
             }
             What::Gang => {}
             What::Send { burst, .. } => {
@@ -225,14 +256,16 @@ impl Program {
             let line = top.tree("line", line, &[D.info()])?;
             let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
             let near = top.pairs("near", &gang, |s| beside(&self, s, 1))?;
+            let back = top.pairs("back", &gang, |s| beside(&self, s, self.shards - 1))?;
             let far = top.pairs("far", &gang, |s| across(&self, s)[0])?;
             let rounds = match self.what {
-                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds)?,
+                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, self.shards)?,
+                What::Fed(_) => exchange::rounds(&top, &gang, FED, self.shards)?,
                 _ => 0,
             };
-            let given = Given { program: self, line, ghosts, near, far, rounds };
+            let given = Given { program: self, line, ghosts, near, back, far, rounds };
             let task = top.task("calibrate", shard);
-            let with_ghosts = matches!(self.what, What::Regions | What::Advance(_));
+            let with_ghosts = matches!(self.what, What::Regions | What::Fed(_));
             if self.what == What::Gang {
                 return launch(&top, &gang, &task, given).await;
             }

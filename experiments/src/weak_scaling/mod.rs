@@ -1,6 +1,6 @@
 //! `maniple weak-scaling`.
 
-mod counts;
+pub mod counts;
 mod figures;
 mod fit;
 mod html;

@@ -90,7 +90,7 @@ impl Data {
             Held::Owned(instance, _) => Rc::strong_count(instance) - 1,
             Held::Shared(_) => 0,
         };
-        let uses: usize = self.instances.values().map(used).sum();
+        let uses: usize = self.instances.0.iter().map(|(_, held)| used(held)).sum();
         self.attaching.len() + self.tokens.len() + self.early.len() + uses
     }
 }

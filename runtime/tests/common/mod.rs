@@ -118,6 +118,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
         latency_ns: draw(nth, 3000),
         send_ns: draw(nth + 1, 500),
         receive_ns: draw(nth + 2, 500),
+        first_ns: draw(nth + 5, 500),
         gap_ns: draw(nth + 3, 1000),
         byte_ns: draw(nth + 4, 10),
     };
@@ -135,6 +136,7 @@ fn any_machine(seed: u64) -> VirtualMachine {
             start_ns: cost(33),
             complete_ns: cost(34),
             replayed_ns: cost(35),
+            input_ns: cost(43),
             call_ns: cost(42),
             arrival_ns: cost(36),
             poll_ns: cost(37),

@@ -50,6 +50,9 @@ numbers! {
         send_ns,
         /// o of the receiver.
         receive_ns,
+        /// What the receiver takes more for the first of several that it finds: the others are fetched meanwhile.
+        #[serde(default)]
+        first_ns,
         /// g: least time from message to message on a node's way out, and on its way in.
         gap_ns,
         /// G: for each byte.
@@ -64,6 +67,9 @@ numbers! {
         launch_ns,
         /// Each region requirement of a launch.
         requirement_ns,
+        /// A future that a leaf task or a call of a collective takes its input from.
+        #[serde(default)]
+        input_ns,
         /// A call of the mapper.
         map_ns,
         /// From a leaf task's being ready to its call.
@@ -192,6 +198,7 @@ pub(super) struct LinkPs {
     pub latency: Ps,
     pub send: Ps,
     pub receive: Ps,
+    pub first: Ps,
     gap: Ps,
     /// For 1024 bytes, as one may take less than a picosecond.
     kibibyte: Ps,
@@ -199,11 +206,12 @@ pub(super) struct LinkPs {
 
 impl LinkPs {
     fn new(link: &Link) -> Self {
-        let Link { latency_ns, send_ns, receive_ns, gap_ns, byte_ns } = *link;
+        let Link { latency_ns, send_ns, receive_ns, first_ns, gap_ns, byte_ns } = *link;
         Self {
             latency: ps(latency_ns),
             send: ps(send_ns),
             receive: ps(receive_ns),
+            first: ps(first_ns),
             gap: ps(gap_ns),
             kibibyte: ps(byte_ns * 1024.0),
         }
@@ -222,6 +230,7 @@ pub(super) struct CostsPs {
     pub shards: Ps,
     pub launches: Ps,
     pub requirements: Ps,
+    pub inputs: Ps,
     pub mapper_calls: Ps,
     /// The start of a leaf task, which no counter counts.
     pub start: Ps,
@@ -318,6 +327,7 @@ impl VirtualMachine {
             shards: ps(c.shard_ns),
             launches: ps(c.launch_ns),
             requirements: ps(c.requirement_ns),
+            inputs: ps(c.input_ns),
             mapper_calls: ps(c.map_ns),
             start: ps(c.start_ns),
             leaf_tasks: ps(c.complete_ns),

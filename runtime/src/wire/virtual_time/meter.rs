@@ -34,6 +34,7 @@ impl Meter {
             (&n.shards, c.shards),
             (&n.launches, c.launches),
             (&n.requirements, c.requirements),
+            (&n.inputs, c.inputs),
             (&n.mapper_calls, c.mapper_calls),
             (&n.leaf_tasks, c.leaf_tasks),
             (&n.chain_subtasks, c.chain_subtasks),

@@ -198,6 +198,8 @@ struct Processor {
     alarm: Cell<u64>,
     /// Turns at the same time, one after the other.
     stood: Cell<u32>,
+    /// Its last step was to take in a message.
+    drains: Cell<bool>,
     inbox: mail::Inbox,
 }
 
@@ -241,6 +243,7 @@ where
                 next: Cell::new(NEVER),
                 alarm: Cell::new(NEVER),
                 stood: Cell::new(0),
+                drains: Cell::new(false),
                 inbox: mail::Inbox::default(),
             }
         })
@@ -438,12 +441,14 @@ impl Drive<'_> {
         let mut stands = false;
         let took_in = came.is_some();
         if let Some((from, message)) = came {
-            let receive = self.net().link(from, id).receive;
-            meter.spend(receive + meter.message());
+            let link = self.net().link(from, id);
+            let first = if p.drains.replace(true) { 0 } else { link.first };
+            meter.spend(link.receive + first + meter.message());
             p.core.receive(from, message);
         }
         // What it was waiting for it does at once, if it is still the same time: all that is needed is in a near cache.
         if !took_in || (meter.now() == at && p.inbox.is_empty()) {
+            p.drains.set(false);
             p.core.turn(BUDGET);
             stands = !took_in && p.free.get() == at && meter.now() == at;
         }

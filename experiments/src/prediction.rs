@@ -1,0 +1,318 @@
+//! `maniple predict`: times in virtual time beside those on threads.
+
+use crate::Failure;
+use crate::calibrate::NEAR;
+use crate::machines::MachineFile;
+use crate::micro::allreduce::{Op, Spec};
+use crate::micro::{at_least_one, exchange::yardstick_ns, field};
+use crate::output::{Format, Output, Record, styled};
+use crate::stats::{median, microseconds, quantile_of};
+use crate::stencil::failure;
+use crate::weak_scaling::counts::Counts;
+use maniple::prelude::*;
+use maniple::runtime::VirtualMachine;
+use maniple_stencil::{Collective, Config, DEFAULT_CELLS, Session};
+use std::sync::Arc;
+use tabled::builder::Builder;
+
+/// Allreduce and stencil on threads, and what virtual time predicts for them on a machine that describes this host
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Programs and numbers of shards take turns on threads; then each runs once on the machine in virtual time, where every run \
+is the same.
+
+The reports say:
+  program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
+doubling; aggregation: an iteration of the stencil's baseline
+  measured_us   median over the runs of the time on threads: of a call on the shard that took longest, or the run's median \
+iteration
+  first_us, third_us  quartiles over the runs
+  runs          runs that count: those with an exchange of a cache line, measured before and after, that differs from that of \
+the machine's file by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to four \
+times as many runs as asked for until enough count. Where fewer than half do, all count, and `disturbed` says so
+  predicted_us  the same in virtual time
+  error         predicted ÷ measured − 1
+
+Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+pub struct Args {
+    /// The machine: local, or a file that ends in .toml, as `maniple calibrate` writes it
+    #[arg(long, value_name = "NAME|FILE", default_value = "local")]
+    machine: String,
+
+    /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
+    #[arg(long, value_name = "LIST", default_value = "2..512", allow_hyphen_values = true)]
+    shards: Counts,
+
+    /// The programs, with commas between
+    #[arg(long, value_name = "LIST", default_value = "allreduce,stencil", value_delimiter = ',')]
+    programs: Vec<Program>,
+
+    /// Cells a shard of the stencil, at least 4
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = crate::count)]
+    #[arg(allow_negative_numbers = true)]
+    cells: usize,
+
+    /// Runs on threads of each program with each number of shards
+    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: usize,
+
+    /// How results are reported
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+}
+
+/// What is measured and predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Program {
+    /// An allreduce of 8 bytes
+    Allreduce,
+    /// The stencil, with recursive doubling
+    Stencil,
+    /// The stencil's baseline
+    Aggregation,
+}
+
+impl Program {
+    /// As reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Allreduce => "allreduce",
+            Program::Stencil => "stencil",
+            Program::Aggregation => "aggregation",
+        }
+    }
+
+    /// One run, on threads or in virtual time: microseconds.
+    fn run(self, shards: usize, cells: usize, on: &On) -> Result<f64, Failure> {
+        // About as much work for all numbers of shards; in virtual time an iteration is like the next.
+        let iterations = |most: usize| match on {
+            On::Threads(_) => (most / shards).clamp(40, 2000),
+            On::Virtual(_) => 40,
+        };
+        if self == Program::Allreduce {
+            let (op, algorithm) = (Op::Sum, Algorithm::RecursiveDoubling);
+            let spec = Spec { shards: shards as u32, elements: 1, iterations: iterations(20_000), op, algorithm };
+            let (results, us) = spec.run(&on.runtime())?;
+            if results.iter().any(|result| *result != spec.expected()) {
+                return Err(Failure::Run(format!("allreduce of {shards} shards: a wrong result")));
+            }
+            return Ok(us);
+        }
+        let collective = match self {
+            Program::Aggregation => Collective::Aggregation,
+            _ => Collective::RecursiveDoubling,
+        };
+        let (workers, machine) = match on {
+            On::Threads(workers) => (*workers as usize, None),
+            On::Virtual(machine) => (1, Some(machine.clone())),
+        };
+        let defaults = Config::default();
+        let config = Config {
+            shards,
+            cells: Some(cells),
+            iterations: iterations(6_000),
+            collective,
+            workers,
+            machine,
+            repeat: 1,
+            ..defaults
+        };
+        let report = Session::prepare(&config).and_then(|mut session| session.run_once()).map_err(failure)?;
+        match report.failure {
+            Some(wrong) => Err(Failure::Run(format!("{} of {shards} shards: {wrong}", self.name()))),
+            // The first iterations allocate.
+            None => Ok(median(report.samples.iteration_us.iter().skip(config.iterations / 4).copied())),
+        }
+    }
+}
+
+/// What a run is on.
+enum On {
+    Threads(u32),
+    Virtual(Arc<VirtualMachine>),
+}
+
+impl On {
+    fn runtime(&self) -> Runtime {
+        match self {
+            On::Threads(workers) => Runtime::threads(*workers),
+            On::Virtual(machine) => Runtime::virtual_time((**machine).clone()),
+        }
+    }
+}
+
+/// One program with one number of shards, measured and predicted; times in microseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What ran.
+    pub program: &'static str,
+    /// Shards.
+    pub shards: usize,
+    /// Median of the runs on threads.
+    pub measured_us: f64,
+    /// Their quartiles.
+    pub quartiles_us: [f64; 2],
+    /// Runs that count.
+    pub runs: usize,
+    /// Whether fewer than half of the runs were on a host as the machine describes it.
+    pub disturbed: bool,
+    /// In virtual time.
+    pub predicted_us: f64,
+}
+
+impl Row {
+    /// By how much the prediction is too long, as a part of what was measured.
+    pub fn error(&self) -> f64 {
+        self.predicted_us / self.measured_us - 1.0
+    }
+}
+
+/// The median and the largest of the errors of some rows, without their signs.
+pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> (f64, f64) {
+    let errors: Vec<f64> = rows.into_iter().map(|row| row.error().abs()).collect();
+    (median(errors.iter().copied()), errors.iter().copied().fold(f64::NAN, f64::max))
+}
+
+/// What is to be compared.
+#[derive(Debug, Clone)]
+pub struct Plan<'a> {
+    /// The machine that describes this host.
+    pub machine: &'a MachineFile,
+    /// Programs.
+    pub programs: Vec<Program>,
+    /// Numbers of shards.
+    pub shards: Vec<usize>,
+    /// Cells a shard of the stencil.
+    pub cells: usize,
+    /// Runs on threads of each.
+    pub repeat: usize,
+}
+
+/// How many times the runs asked for there may be, until as many count.
+const PATIENCE: usize = 4;
+
+/// Runs all programs with all numbers of shards in turns, on as many threads as the machine has processors, and then once
+/// each in virtual time. Rows are in the order of programs and shards.
+pub fn compare(plan: &Plan<'_>) -> Result<Vec<Row>, Failure> {
+    let each: Vec<(Program, usize)> =
+        plan.programs.iter().flat_map(|&program| plan.shards.iter().map(move |&shards| (program, shards))).collect();
+    let machine = plan.machine.machine(Some(1), 1);
+    let threads = On::Threads(machine.per_node);
+    let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); each.len()];
+    let near = |e: f64| plan.machine.exchange_ns.is_none_or(|own| e <= own * NEAR && e * NEAR >= own);
+    let kept = |runs: &[(f64, f64)]| -> Vec<f64> { runs.iter().filter(|(_, e)| near(*e)).map(|(us, _)| *us).collect() };
+    for round in 0..PATIENCE * plan.repeat {
+        if round >= plan.repeat && runs.iter().all(|runs| kept(runs).len() >= plan.repeat) {
+            break;
+        }
+        let mut before = yardstick_ns();
+        for (runs, (program, shards)) in runs.iter_mut().zip(&each) {
+            let us = program.run(*shards, plan.cells, &threads)?;
+            let after = yardstick_ns();
+            runs.push((us, before.max(after)));
+            before = after;
+        }
+    }
+    let virtually = On::Virtual(Arc::new(machine));
+    let row = |(runs, (program, shards)): (Vec<(f64, f64)>, &(Program, usize))| {
+        let mut kept = kept(&runs);
+        let disturbed = 2 * kept.len() < plan.repeat;
+        if disturbed {
+            kept = runs.iter().map(|(us, _)| *us).collect();
+        }
+        Ok(Row {
+            program: program.name(),
+            shards: *shards,
+            measured_us: median(kept.iter().copied()),
+            quartiles_us: [0.25, 0.75].map(|q| quantile_of(&kept, q)),
+            runs: kept.len(),
+            disturbed,
+            predicted_us: program.run(*shards, plan.cells, &virtually)?,
+        })
+    };
+    runs.into_iter().zip(&each).map(row).collect()
+}
+
+/// Measures, predicts and reports.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let machine = MachineFile::load(&args.machine)?;
+    machine.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let repeat = at_least_one("repeat", args.repeat)?;
+    for &shards in &args.shards.0 {
+        let config = Config { shards, cells: Some(args.cells), ..Config::default() };
+        config.check().and_then(|()| config.check_memory(shards * args.cells)).map_err(failure)?;
+    }
+    let (shards, programs) = (args.shards.0.clone(), args.programs.clone());
+    let rows = compare(&Plan { machine: &machine, programs, shards, cells: args.cells, repeat })?;
+    let mut output = Output::new(args.format);
+    for row in &rows {
+        output.add(row.record(&args.machine))?;
+    }
+    output.finish_with(|_| table(&rows, &args.machine))
+}
+
+impl Row {
+    fn record(&self, machine: &str) -> Record {
+        vec![
+            field("program", self.program),
+            field("machine", machine),
+            field("shards", self.shards),
+            field("runs", self.runs),
+            field("disturbed", self.disturbed),
+            field("measured_us", self.measured_us),
+            field("first_us", self.quartiles_us[0]),
+            field("third_us", self.quartiles_us[1]),
+            field("predicted_us", self.predicted_us),
+            field("error", self.error()),
+        ]
+    }
+}
+
+/// A row for each, and what the errors of each program come to.
+fn table(rows: &[Row], machine: &str) -> String {
+    let mut builder = Builder::default();
+    builder.push_record(["program", "shards", "measured", "quartiles", "predicted", "error", "runs"]);
+    for row in rows {
+        let [first, third] = row.quartiles_us.map(microseconds);
+        let disturbed = if row.disturbed { " disturbed" } else { "" };
+        builder.push_record([
+            row.program.to_owned(),
+            row.shards.to_string(),
+            microseconds(row.measured_us),
+            format!("{first}-{third}"),
+            microseconds(row.predicted_us),
+            format!("{:+.1} %", 100.0 * row.error()),
+            format!("{}{disturbed}", row.runs),
+        ]);
+    }
+    let mut text = format!("on threads and on `{machine}` in virtual time; times in µs\n{}\n", styled(builder, 1));
+    let mut programs: Vec<&str> = rows.iter().map(|row| row.program).collect();
+    programs.dedup();
+    for name in programs {
+        let (middle, worst) = errors(rows.iter().filter(|row| row.program == name));
+        text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
+    }
+    let (middle, worst) = errors(rows);
+    text + &format!("all: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(measured_us: f64, predicted_us: f64) -> Row {
+        let quartiles_us = [measured_us, measured_us];
+        Row { program: "stencil", shards: 4, measured_us, quartiles_us, runs: 3, disturbed: false, predicted_us }
+    }
+
+    #[test]
+    fn errors_are_parts_of_what_was_measured() {
+        let rows = [row(10.0, 12.0), row(10.0, 9.0), row(10.0, 10.5)];
+        assert_eq!(rows.each_ref().map(|r| (r.error() * 1000.0).round()), [200.0, -100.0, 50.0]);
+        let (middle, worst) = errors(&rows);
+        assert_eq!([middle, worst].map(|e| (e * 1000.0).round()), [100.0, 200.0]);
+        let text = table(&rows, "mine");
+        assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");
+        assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n"), "{text}");
+    }
+}

@@ -1,0 +1,72 @@
+//! `maniple calibrate` and `maniple predict`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn maniple(args: &str) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split_whitespace()).output();
+    output.expect("the program starts")
+}
+
+fn succeeds(args: &str) -> String {
+    let output = maniple(args);
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()))
+}
+
+#[test]
+fn what_is_calibrated_is_a_machine_and_predicts() {
+    let two = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+    for workers in 1..=1 + u32::from(two) {
+        let file = file(&format!("calibrated-{workers}"));
+        let file = file.display();
+        let tiny = "--shards 2,4 --repeat 2 --operations 60";
+        assert_eq!(succeeds(&format!("calibrate --workers {workers} {tiny} --output {file}")), "");
+        let stencil = "stencil --shards 5 --cells 20 --iterations 6 --repeat 2 --format csv --wire virtual";
+        let once = succeeds(&format!("{stencil} --machine {file}"));
+        assert!(once.contains(",true,"), "{once}");
+        assert_eq!(once, succeeds(&format!("{stencil} --machine {file}")));
+
+        let predict = format!("predict --machine {file} --shards 2,5 --cells 20 --repeat 1");
+        let rows = succeeds(&format!("{predict} --format csv"));
+        let header = "program,machine,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error";
+        let mut lines = rows.lines();
+        assert_eq!(lines.next(), Some(header));
+        let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+        let names: Vec<_> = lines.iter().map(|fields| (fields[0], fields[2])).collect();
+        assert_eq!(names, [("allreduce", "2"), ("allreduce", "5"), ("stencil", "2"), ("stencil", "5")]);
+        for fields in &lines {
+            let [measured, predicted, error] = [5, 8, 9].map(|at| fields[at].parse::<f64>().expect(&rows));
+            assert!(measured > 0.0 && predicted > 0.0, "{rows}");
+            assert!((predicted / measured - 1.0 - error).abs() < 1e-9, "{rows}");
+        }
+        let table = succeeds(&format!("{predict} --programs allreduce"));
+        assert!(table.contains("allreduce: median error ") && table.contains("\nall: median error "), "{table}");
+    }
+}
+
+#[test]
+fn what_can_not_be_is_refused() {
+    for (args, expected) in [
+        ("calibrate --shards 3", "expected an even number from 2 to 65536, found `3`"),
+        ("calibrate --shards 16,4", "expected shards in ascending order, found [16, 4]"),
+        ("calibrate --workers 0", "expected at least 1 for workers, found 0"),
+        ("calibrate --workers 100000", "more would take turns"),
+        ("calibrate --repeat 0", "expected at least 1 for repeat, found 0"),
+        ("calibrate --output /no/such/directory/local.toml", "can't write /no/such/directory/local.toml"),
+        ("predict --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("predict --machine none", "unknown machine `none`"),
+        ("predict --machine ideal --programs nothing", "nothing"),
+        ("predict --machine ideal --shards 0", "0"),
+        ("predict --machine ideal --cells 1", "1"),
+        ("predict --machine ideal --repeat 0", "expected at least 1 for repeat, found 0"),
+    ] {
+        let output = maniple(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+    }
+}
