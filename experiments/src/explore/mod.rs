@@ -146,11 +146,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 /// What is said of a seed that fails.
 fn report(args: &Args, seed: u64, wrong: Wrong, run: &dyn Fn(&program::Program) -> Result<(), Wrong>) -> String {
-    let mut text = format!("seed {seed}: {wrong}\nto see it again: maniple explore --seed {seed}");
     #[cfg(feature = "plant")]
-    if let Some(bug) = args.plant {
-        text += &format!(" --plant {}", bug.name());
-    }
+    let planted = args.plant.map_or(String::new(), |bug| format!(" --plant {}", bug.name()));
+    #[cfg(not(feature = "plant"))]
+    let planted = "";
+    let text = format!("seed {seed}: {wrong}\nto see it again: maniple explore --seed {seed}{planted}");
     let program = draw::draw(seed);
     if args.no_shrink {
         return format!("{text}\nthe program:\n{program}");

@@ -32,20 +32,8 @@ fn machine(nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
     // On some nothing takes any time, so that much happens at once.
     let most = [0, 1000, 1000][r.usize(0..3)];
     let mut cost = || r.u32(0..=most) as f64;
-    let costs = Costs {
-        launch_ns: cost(),
-        requirement_ns: cost(),
-        map_ns: cost(),
-        start_ns: cost(),
-        complete_ns: cost(),
-        call_ns: cost(),
-        replayed_ns: cost(),
-        arrival_ns: cost(),
-        poll_ns: cost(),
-        message_ns: cost(),
-        shard_ns: cost(),
-    };
-    let mut link = || Link { latency_ns: cost(), send_ns: cost(), receive_ns: cost(), gap_ns: cost(), byte_ns: 0.5 };
+    let costs = Costs::<f64>::default().map(|_, _| cost());
+    let mut link = || Link { byte_ns: 0.5, ..Link::<f64>::default().map(|_, _| cost()) };
     let (network, memory) = (link(), link());
     let other_tasks = TaskCost { task_ns: cost(), byte_ns: 0.5 };
     VirtualMachine {
