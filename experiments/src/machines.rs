@@ -6,9 +6,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Machines that come with the program.
-const KNOWN: [(&str, &str); 4] = [
+const KNOWN: [(&str, &str); 7] = [
+    ("ethernet", include_str!("../machines/ethernet.toml")),
     ("ideal", include_str!("../machines/ideal.toml")),
+    ("infiniband", include_str!("../machines/infiniband.toml")),
     ("local", include_str!("../machines/local.toml")),
+    ("slingshot", include_str!("../machines/slingshot.toml")),
     ("titan-legion", include_str!("../machines/titan-legion.toml")),
     ("titan-mpi", include_str!("../machines/titan-mpi.toml")),
 ];

@@ -12,6 +12,7 @@ use crate::weak_scaling::counts::Counts;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, DEFAULT_CELLS, Session};
+use serde::Serialize;
 use std::sync::Arc;
 use tabled::builder::Builder;
 
@@ -142,7 +143,7 @@ impl On {
 }
 
 /// One program with one number of shards, measured and predicted; times in microseconds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What ran.
     pub program: &'static str,
@@ -269,7 +270,7 @@ impl Row {
 }
 
 /// A row for each, and what the errors of each program come to.
-fn table(rows: &[Row], machine: &str) -> String {
+pub fn table(rows: &[Row], machine: &str) -> String {
     let mut builder = Builder::default();
     builder.push_record(["program", "shards", "measured", "quartiles", "predicted", "error", "runs"]);
     for row in rows {

@@ -26,7 +26,19 @@ fn figures(name: &str, to: usize) -> (PathBuf, String) {
     let _ = fs::remove_dir_all(&directory);
     let [file, to] = [file.display().to_string(), to.to_string()];
     let directory_name = directory.display().to_string();
-    let output = maniple(&["figures", "--output", &directory_name, "--machine", &file, "--to", &to, "--draws", "2"]);
+    let output = maniple(&[
+        "figures",
+        "--output",
+        &directory_name,
+        "--machine",
+        &file,
+        "--to",
+        &to,
+        "--draws",
+        "2",
+        "--repeat",
+        "1",
+    ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // A second report there would mix with the first.
     let again = maniple(&["figures", "--output", &directory_name, "--machine", &file, "--to", &to]);
@@ -76,6 +88,17 @@ fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
         assert!((number(&shares[0], name) - 1.0).abs() < 1e-9, "{shares:?}");
     }
     assert!(number(&shares[0], "ratio_128").abs() < 1e-9, "{shares:?}");
+    let predictions = csv(&directory.join("predictions.csv"));
+    let shards = |program: &str| -> Vec<f64> {
+        predictions.iter().filter(|p| p["program"] == program).map(|p| number(p, "shards")).collect()
+    };
+    for program in ["allreduce", "stencil"] {
+        assert_eq!(shards(program), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]);
+    }
+    for row in &predictions {
+        let error = number(row, "predicted_us") / number(row, "measured_us") - 1.0;
+        assert!((number(row, "error") - error).abs() < 1e-9 && number(row, "measured_us") > 0.0, "{row:?}");
+    }
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(directory.join("figures.json")).expect("there")).expect("JSON");
     assert_eq!(json["points"].as_array().map(Vec::len), Some(4));
@@ -122,9 +145,9 @@ fn a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
         .output()
         .expect("chromium starts (apt-get install chromium)");
     let dom = String::from_utf8_lossy(&dom.stdout).into_owned();
-    // Each of the seven plots has curves and axes with labels; four have a band.
+    // Each of the eleven plots has curves and axes with labels; four have a band, and those of predictions go to 512 shards.
     let plots: Vec<&str> = dom.split("<svg").skip(1).collect();
-    assert_eq!(plots.len(), 7);
+    assert_eq!(plots.len(), 11);
     for plot in &plots {
         assert!(plot.contains("<polyline") && plot.contains("shards P"), "{plot}");
         assert!(["16", "32", "64"].iter().all(|label| plot.contains(&format!("\n{label}\n"))), "{plot}");

@@ -3,6 +3,7 @@
 use super::runs::WHOLE;
 use super::study::{Band, Point, Study};
 use crate::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
+use crate::prediction::Row;
 use crate::stats::Spread;
 use plotters::style::RGBColor;
 
@@ -139,6 +140,28 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
         pictures.push(("networks.svg", chart(title, subtitle, "time (µs)", &curves(|p| p.iteration_us), Vec::new())?));
         let title = "How many times longer the baseline takes on networks of today";
         pictures.push(("networks-ratio.svg", chart(title, subtitle, "ratio", &curves(Point::ratio), Vec::new())?));
+    }
+    for (name, file, title) in [
+        ("allreduce", "predicted-allreduce.svg", "Predicted and measured: an allreduce of 8 bytes on two threads"),
+        ("stencil", "predicted-stencil.svg", "Predicted and measured: an iteration of the stencil on two threads"),
+    ] {
+        let rows: Vec<&Row> = study.predictions.iter().filter(|row| row.program == name).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let predicted = rows.iter().map(|row| (row.shards, row.predicted_us)).collect();
+        let spread = |row: &&Row| {
+            let [min, max] = row.quartiles_us;
+            (row.shards, Spread { min, median: row.measured_us, max, kept: row.runs, dropped: 0 })
+        };
+        let measured = Series {
+            name: "on threads: median, bars from quartile to quartile".into(),
+            colour: VERMILION,
+            marker: Marker::Circle,
+            points: rows.iter().map(spread).collect(),
+        };
+        let curves = [Curve::new("in virtual time, from single operations", BLUE, predicted)];
+        pictures.push((file, chart(title, "shards of both threads together", "time (µs)", &curves, vec![measured])?));
     }
     Ok(pictures)
 }

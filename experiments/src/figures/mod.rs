@@ -9,7 +9,9 @@ use crate::Failure;
 use crate::directory::{Directory, pretty};
 use crate::machines::MachineFile;
 use crate::output::Stdout;
+use crate::prediction::{self, Program};
 use indicatif::{ProgressBar, ProgressStyle};
+use maniple_stencil::DEFAULT_CELLS;
 use runs::Job;
 use std::path::PathBuf;
 use study::{Plan, Study};
@@ -25,10 +27,13 @@ curves' shapes come from the program's structure:
 for 16 to 512 shards of 1000 cells with 20 iterations, the first 5 left out. Beyond, runs have 16 cells a shard, whose \
 kernels take as long as with 1000, and 8 iterations, the first 4 left out.
 
+Then a collective and an iteration run on threads of this host, 2 to 512 shards on two of them, beside what virtual time \
+predicts on the machine that --host names (see maniple calibrate and maniple predict).
+
 Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
 
-The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv and figures.json.
+The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json.
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
 pub struct Args {
@@ -40,13 +45,21 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, at least 32; 1048576 take 10 GiB
-    #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
+    /// The most shards, at least 32; 262144 take 6 GiB, 1048576 take 24 GiB
+    #[arg(long, value_name = "P", default_value_t = 1 << 18, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
     /// How many times all numbers of the machine are halved or doubled by chance
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = crate::count, allow_negative_numbers = true)]
     draws: usize,
+
+    /// The machine in virtual time that describes this host, for predictions beside measurements
+    #[arg(long, value_name = "NAME|FILE", default_value = "local")]
+    host: String,
+
+    /// Runs on threads of each program with each number of shards beside the predictions; 0: there are none
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: usize,
 }
 
 /// Does the runs and writes the report.
@@ -61,6 +74,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     machine.machine(None, 16).check().map_err(|e| Failure::Usage(e.to_string()))?;
     let mpi = MachineFile::load("titan-mpi")?;
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
+    let host = MachineFile::load(&args.host)?;
+    host.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
     let directory = Directory::prepare(&args.output)?;
     let progress = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
@@ -70,7 +85,17 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         progress.set_message(format!("{} shards", job.shards));
         progress.inc(1);
     };
-    let study = Study::make(&plan, |jobs| progress.set_length(jobs as u64), done)?;
+    let mut study = Study::make(&plan, |jobs| progress.set_length(jobs as u64), done)?;
+    if args.repeat > 0 {
+        progress.set_message("predictions beside measurements");
+        study.predictions = prediction::compare(&prediction::Plan {
+            machine: &host,
+            programs: vec![Program::Allreduce, Program::Stencil],
+            shards: (1..10).map(|i| 1 << i).collect(),
+            cells: DEFAULT_CELLS,
+            repeat: args.repeat,
+        })?;
+    }
     progress.finish_and_clear();
 
     let pictures = draw::all(&study).map_err(Failure::Run)?;
@@ -79,10 +104,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     directory.write("points.csv", report::points_csv(&study))?;
     directory.write("shares.csv", report::shares_csv(&study))?;
+    directory.write("predictions.csv", report::predictions_csv(&study))?;
     directory.write("figures.json", pretty(&study)?)?;
     directory.write("index.html", report::page(&study, &pictures))?;
     Stdout::new().write(&report::summary(&study, &args.output))
 }
 
 /// Machines of today, for the framework's own costs.
-const NETWORKS: [&str; 0] = [];
+const NETWORKS: [&str; 3] = ["infiniband", "slingshot", "ethernet"];

@@ -3,6 +3,7 @@
 use super::study::{Band, Point, Study};
 use crate::output::{quoted, styled};
 use crate::page::{escaped, head};
+use crate::prediction::{Row, errors};
 use crate::stats::microseconds;
 use std::fmt::Write;
 use std::path::Path;
@@ -117,6 +118,18 @@ pub fn shares_csv(study: &Study) -> String {
     text
 }
 
+/// A line for each program and number of shards that was predicted.
+pub fn predictions_csv(study: &Study) -> String {
+    let mut text = String::from("program,shards,runs,measured_us,first_us,third_us,predicted_us,error\n");
+    for row in &study.predictions {
+        let Row { program, shards, runs, measured_us, quartiles_us: [first, third], predicted_us, .. } = row;
+        let error = row.error();
+        let _ =
+            writeln!(text, "{program},{shards},{runs},{measured_us:?},{first:?},{third:?},{predicted_us:?},{error:?}");
+    }
+    text
+}
+
 /// A share for people: none is a dash.
 fn share(value: f64) -> String {
     if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
@@ -157,7 +170,8 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
         row
     });
     let title = format!("The paper's figures in virtual time, on {}", study.machine);
-    let files = pictures.iter().map(|(name, _)| *name).chain(["points.csv", "shares.csv", "figures.json"]);
+    let files =
+        pictures.iter().map(|(name, _)| *name).chain(["points.csv", "shares.csv", "predictions.csv", "figures.json"]);
     let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
     let pictures: String = pictures.iter().map(|(_, picture)| format!("{picture}\n")).collect();
     [
@@ -183,9 +197,37 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
          number of shards ÷ ratio at the smaller.</p>\n"
             .into(),
         table(&share_head, shares.collect()),
+        predictions(study),
         format!("<h2>Files</h2>\n<p>{}</p>\n</body></html>\n", files.join(", ")),
     ]
     .concat()
+}
+
+/// Predictions beside measurements, for the page.
+fn predictions(study: &Study) -> String {
+    if study.predictions.is_empty() {
+        return String::new();
+    }
+    let (middle, worst) = errors(&study.predictions);
+    let row = |r: &Row| {
+        let [first, third] = r.quartiles_us.map(microseconds);
+        let (measured, predicted, error) =
+            (microseconds(r.measured_us), microseconds(r.predicted_us), 100.0 * r.error());
+        format!(
+            "<tr><td>{}</td><td>{}</td><td>{measured}</td><td>{first} to {third}</td><td>{predicted}</td>\
+             <td>{error:+.1} %</td></tr>\n",
+            r.program, r.shards
+        )
+    };
+    format!(
+        "<h2>Prediction held to measurement</h2>\n<p>On two threads of this host, and in virtual time on the machine that \
+         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %.</p>\n\
+         <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles</th>\
+         <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
+        100.0 * middle,
+        100.0 * worst,
+        study.predictions.iter().map(row).collect::<String>()
+    )
 }
 
 /// What is said on the terminal.
@@ -214,5 +256,14 @@ pub fn summary(study: &Study, output: &Path) -> String {
         "largest shares of the ratio at the most of the paper's shards: {}",
         most.collect::<Vec<_>>().join(", ")
     );
+    if !study.predictions.is_empty() {
+        let (middle, worst) = errors(&study.predictions);
+        let _ = writeln!(
+            text,
+            "prediction, 2 to 512 shards on threads: median error {:.1} %, worst {:.1} %",
+            100.0 * middle,
+            100.0 * worst
+        );
+    }
     text + &format!("report: {}\n", output.join("index.html").display())
 }

@@ -3,6 +3,7 @@
 use super::runs::{self, Job, Took, WHOLE};
 use crate::Failure;
 use crate::machines::MachineFile;
+use crate::prediction::Row;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
 use serde::Serialize;
@@ -119,6 +120,8 @@ pub struct Study {
     pub variants: Vec<Variant>,
     /// The framework as it is on this host, on networks of today.
     pub networks: Vec<(String, Vec<Point>)>,
+    /// Times in virtual time beside those on threads of this host.
+    pub predictions: Vec<Row>,
 }
 
 /// What is asked for.
@@ -274,6 +277,7 @@ impl Study {
             mpi,
             variants,
             networks,
+            predictions: Vec::new(),
         })
     }
 }
