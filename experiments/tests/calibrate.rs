@@ -31,6 +31,9 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         assert!(once.contains(",true,"), "{once}");
         assert_eq!(once, succeeds(&format!("{stencil} --machine {file}")));
 
+        if workers > 1 {
+            continue;
+        }
         let predict = format!("predict --machine {file} --shards 2,5 --cells 20 --repeat 1");
         let rows = succeeds(&format!("{predict} --format csv"));
         let header = "program,machine,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error";
@@ -44,7 +47,7 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
             assert!(measured > 0.0 && predicted > 0.0, "{rows}");
             assert!((predicted / measured - 1.0 - error).abs() < 1e-9, "{rows}");
         }
-        let table = succeeds(&format!("{predict} --programs allreduce"));
+        let table = succeeds(&format!("predict --machine {file} --shards 2 --repeat 1 --programs allreduce"));
         assert!(table.contains("allreduce: median error ") && table.contains("\nall: median error "), "{table}");
     }
 }
