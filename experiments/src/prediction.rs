@@ -23,7 +23,8 @@ is the same.
 
 The reports say:
   program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
-doubling; aggregation: an iteration of the stencil's baseline
+doubling; aggregation: an iteration of the stencil's baseline, which takes several times what is predicted, since what it \
+moves between parent and shards is not among the operations that are calibrated
   measured_us   median over the runs of the time on threads: of a call on the shard that took longest, or the run's median \
 iteration (with more shards than workers, of the means of two iterations)
   first_us, third_us  quartiles over the runs
