@@ -29,8 +29,16 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         let stencil = "stencil --shards 5 --cells 20 --iterations 6 --repeat 2 --format csv --wire virtual";
         let once = succeeds(&format!("{stencil} --machine {file}"));
         assert!(once.contains(",true,"), "{once}");
-        assert_eq!(once, succeeds(&format!("{stencil} --machine {file}")));
+        let digests = |text: &str| -> Vec<String> {
+            let at =
+                text.lines().next().and_then(|head| head.split(',').position(|name| name == "digest")).expect(text);
+            text.lines().skip(1).map(|line| line.split(',').nth(at).expect(line).to_owned()).collect()
+        };
+        assert_eq!(digests(&once), digests(&succeeds(&format!("{stencil} --machine {file}"))));
 
+        if workers > 1 {
+            continue;
+        }
         let predict = format!("predict --machine {file} --shards 2,5 --cells 20 --repeat 1");
         let rows = succeeds(&format!("{predict} --format csv"));
         let header = "program,machine,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error";
@@ -44,7 +52,7 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
             assert!(measured > 0.0 && predicted > 0.0, "{rows}");
             assert!((predicted / measured - 1.0 - error).abs() < 1e-9, "{rows}");
         }
-        let table = succeeds(&format!("{predict} --programs allreduce"));
+        let table = succeeds(&format!("predict --machine {file} --shards 2 --repeat 1 --programs allreduce"));
         assert!(table.contains("allreduce: median error ") && table.contains("\nall: median error "), "{table}");
     }
 }

@@ -234,7 +234,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
 }
 
 /// With so many shards a processor does not wait for another one.
-const BUSY: u32 = 16;
+const BUSY: u32 = 64;
 
 /// How far the quartiles of what was measured are from the medians, at most.
 fn spread(times: &impl Times, used: &[What], levels: &[u32]) -> String {

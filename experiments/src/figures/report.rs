@@ -13,10 +13,15 @@ use tabled::builder::Builder;
 fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let (first, last) = (study.points[0], study.points[study.bands.len() - 1]);
     let range = |b: Band| format!("{} to {}", microseconds(b.low), microseconds(b.high));
-    let both = |i: usize| {
+    let at = |i: usize| {
         let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
         let all = if study.draws > 0 { format!("; all by chance: {}", range(wide)) } else { String::new() };
-        format!("{} (one number halved or doubled: {}{all})", microseconds(point.ratio()), range(narrow))
+        format!(
+            "{} at {} (one number halved or doubled: {}{all})",
+            microseconds(point.ratio()),
+            point.shards,
+            range(narrow)
+        )
     };
     let part = |p: Point| microseconds(p.iteration_us / p.collective_us);
     let grows = |of: fn(&Point) -> f64| microseconds(of(&last) / of(&first));
@@ -44,22 +49,23 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             "about linear".into(),
             format!("slope of log(time) over log(P) from 64 shards on: {:.3}{slopes}", study.slopes[0]),
         ),
-        ("baseline ÷ iteration, at 16", "about 5".into(), both(0)),
-        ("baseline ÷ iteration, at 512", "about 75".into(), both(study.bands.len() - 1)),
+        ("baseline ÷ iteration, at the fewest shards", "about 5 at 16".into(), at(0)),
+        ("baseline ÷ iteration, at the most of the paper's", "about 75 at 512".into(), at(study.bands.len() - 1)),
         (
             "cost of a relaunch that would give the paper's ratios",
             "-".into(),
-            format!(
-                "{} times what it is here at {}, {} times at {}",
-                microseconds(5.0 / first.ratio()),
-                shards(first),
-                microseconds(75.0 / last.ratio()),
-                shards(last)
-            ),
+            match shards(last) {
+                512 => format!(
+                    "{} times what it is here at 16, {} times at 512",
+                    microseconds(5.0 / first.ratio()),
+                    microseconds(75.0 / last.ratio())
+                ),
+                fewer => format!("not known: runs ended at {fewer}"),
+            },
         ),
         (
             "growth of that ratio",
-            "about 15".into(),
+            "about 15, from 16 to 512".into(),
             format!("{} (one number halved or doubled: {}{all})", microseconds(study.growth), range(study.growth_band)),
         ),
     ]
