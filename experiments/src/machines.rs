@@ -22,7 +22,20 @@ const KNOWN: [(&str, &str); 7] = [
 pub struct Given<T> {
     value: T,
     #[serde(rename = "why")]
-    _why: String,
+    _why: Why,
+}
+
+/// A source or a reason: not nothing.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(try_from = "String")]
+struct Why;
+
+impl TryFrom<String> for Why {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.trim().is_empty() { Err("why: expected a source or a reason, found an empty text") } else { Ok(Self) }
+    }
 }
 
 /// A value, or several: one for each of `costs.shards`.
@@ -95,11 +108,21 @@ struct Nodes {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "toml::Table")]
 struct CostsFile {
     /// Shards of a processor for which lists of values are: ascending. The first stands for fewer as well.
     shards: Option<Given<Vec<u32>>>,
-    #[serde(flatten)]
     costs: Costs<Given<Levels>>,
+}
+
+/// Not by serde's `flatten`, which takes whatever has no place.
+impl TryFrom<toml::Table> for CostsFile {
+    type Error = toml::de::Error;
+
+    fn try_from(mut table: toml::Table) -> Result<Self, Self::Error> {
+        let shards = table.remove("shards").map(toml::Value::try_into).transpose()?;
+        Ok(Self { shards, costs: table.try_into()? })
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -213,7 +236,7 @@ impl MachineFile {
             round_requirements: own.collectives.round_requirements.value,
             tasks,
             other_tasks,
-            crowded: (0..).zip(levels).filter(|(_, shards)| *shards > 1).map(|(i, shards)| level(i, shards)).collect(),
+            crowded: (0..).zip(levels).filter(|at| at.0 > 0 || at.1 > 1).map(|(i, shards)| level(i, shards)).collect(),
             ..VirtualMachine::default()
         }
     }
@@ -256,6 +279,10 @@ mod tests {
         let descending = by_shards.replacen("[2, 8]", "[8, 2]", 1);
         let machine = MachineFile::parse("m.toml", &descending).expect("a file").machine(None, 1);
         assert!(machine.check().is_err_and(|e| e.to_string().contains("2 after 8")));
+        // None of them is left out unseen.
+        let nothing = set(&set(&by_shards.replacen("[2, 8]", "[1, 0]", 1), "launch_ns", "[1, 2]"), "task_ns", "0");
+        let machine = MachineFile::parse("m.toml", &nothing).expect("a file").machine(None, 1);
+        assert!(machine.check().is_err_and(|e| e.to_string().contains("0 after 1")));
     }
 
     #[test]
@@ -270,6 +297,16 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("gap_ns")).unwrap();
         let e = refusal(MachineFile::parse("m.toml", &text.replacen(line, "gap_ns = 3.0", 1)));
         assert!(e.contains("gap_ns = 3.0"), "{e}");
+        let line = text.lines().find(|line| line.starts_with("map_ns")).unwrap();
+        for (other, expected) in [
+            ("imput_ns = { value = 3, why = 'a slip' }", "imput_ns"),
+            ("map_ns = { value = 3 }", "map_ns"),
+            ("map_ns = { value = 3, why = ' ' }", "expected a source or a reason"),
+        ] {
+            let own = if other.starts_with("map_ns") { other.to_owned() } else { format!("{line}\n{other}") };
+            let e = refusal(MachineFile::parse("m.toml", &text.replacen(line, &own, 1)));
+            assert!(e.contains("m.toml") && e.contains(expected), "{e}");
+        }
         let e = refusal(MachineFile::load("titan"));
         assert!(e.contains("`titan`") && e.contains("ideal"), "{e}");
         assert!(refusal(MachineFile::load("./no.toml")).contains("./no.toml"));

@@ -34,13 +34,22 @@ pub struct Workers {
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     wire: Wire,
 
-    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; or a file that ends in .toml
+    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; infiniband, slingshot
+    /// and ethernet, such nodes with a network; titan-legion and titan-mpi; or a file that ends in .toml [default: ideal]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
 
     /// Nodes of that machine [default: what its file says, or one a shard]
     #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
     nodes: Option<usize>,
+
+    /// Noise in virtual time: each latency and each leaf task takes up to this much longer, as a part of it [default: 0]
+    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
+    noise: Option<f64>,
+
+    /// Seed of the noise [default: 0]
+    #[arg(long, value_name = "SEED", requires = "noise")]
+    noise_seed: Option<u64>,
 }
 
 impl Workers {
@@ -53,8 +62,8 @@ impl Workers {
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
         let usage = |message: String| Err(Failure::Usage(message));
         match self.wire {
-            Wire::Threads if self.machine.is_some() || self.nodes.is_some() => {
-                usage("--machine and --nodes are for --wire virtual".into())
+            Wire::Threads if self.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
+                usage("--machine, --nodes and --noise are for --wire virtual".into())
             }
             Wire::Threads => Ok(None),
             Wire::Virtual if self.workers.is_some() || self.bind != Bind::None || self.utility > 0 => usage(
@@ -64,7 +73,11 @@ impl Workers {
                 let name = self.machine.as_deref().unwrap_or("ideal");
                 let file = MachineFile::load(name)?;
                 let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let machine = file.machine(self.nodes.map(number), number(shards));
+                let machine = VirtualMachine {
+                    noise: self.noise.unwrap_or(0.0),
+                    seed: self.noise_seed.unwrap_or(0),
+                    ..file.machine(self.nodes.map(number), number(shards))
+                };
                 machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
                 Ok(Some(machine))
             }
@@ -92,7 +105,10 @@ impl Workers {
         if self.wire == Wire::Virtual {
             let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
             let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
-            return ["--wire", "virtual"].map(str::to_owned).into_iter().chain(machine).chain(nodes).collect();
+            let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
+            let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
+            let wire = ["--wire", "virtual"].map(str::to_owned).into_iter();
+            return wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect();
         }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
         ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned).to_vec()

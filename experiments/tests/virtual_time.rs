@@ -66,6 +66,19 @@ fn programs_do_what_they_do_on_threads_and_take_the_time_of_the_machine() {
     assert_eq!((column(&two_nodes, "workers"), column(&two_nodes, "verified")), ("2".into(), "true".into()));
 }
 
+#[test]
+fn noise_is_drawn_from_its_seed() {
+    let machine = format!("--wire virtual --machine {}", but_for("latency_ns", 3000).display());
+    let calls = |noise: &str| {
+        let calls = csv(&format!("allreduce --shards 8 --iterations 100 --repeat 1 {machine} {noise}"));
+        column(&calls, "collective_us").parse::<f64>().expect("a time")
+    };
+    let noisy = calls("--noise 0.5 --noise-seed 7");
+    assert_eq!([calls(""), calls("--noise 0"), calls("--noise 0.5 --noise-seed 7")], [9.0, 9.0, noisy]);
+    // Three messages a call, each from 3 to 4.5 us, and the slowest of some of them.
+    assert!((9.9..13.5).contains(&noisy) && noisy != calls("--noise 0.5 --noise-seed 8"), "{noisy} us");
+}
+
 /// Events happen in an order that neither the process nor the compiler's profile has a part in: these digests are of a
 /// release build. A change of what the runtime sends, or when, changes them.
 #[test]
@@ -123,13 +136,21 @@ fn what_does_not_go_together_is_refused() {
         assert!(output.status.code() == Some(2) && said.contains("fewer than the 1 of a node"), "{said}");
     }
     for (args, expected) in [
-        ("stencil --machine ideal", "--machine and --nodes are for --wire virtual"),
+        ("stencil --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ideal"),
         ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("gang --wire virtual --nodes 0", "0 nodes of 1"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("figures --output /tmp/none --to 16", "--to: expected at least 32"),
+        ("figures --output /tmp/none --to 18446744073709551615", "--to: expected at most 16777216"),
+        (
+            "figures --output /tmp/none --machine local",
+            "--machine: expected one that has as many nodes as a run has shards",
+        ),
+        ("stencil --wire virtual --noise nan", "noise: expected"),
+        ("stencil --wire virtual --noise -1", "noise: expected"),
+        ("stencil --noise 1", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
         let output = maniple(args);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -70,7 +70,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             args.to
         )));
     }
+    if args.to > MOST {
+        return Err(Failure::Usage(format!("--to: expected at most {MOST}, found {}", args.to)));
+    }
     let machine = MachineFile::load(&args.machine)?;
+    if machine.machine(None, 32).nodes != 32 {
+        let expected = "one that has as many nodes as a run has shards";
+        return Err(Failure::Usage(format!("--machine: expected {expected}, found nodes.count in `{}`", machine.name)));
+    }
     machine.machine(None, 16).check().map_err(|e| Failure::Usage(e.to_string()))?;
     let mpi = MachineFile::load("titan-mpi")?;
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
@@ -109,6 +116,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     directory.write("index.html", report::page(&study, &pictures))?;
     Stdout::new().write(&report::summary(&study, &args.output))
 }
+
+/// Most shards there may be; they would not fit into any host.
+const MOST: usize = 1 << 24;
 
 /// Machines of today, for the framework's own costs.
 const NETWORKS: [&str; 3] = ["infiniband", "slingshot", "ethernet"];

@@ -65,9 +65,12 @@ impl Job {
         if !whole {
             // What the cells that are not there would take.
             let missing = (size_of::<f64>() * (CELLS - FEW_CELLS)) as f64;
-            for kernel in ["advance", "advance_from"] {
-                let TaskCost { task_ns, byte_ns } = *machine.tasks.get(kernel).unwrap_or(&machine.other_tasks);
-                machine.tasks.insert(kernel.into(), TaskCost { task_ns: task_ns + byte_ns * missing, byte_ns });
+            let levels = machine.crowded.iter_mut().map(|c| (&mut c.tasks, c.other_tasks));
+            for (tasks, others) in std::iter::once((&mut machine.tasks, machine.other_tasks)).chain(levels) {
+                for kernel in ["advance", "advance_from"] {
+                    let TaskCost { task_ns, byte_ns } = *tasks.get(kernel).unwrap_or(&others);
+                    tasks.insert(kernel.into(), TaskCost { task_ns: task_ns + byte_ns * missing, byte_ns });
+                }
             }
         }
         Config {
@@ -143,5 +146,14 @@ mod tests {
             |cost: TaskCost, cells: Option<usize>| cost.task_ns + cost.byte_ns * (8 * (cells.unwrap_or(0) + 8)) as f64;
         assert!((took(all, whole.cells) - took(given, few.cells)).abs() < 1e-6);
         assert!(few.cells < whole.cells && few.iterations < whole.iterations);
+        // Where costs depend on the shards of a processor, with any number of them: a parent counts as one.
+        let file = MachineFile::load("infiniband").unwrap_or_else(|e| panic!("{e:?}"));
+        let config = |shards| machine(&Job::new(&file, shards, Collective::RecursiveDoubling).config());
+        let (all, given) = (config(WHOLE).crowded, config(2 * WHOLE).crowded);
+        assert!(!all.is_empty());
+        for (all, given) in all.iter().zip(&given) {
+            let took = took(all.tasks["advance"], whole.cells) - took(given.tasks["advance"], few.cells);
+            assert!(took.abs() < 1e-6, "with {} shards: {took} ns", all.shards);
+        }
     }
 }

@@ -217,6 +217,16 @@ impl LinkPs {
         }
     }
 
+    /// Whether messages keep a way in or out busy.
+    pub fn has_ways(&self) -> bool {
+        self.gap > 0 || self.takes_bytes()
+    }
+
+    /// Whether larger messages take longer.
+    pub fn takes_bytes(&self) -> bool {
+        self.kibibyte > 0
+    }
+
     /// How long so many bytes keep a way in or out busy, and the part of it that the message itself takes.
     pub fn busy(&self, bytes: usize) -> (Ps, Ps) {
         let bytes = (bytes as u64).saturating_mul(self.kibibyte) / 1024;
@@ -285,8 +295,9 @@ impl VirtualMachine {
             Err(Error::misuse(format!("virtual machine `{}`, {what}", self.name), expected, came))
         };
         match self.nodes.checked_mul(self.per_node) {
-            Some(1..=0x7fff_ffff) => {}
-            _ => return wrong("processors", "1 to 2^31 - 1", format!("{} nodes of {}", self.nodes, self.per_node)),
+            // Each takes kilobytes of this host.
+            Some(1..=0x100_0000) => {}
+            _ => return wrong("processors", "1 to 2^24", format!("{} nodes of {}", self.nodes, self.per_node)),
         }
         if self.utility >= self.per_node {
             let expected = format!("fewer than the {} of a node", self.per_node);
@@ -297,6 +308,12 @@ impl VirtualMachine {
             return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
         }
         // An hour for a single operation, a thousandfold delay: whatever is more is a slip of the pen.
+        if self.round_requirements > 1000 {
+            return wrong("round_requirements", "at most 1000", self.round_requirements.to_string());
+        }
+        if self.noise > 1000.0 {
+            return wrong("noise", "a part of a time, from 0 to 1000", self.noise.to_string());
+        }
         let mut machine = self.clone();
         let wild = machine.numbers_mut().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(*value));
         wild.map_or(Ok(()), |(name, value)| wrong(&name, "a number from 0 to 3.6e12", value.to_string()))

@@ -70,6 +70,11 @@ impl Mail {
         (letter.from, letter.then)
     }
 
+    /// What one that has not come says.
+    pub fn message(&self, number: u32) -> Option<&Message> {
+        self.pages[(number / PAGE) as usize].letters[(number % PAGE) as usize].message.as_ref()
+    }
+
     /// Takes one out.
     pub fn open(&mut self, number: u32) -> Option<(ProcessorId, Message)> {
         let page = &mut self.pages[(number / PAGE) as usize];

@@ -46,9 +46,26 @@ const STANDS: u32 = 1000;
 /// No time.
 const NEVER: Ps = Ps::MAX;
 
+/// The last time there is, after 26 days: sums of a few times up to it are numbers still.
+const END: Ps = Ps::MAX / 8;
+
+#[cold]
+fn after_the_end() -> Error {
+    let days = Duration::from_nanos(END / 1000).as_secs() / 86_400;
+    Error::misuse(
+        "virtual time",
+        format!("a run of at most {days} days"),
+        "more: are the machine's times in nanoseconds?",
+    )
+}
+
 #[derive(Debug, Clone, Copy)]
 enum What {
-    /// A letter of the mail.
+    /// A letter of the mail is for its node's way out.
+    Leaves(u32),
+    /// A letter is at the other node's way in.
+    Reaches(u32),
+    /// A letter is there.
     Comes(u32),
     Step(ProcessorId),
     /// A timer of a processor may be over.
@@ -67,7 +84,7 @@ struct Net {
     into: Vec<Ps>,
     noise: f64,
     random: fastrand::Rng,
-    /// When the last message of a pair within a node comes: none overtakes another. Between nodes, the way in sees to that.
+    /// When the last message of a pair comes, or reaches the way in, where one may overtake another.
     last: HashMap<(ProcessorId, ProcessorId), Ps>,
     /// Calls of top-level tasks, for processor 0 to compare: they take no time.
     replicated: VecDeque<(ProcessorId, Message)>,
@@ -77,35 +94,65 @@ struct Net {
 impl Net {
     /// A length of time with its noise.
     fn noisy(&mut self, time: Ps) -> Ps {
-        if self.noise > 0.0 { time + (time as f64 * self.noise * self.random.f64()) as Ps } else { time }
+        if self.noise == 0.0 {
+            return time;
+        }
+        time.saturating_add((time as f64 * self.noise * self.random.f64()) as Ps).min(END)
     }
 
     fn link(&self, from: ProcessorId, to: ProcessorId) -> LinkPs {
         self.links[usize::from(!self.machine.same_node(from, to))]
     }
 
-    /// A message leaves a processor at `now`.
+    /// A processor sends a message at `now`, which may be later than what happens next elsewhere.
     fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
-        let (own, other) = (self.machine.node_of(from) as usize, self.machine.node_of(to) as usize);
         let link = self.link(from, to);
-        let (busy, bytes) = link.busy(size(&message));
-        let latency = self.noisy(link.latency);
-        let mut at = now + latency + bytes;
-        if own != other {
-            let leaves = now.max(self.out[own]);
-            self.out[own] = leaves + busy;
-            let comes = (leaves + latency).max(self.into[other]);
-            self.into[other] = comes + busy;
-            at = comes + bytes;
+        if link.has_ways() && !self.machine.same_node(from, to) {
+            let letter = self.mail.post(from, to, message);
+            // Processors of a node share its way out: who is first is known when it is time.
+            match self.machine.processors() == self.machine.nodes() {
+                true => self.leaves(letter, now),
+                false => self.events.push(now, What::Leaves(letter)),
+            }
+            return;
         }
-        // Without a way in a small one would overtake a large one.
-        if own == other {
-            let last = self.last.entry((from, to)).or_default();
-            at = at.max(*last);
-            *last = at;
-        }
+        let comes = now + self.noisy(link.latency) + link.busy(size(&message)).1;
+        let comes = self.after_last(comes, from, to);
         let letter = self.mail.post(from, to, message);
-        self.events.push(at, What::Comes(letter));
+        self.events.push(comes, What::Comes(letter));
+    }
+
+    /// A message waits for its node's way out from `now` on.
+    fn leaves(&mut self, letter: u32, now: Ps) {
+        let (from, to) = self.mail.address(letter);
+        let (link, own) = (self.link(from, to), self.machine.node_of(from) as usize);
+        let leaves = now.max(self.out[own]);
+        self.out[own] = leaves.saturating_add(link.busy(self.mail.message(letter).map_or(0, size)).0);
+        let reaches = leaves.saturating_add(self.noisy(link.latency));
+        let reaches = self.after_last(reaches, from, to);
+        self.events.push(reaches, What::Reaches(letter));
+    }
+
+    /// A message waits for the other node's way in from `now` on.
+    fn reaches(&mut self, letter: u32, now: Ps) {
+        let (from, to) = self.mail.address(letter);
+        let (busy, bytes) = self.link(from, to).busy(self.mail.message(letter).map_or(0, size));
+        let other = self.machine.node_of(to) as usize;
+        let comes = now.max(self.into[other]);
+        self.into[other] = comes.saturating_add(busy);
+        self.events.push(comes.saturating_add(bytes), What::Comes(letter));
+    }
+
+    /// The time `at`, or that of the pair's last message, if it is later: none overtakes another. Where all take the same
+    /// time, none would.
+    fn after_last(&mut self, at: Ps, from: ProcessorId, to: ProcessorId) -> Ps {
+        let link = self.link(from, to);
+        if self.noise == 0.0 && (!link.takes_bytes() || !self.machine.same_node(from, to)) {
+            return at;
+        }
+        let last = self.last.entry((from, to)).or_default();
+        *last = at.max(*last);
+        *last
     }
 }
 
@@ -179,7 +226,7 @@ impl Wire for VirtualWire {
     fn works(&self, task: &dyn Work) {
         let (shared, meter) = (&self.shared, self.shared.meter(self.id));
         let time = match task.takes() {
-            Some(ns) => ns.saturating_mul(1000),
+            Some(ns) => ns.saturating_mul(1000).min(END),
             None => meter.work(&shared.machine, &crate::launch::short_name(task.name()), task.bytes()),
         };
         let time = shared.net.borrow_mut().noisy(time);
@@ -330,8 +377,10 @@ impl Drive<'_> {
             && at != p.alarm.get()
         {
             p.alarm.set(at);
-            let at = at.saturating_mul(1000).max(p.free.get());
-            self.net().events.push(at, What::Alarm(id));
+            let at = at.saturating_mul(1000);
+            if at <= END {
+                self.net().events.push(at.max(p.free.get()), What::Alarm(id));
+            }
         }
     }
 
@@ -372,7 +421,12 @@ impl Drive<'_> {
                 continue;
             }
             last = last.max(at);
+            if at > END {
+                return Some(after_the_end());
+            }
             match what {
+                What::Leaves(letter) => self.net().leaves(letter, at),
+                What::Reaches(letter) => self.net().reaches(letter, at),
                 What::Comes(letter) => {
                     let (from, to) = self.net().mail.address(letter);
                     seen.add(at, 0, from, to);
@@ -409,6 +463,10 @@ impl Drive<'_> {
     /// The time of a processor's timer has come, if it is still set; if the processor is busy, when it is not.
     fn alarm(&self, id: ProcessorId, at: Ps) {
         let p = &self.processors[id as usize];
+        // One that was put in for another timer has no part in it.
+        if p.alarm.get() == NEVER || at < p.alarm.get().saturating_mul(1000) {
+            return;
+        }
         p.alarm.set(NEVER);
         if !p.core.stopped() {
             if at >= p.free.get() {
@@ -457,6 +515,9 @@ impl Drive<'_> {
             meter.spend(1000);
         }
         p.free.set(meter.now());
+        if meter.now() > END || meter.now() < at {
+            self.net().error.get_or_insert_with(after_the_end);
+        }
         self.go_on(id);
     }
 
