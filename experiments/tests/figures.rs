@@ -97,6 +97,7 @@ fn times_are_those_of_the_messages_and_so_are_bands_and_shares() {
     }
     for row in &predictions {
         let error = number(row, "predicted_us") / number(row, "measured_us") - 1.0;
+        assert!(["true", "false"].contains(&row["disturbed"].as_str()), "{row:?}");
         assert!((number(row, "error") - error).abs() < 1e-9 && number(row, "measured_us") > 0.0, "{row:?}");
     }
     let json: serde_json::Value =

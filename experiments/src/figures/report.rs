@@ -126,12 +126,14 @@ pub fn shares_csv(study: &Study) -> String {
 
 /// A line for each program and number of shards that was predicted.
 pub fn predictions_csv(study: &Study) -> String {
-    let mut text = String::from("program,shards,runs,measured_us,first_us,third_us,predicted_us,error\n");
+    let mut text = String::from("program,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error\n");
     for row in &study.predictions {
-        let Row { program, shards, runs, measured_us, quartiles_us: [first, third], predicted_us, .. } = row;
+        let Row { program, shards, runs, disturbed, measured_us, quartiles_us: [first, third], predicted_us } = row;
         let error = row.error();
-        let _ =
-            writeln!(text, "{program},{shards},{runs},{measured_us:?},{first:?},{third:?},{predicted_us:?},{error:?}");
+        let _ = writeln!(
+            text,
+            "{program},{shards},{runs},{disturbed},{measured_us:?},{first:?},{third:?},{predicted_us:?},{error:?}"
+        );
     }
     text
 }
@@ -221,13 +223,16 @@ fn predictions(study: &Study) -> String {
             (microseconds(r.measured_us), microseconds(r.predicted_us), 100.0 * r.error());
         format!(
             "<tr><td>{}</td><td>{}</td><td>{measured}</td><td>{first} to {third}</td><td>{predicted}</td>\
-             <td>{error:+.1} %</td></tr>\n",
-            r.program, r.shards
+             <td>{error:+.1} %{}</td></tr>\n",
+            r.program,
+            r.shards,
+            if r.disturbed { ", disturbed" } else { "" }
         )
     };
     format!(
-        "<h2>Prediction held to measurement</h2>\n<p>On two threads of this host, and in virtual time on the machine that \
-         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %.</p>\n\
+        "<h2>Prediction held to measurement</h2>\n<p>On threads of this host, and in virtual time on the machine that \
+         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %. Disturbed: during most \
+         of the runs the host was not as the machine describes it.</p>\n\
          <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles</th>\
          <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
         100.0 * middle,
