@@ -103,17 +103,17 @@ impl Explore {
     /// Runs the program under each seed, until it fails: with an error, or with a panic. It gets a runtime for each run, to
     /// [`run`](Runtime::run) once or several times, and says whether what came of it is right.
     ///
-    /// Under the seed that fails it is then run with fewer processors and faults, for as few as possible.
+    /// Under the seed that fails it is then run with fewer processors and faults, for as few as possible with which it fails
+    /// with the same message: its first line, but for numbers.
     ///
     /// With [`SEED`] in the environment that seed alone is run.
     ///
     /// # Errors
-    /// The first seed, in the order of seeds, under which the program fails.
+    /// The first seed, in the order of seeds, under which the program fails. Nothing is run, and the message says why, if an
+    /// option or what [`SEED`] says makes no sense.
     pub fn run<E: fmt::Display>(&self, program: impl Fn(Runtime) -> Result<(), E> + Sync) -> Result<Explored, Failure> {
-        let seeds = match std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok()) {
-            Some(seed) => seed..seed.saturating_add(1),
-            None => self.seeds.clone(),
-        };
+        let seeds = self.checked(std::env::var_os(SEED).map(|seed| seed.to_string_lossy().into_owned()));
+        let seeds = seeds.map_err(Failure::refused)?;
         let runs = seeds.end - seeds.start;
         let faults = AtomicU64::new(0);
         let found = first_failure(seeds, self.workers, |seed| {
@@ -127,12 +127,31 @@ impl Explore {
         }
     }
 
+    /// The seeds to run, `alone` if it is set; an error if that or an option is at fault.
+    fn checked(&self, alone: Option<String>) -> Result<Range<u64>, String> {
+        let processors = &self.processors;
+        if processors.is_empty() || *processors.start() == 0 {
+            return Err(format!("processors to explore with: expected some range from 1 on, found {processors:?}"));
+        }
+        match alone {
+            Some(text) => match text.trim().parse::<u64>() {
+                Ok(seed) if seed < u64::MAX => Ok(seed..seed + 1),
+                _ => Err(format!("{SEED}: expected a seed, 0 to {}, found {text:?}", u64::MAX - 1)),
+            },
+            None if self.seeds.is_empty() => Err("seeds to explore: expected at least one, found none".to_string()),
+            None => Ok(self.seeds.clone()),
+        }
+    }
+
     /// The run of a seed.
     fn case(&self, seed: u64) -> Case {
         let (least, most) = (*self.processors.start(), *self.processors.end());
         let mixed = (seed ^ seed >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let processors = least + (mixed % u64::from(most.saturating_sub(least) + 1)) as u32;
-        let faults = if self.faults { Faults::drawn(seed, processors, self.deaths) } else { Faults::default() };
+        let mut faults = Faults::drawn(seed, processors, self.deaths);
+        if !self.faults {
+            (faults.slow, faults.pauses) = Default::default();
+        }
         Case { seed, processors, faults }
     }
 
@@ -155,10 +174,13 @@ impl Explore {
         message: String,
         program: &impl Fn(Runtime) -> Result<(), E>,
     ) -> Failure {
+        // Another failure may be another fault.
+        let like = kind(&message);
+        let alike = |case: &Case| self.fails(case, program).filter(|other| kind(other) == like);
         let mut least = (found.clone(), message.clone());
         for processors in *self.processors.start()..found.processors {
             let case = Case { processors, faults: found.faults.among(processors), ..found.clone() };
-            if let Some(message) = self.fails(&case, program) {
+            if let Some(message) = alike(&case) {
                 least = (case, message);
                 break;
             }
@@ -166,7 +188,7 @@ impl Explore {
         let mut which = 0;
         while which < least.0.faults.len() {
             let case = Case { faults: least.0.faults.without(which), ..least.0.clone() };
-            match self.fails(&case, program) {
+            match alike(&case) {
                 Some(message) => least = (case, message),
                 None => which += 1,
             }
@@ -174,6 +196,14 @@ impl Explore {
         let (Case { seed, processors, faults }, least_message) = least;
         Failure { seed, message, processors, faults: faults.into(), least_message }
     }
+}
+
+/// What failures of one kind have in common: the first line of their messages but for numbers.
+fn kind(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let mut text: Vec<char> = line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    text.dedup_by(|a, b| *a == '0' && *b == '0');
+    text.into_iter().collect()
 }
 
 /// One run.
@@ -202,7 +232,7 @@ pub struct Failure {
     pub seed: u64,
     /// How the program fails under it.
     pub message: String,
-    /// The least number of processors found with which it fails under this seed.
+    /// The least number of processors found with which it fails alike under this seed; 0 if nothing was run.
     pub processors: u32,
     /// The fewest faults found with which it does so.
     pub faults: Box<Faults>,
@@ -210,9 +240,20 @@ pub struct Failure {
     pub least_message: String,
 }
 
+impl Failure {
+    /// Nothing was run.
+    fn refused(message: String) -> Self {
+        let faults = Box::default();
+        Self { seed: 0, least_message: message.clone(), message, processors: 0, faults }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, message, processors, faults, least_message } = self;
+        if *processors == 0 {
+            return f.write_str(message);
+        }
         writeln!(f, "seed {seed}: {message}")?;
         writeln!(f, "it takes no more than: processors {processors}, faults: {faults}")?;
         if least_message != message {
@@ -242,7 +283,9 @@ pub fn first_failure<E: Send>(
     let found: Mutex<Option<(u64, E)>> = Mutex::new(None);
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
+            // Not past the last number there is, to begin anew.
+            let next = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seed| seed.checked_add(1));
+            let seed = next.unwrap_or(u64::MAX);
             if seed >= end.load(Ordering::Relaxed) {
                 return;
             }

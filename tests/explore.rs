@@ -3,7 +3,7 @@
 use maniple::explore::{Explore, SEED, first_failure};
 use maniple::prelude::*;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Both shards add to a number in turns, if the second one waits; it does so by itself under most orders.
 fn in_turns(runtime: Runtime, waits: bool) -> Result<(), Error> {
@@ -115,11 +115,83 @@ fn child() {
     println!("runs: {}, ran {:?}", explored.unwrap().runs, ran.lock().unwrap());
 }
 
-#[test]
-fn a_seed_in_the_environment_is_run_alone() {
+/// What `child` says and how it ends, with this seed in the environment.
+fn with_seed(seed: &str) -> (bool, String) {
     let test = std::env::current_exe().expect("a test has an executable");
     let arguments = ["--exact", "child", "--ignored", "--nocapture"];
-    let output = std::process::Command::new(test).args(arguments).env(SEED, "1234567").output().expect("it starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("runs: 1,") && text.contains("seed: 1234567"), "{text}");
+    let output = std::process::Command::new(test).args(arguments).env(SEED, seed).output().expect("it starts");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.success(), text.concat())
+}
+
+#[test]
+fn a_seed_in_the_environment_is_run_alone() {
+    let (right, text) = with_seed("1234567");
+    assert!(right && text.contains("runs: 1,") && text.contains("seed: 1234567"), "{text}");
+}
+
+#[test]
+fn what_is_no_seed_is_refused() {
+    for seed in ["", "12x", "-1", "18446744073709551615", "18446744073709551616"] {
+        let (right, text) = with_seed(seed);
+        assert!(
+            !right && text.contains(&format!("{SEED}: expected a seed, 0 to 18446744073709551614, found {seed:?}")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    #[allow(clippy::reversed_empty_ranges)]
+    let wrong = [
+        (Explore::new(0), "at least one"),
+        (Explore::new(1).from(u64::MAX), "at least one"),
+        (Explore::new(9).processors(0..=2), "from 1 on"),
+        (Explore::new(9).processors(3..=2), "from 1 on"),
+    ];
+    for (explore, what) in wrong {
+        let refused = explore.run(|_| -> Result<(), Error> { panic!("nothing is run") }).expect_err("it is refused");
+        assert!(refused.message.contains(what) && refused.to_string() == refused.message, "{refused}");
+    }
+}
+
+#[test]
+fn deaths_come_without_other_faults_too() {
+    let deaths = AtomicU64::new(0);
+    let run = |runtime: Runtime| {
+        let faults = runtime.planned_faults();
+        deaths.fetch_add(faults.deaths.len() as u64, Ordering::Relaxed);
+        if faults.len() == faults.deaths.len() { Ok(()) } else { Err(faults.to_string()) }
+    };
+    Explore::new(100).faults(false).deaths(true).run(run).expect("deaths and nothing else");
+    assert!(deaths.into_inner() > 20);
+}
+
+#[test]
+fn what_fails_in_another_way_is_no_smaller_case() {
+    let shrinks = AtomicBool::new(false);
+    let found = Explore::new(50).processors(1..=6).run(|runtime| {
+        match runtime.run(|top| async move { Ok(top.processors()) }).map_err(|e| e.to_string())?.0 {
+            1 | 2 if shrinks.load(Ordering::Relaxed) => Err("too few".to_string()),
+            n @ 5.. => {
+                shrinks.store(true, Ordering::Relaxed);
+                Err(format!("{n} are too many"))
+            }
+            _ => Ok(()),
+        }
+    });
+    let found = found.expect_err("some have five");
+    assert_eq!((found.processors, &found.least_message[..]), (5, "5 are too many"), "{found}");
+}
+
+#[test]
+fn seeds_end_with_the_last_number() {
+    let ran = AtomicU64::new(0);
+    let run = |_| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        Ok::<(), ()>(())
+    };
+    assert_eq!(first_failure(u64::MAX - 3..u64::MAX, 4, run), None);
+    assert_eq!(ran.into_inner(), 3);
 }

@@ -43,12 +43,15 @@ fn one_seed_is_run_alone_and_shown() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let wrong: [&[&str]; 5] = [
+    let wrong: [&[&str]; 7] = [
         &["--seeds", "0"],
         &["--seeds", "many"],
         &["--seed", "1", "--seeds", "2"],
         &["--workers", "0"],
         &["--time", "-1"],
+        // Nothing would be run, or fewer than asked for.
+        &["--seed", "18446744073709551615"],
+        &["--from", "18446744073709551600", "--seeds", "100"],
     ];
     for args in wrong {
         let output = explore(args);

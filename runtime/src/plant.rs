@@ -56,11 +56,15 @@ pub enum Bug {
     EarlyStart,
     /// The home of a region does not hear that a launch is over.
     LostLaunchOver,
+    /// A deadline is over before its time.
+    EarlyDeadline,
+    /// Nobody is told that a deadline is over.
+    LostDeadline,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 25] = [
+    pub const ALL: [Bug; 27] = [
         Bug::SkippedEmptyWait,
         Bug::SkippedReadyWait,
         Bug::SwappedGhosts,
@@ -86,6 +90,8 @@ impl Bug {
         Bug::EarlyRelease,
         Bug::EarlyStart,
         Bug::LostLaunchOver,
+        Bug::EarlyDeadline,
+        Bug::LostDeadline,
     ];
 
     /// Its name on command lines: `lost-arrival`.

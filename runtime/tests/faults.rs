@@ -6,6 +6,7 @@ use common::{mix, watched};
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
     Death, Error, Faults, Pairs, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
+    VirtualMachine,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -225,8 +226,46 @@ fn a_program_that_polls_for_ever_is_ended() {
         });
         top.launch(&gang, &task, |_| Start::new(()))?.all().await
     };
-    let e = Runtime::seeded(2, 3).most_steps(5000).run(polls).expect_err("it does not end by itself");
-    assert!(e.to_string().contains("it has taken 5000 steps"), "{e}");
+    for runtime in [Runtime::seeded(2, 3), Runtime::virtual_time(VirtualMachine::default())] {
+        let driver = format!("{:?}", runtime.driver());
+        let e = watched(&driver, || runtime.most_steps(5000).run(polls)).expect_err("it does not end by itself");
+        assert!(e.to_string().contains("it has taken 5000 steps"), "{driver}: {e}");
+    }
+}
+
+#[test]
+fn a_program_that_nobody_outside_wakes_is_ended() {
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let of_top = kept.clone();
+    let waits = move |_: Top| {
+        let kept = of_top.clone();
+        std::future::poll_fn(move |cx| {
+            kept.lock().expect("no panic").replace(cx.waker().clone());
+            std::task::Poll::<Result<(), Error>>::Pending
+        })
+    };
+    let run = || Runtime::seeded(1, 3).most_steps(100_000).run(waits);
+    let e = watched("nobody wakes", run).expect_err("it does not end by itself");
+    assert!(matches!(e, Error::Stopped { .. }), "{e}");
+}
+
+/// The clock stands still at its end, and does not begin anew.
+#[test]
+fn faults_may_take_longer_than_there_is_time() {
+    let ever = u64::MAX;
+    let pause = |processor, from| Pause { processor, from, steps: ever };
+    let slow = Slow { from: 0, to: 1, steps: ever };
+    let all = [
+        Faults { pauses: vec![pause(0, 0)], ..Faults::default() },
+        Faults { pauses: vec![pause(0, 30), pause(1, 40)], slow: vec![slow, slow], ..Faults::default() },
+    ];
+    for faults in all {
+        let at = faults.to_string();
+        let runtime = Runtime::seeded(2, 1).faults(faults).most_steps(100_000);
+        // An hour is over meanwhile.
+        let e = run(&runtime, &at).0.expect_err("the sum does not come within an hour");
+        assert!(matches!(e.origin(), Error::TimedOut { .. }), "{at}: {e}");
+    }
 }
 
 #[test]

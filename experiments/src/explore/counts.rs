@@ -24,7 +24,7 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
-    leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines,
+    leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
@@ -51,6 +51,7 @@ impl Counts {
                 Step::Total { .. } => &mut self.collective_calls,
                 Step::Swap { .. } => &mut self.mapper_swaps,
                 Step::Crash { .. } => &mut self.shard_failures,
+                Step::InVain { .. } => &mut self.waits_in_vain,
                 Step::Await { .. } | Step::Yield { .. } => continue,
             };
             *kind += 1;

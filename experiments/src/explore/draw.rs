@@ -93,7 +93,7 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
     let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
     let steps = (0..r.usize(2..16))
         .filter_map(|_| {
-            let kind = if r.u32(0..4) == 0 { r.u32(0..13) } else { kinds[r.usize(0..kinds.len())] };
+            let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
             step(r, kind, shards, totals.len(), &mut next_bomb)
         })
         .collect();
@@ -149,6 +149,7 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
         10 => Step::Yield { shard },
         11 => Step::Swap { shard, mapper: any_mapper(r, false) },
         12 => Step::Crash { shard, bomb: bomb(r, 3)?, how: failing(r) },
+        13 => Step::InVain { shard, limit: [0, 1, 1000, 10_000, 100_000][r.usize(0..5)] },
         _ => Step::Await { shard, value: r.usize(0..100), limit: None },
     })
 }

@@ -109,6 +109,10 @@ impl Judge<'_> {
         }
     }
 
+    fn is_loss(&self, e: &Error) -> bool {
+        matches!(self.cause(e), Some(Cause::Lost(_)))
+    }
+
     /// Whether a bomb went off in this task of this shard.
     fn is_place(&self, bomb: u32, shard: u32, task: &str) -> bool {
         self.program.steps().any(|step| match *step {
@@ -158,7 +162,14 @@ impl Judge<'_> {
         for (i, stage) in records.iter().enumerate() {
             for (s, seen) in stage.iter().enumerate() {
                 match seen {
-                    Some(seen) => self.compare(i, s, seen, &mut right)?,
+                    Some(seen) => {
+                        self.compare(i, s, seen, &mut right)?;
+                        if let Some(e) = seen.iter().filter_map(|v| v.as_ref().err()).find(|e| ended && self.is_loss(e))
+                        {
+                            let what = format!("the run is well, but shard {s} of launch {i} saw: {e}");
+                            return Err(Wrong { kind: Kind::Unnoticed, what });
+                        }
+                    }
                     None if !ended || self.program.is_wild() => {}
                     None => {
                         let what = format!("shard {s} of launch {i} has not come to its end");
@@ -185,7 +196,7 @@ impl Judge<'_> {
                     if cause.is_none() || cause != crash && !cause.is_some_and(|c| self.is_anywhere(c)) {
                         return Err(Wrong { kind: Kind::Cause, what: told(e.to_string()) });
                     }
-                    if ended && matches!(cause, Some(Cause::Lost(_))) {
+                    if ended && self.is_loss(e) {
                         return Err(Wrong { kind: Kind::Unnoticed, what: told(format!("the run is well, but {e}")) });
                     }
                 }

@@ -102,9 +102,14 @@ impl Args {
 /// Explores and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let seeds = match args.seed {
-        Some(seed) => seed..seed.saturating_add(1),
-        None => args.from..args.from.saturating_add(crate::micro::at_least_one("seeds", args.seeds)? as u64),
+        Some(seed) => (seed, 1),
+        None => (args.from, crate::micro::at_least_one("seeds", args.seeds)? as u64),
     };
+    let Some(end) = seeds.0.checked_add(seeds.1) else {
+        let message = format!("expected seeds up to {}, found {} from {} on", u64::MAX - 1, seeds.1, seeds.0);
+        return Err(Failure::Usage(message));
+    };
+    let seeds = seeds.0..end;
     let workers = crate::micro::at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
@@ -120,7 +125,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let bar = progress(seeds.end - seeds.start);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
-    let run = |seed: u64, program: &program::Program| run::run(program, &|runtime| args.set(seed, runtime));
+    let run = |seed: u64, program: &program::Program| run::caught(program, &|runtime| args.set(seed, runtime));
     let found = first_failure(seeds, workers as u32, |seed| {
         if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {
             over.store(true, Ordering::Relaxed);

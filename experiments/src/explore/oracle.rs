@@ -1,8 +1,8 @@
 //! What a program must give: an interpreter that runs it one step after the other on plain arrays.
 
 use super::program::{
-    BOARD, Number, Op, Part, Program, Stage, Step, arrival, composed, contribution, fold_arrivals, folded, fresh,
-    joined, updated,
+    BOARD, Number, Op, Part, Program, Stage, Step, TIMED_OUT, arrival, composed, contribution, fold_arrivals, folded,
+    fresh, joined, updated,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -329,7 +329,14 @@ fn run_stage(
                 written.spoil(&cause);
                 totals.iter_mut().for_each(|t| t.spoil(&cause));
             }
-            Step::Leaf { .. } | Step::Index { .. } | Step::Crash { .. } | Step::Yield { .. } | Step::Swap { .. } => {}
+            Step::InVain { shard, .. } if !shards[shard as usize].over => {
+                // A shard that has crashed, or is about to, ends all waiting at barriers of its gang.
+                let crashes = stage.steps.iter().filter(|s| matches!(s, Step::Crash { .. }));
+                let causes = crashes.filter_map(Step::bomb).map(Cause::Bomb).collect();
+                shards[shard as usize].seen.push(Known::sure(TIMED_OUT).may(&causes));
+            }
+            Step::Leaf { .. } | Step::Index { .. } | Step::Crash { .. } | Step::InVain { .. } => {}
+            Step::Yield { .. } | Step::Swap { .. } => {}
         }
     }
     finish(program, number, stage, shards, trees)

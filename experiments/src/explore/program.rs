@@ -145,6 +145,8 @@ pub enum Step {
     Index { shard: u32, field: usize, points: u8, number: Number, bomb: Option<(u32, u8)>, all: Option<u64> },
     /// One shard awaits one of its values, within limits in nanoseconds that double.
     Await { shard: u32, value: usize, limit: Option<u64> },
+    /// One shard waits for what never comes, so many nanoseconds.
+    InVain { shard: u32, limit: u64 },
     /// One shard lets others run.
     Yield { shard: u32 },
     /// Each shard fills its slot, whose consumer takes it: in tasks that wait, or after the shard itself has.
@@ -272,6 +274,9 @@ pub fn composed(lower: i64, higher: i64) -> i64 {
 pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
     (0..elements as i64).map(|i| fresh(k, i) | 1 << 32).collect()
 }
+
+/// What a shard notes of a deadline that was over when it should.
+pub const TIMED_OUT: i64 = 41;
 
 /// Points of the shared region that are each shard's own.
 pub const BOARD: i64 = 2;

@@ -51,8 +51,14 @@ fn machine(nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
     }
 }
 
+/// Runs a program; a panic of whoever runs and judges it is told as well.
+pub fn caught(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+    catch_unwind(AssertUnwindSafe(|| run(program, set)))
+        .unwrap_or_else(|panic| Err(Wrong { kind: Kind::Crash, what: panic_text(&*panic) }))
+}
+
 /// Runs a program. `set` makes the last changes to the runtime.
-pub fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
     let expected = interpret(program);
     let probe = Arc::new(());
     let first = mapper(program.mapper);
@@ -75,12 +81,8 @@ pub fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right,
     }
     let runtime = set(runtime);
     let top = shared.clone();
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let outcome = runtime.run(move |t| top_level(t, top.clone()));
-        drop(runtime);
-        outcome
-    }));
-    let outcome = outcome.map_err(|panic| Wrong { kind: Kind::Crash, what: panic_text(&*panic) })?;
+    let outcome = runtime.run(move |t| top_level(t, top.clone()));
+    drop(runtime);
     let judge = Judge { program, expected: &expected };
     let mut right = judge.outcome(outcome, &shared)?;
     right.time_outs = *shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner);

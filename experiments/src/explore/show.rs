@@ -96,6 +96,7 @@ impl Program {
                 )
             }
             Step::Await { shard, value, limit: l } => format!("shard {shard}: awaits value {value}{}", limit(l)),
+            Step::InVain { shard, limit } => format!("shard {shard}: waits {limit} ns for what never comes"),
             Step::Yield { shard } => format!("shard {shard}: yields"),
             Step::Exchange { number: k, waits, limit: l, bomb } => {
                 let how = if waits { format!(" after the shard has waited{}", limit(l)) } else { String::new() };

@@ -124,6 +124,7 @@ fn with_shards(stage: &mut Stage, n: u32) {
             Step::Leaf { shard, .. }
             | Step::Index { shard, .. }
             | Step::Await { shard, .. }
+            | Step::InVain { shard, .. }
             | Step::Yield { shard }
             | Step::Swap { shard, .. }
             | Step::Crash { shard, .. } => *shard %= n,

@@ -41,6 +41,8 @@ pub struct Args {
     pub barrier: PhaseBarrier,
     /// Of the board: all have written, all have read.
     pub turns: [PhaseBarrier; 2],
+    /// Nobody arrives at it.
+    pub never: PhaseBarrier,
     pub totals: Vec<Allreduce<i64>>,
 }
 /// What every node runs.
@@ -60,6 +62,7 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
         let sum = top.phase_barrier("sum", &gang, all().reduce(fold_arrivals))?;
         let barrier = top.phase_barrier("barrier", &gang, all())?;
         let turns = [top.phase_barrier("written", &gang, all())?, top.phase_barrier("read", &gang, all())?];
+        let never = top.phase_barrier("never", &gang, all())?;
         let mut totals = Vec::new();
         for t in &stage.totals {
             let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
@@ -69,7 +72,7 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
         }
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
         let launch = program.first_launch(i);
-        let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, totals };
+        let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, never, totals };
         let of_shard = shared.clone();
         let task = top.task("stage", move |shard, args: Args| body(shard, args, of_shard.clone()));
         if stage.by_parent {

@@ -1,12 +1,14 @@
 //! The shards of a program and their tasks.
 
 use super::judge::Outcome;
-use super::program::{BOARD, Failing, Number, Op, Part, Program, Step, arrival, contribution, fresh, joined, updated};
+use super::program::{
+    BOARD, Failing, Number, Op, Part, Program, Step, TIMED_OUT, arrival, contribution, fresh, joined, updated,
+};
 use super::run::mapper;
 use super::top::{Args, Shared, slot};
 use maniple::barriers::{Phase, Waiter};
 use maniple::prelude::*;
-use maniple::runtime::PhaseAddress;
+use maniple::runtime::{PhaseAddress, now};
 use std::panic::resume_unwind;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -121,6 +123,7 @@ impl Worker {
         let [written, read] = self.args.turns;
         let written = (written.arriver(&self.shard)?, written.waiter(&self.shard)?);
         let read = (read.arriver(&self.shard)?, read.waiter(&self.shard)?);
+        let never = self.args.never.waiter(&self.shard)?;
         // Of another launch, those before are over.
         let mut boards = 0;
         let own = self.shard.region(slot(self.args.slots, stage, me))?;
@@ -174,6 +177,16 @@ impl Worker {
                         }
                     };
                     self.seen.push(outcome);
+                }
+                Step::InVain { shard, limit } if shard == me => {
+                    let wait = self.on_time(Duration::from_nanos(limit), async |limit| {
+                        self.shard.within(limit, self.shard.wait(&never)).await
+                    });
+                    self.seen.push(match wait.await {
+                        Ok(()) => Ok(0),
+                        Err(Error::TimedOut { .. }) => Ok(TIMED_OUT),
+                        Err(e) => Err(e),
+                    });
                 }
                 Step::Yield { shard } if shard == me => self.shard.yield_now().await,
                 Step::Exchange { number, waits, limit, bomb } => {
@@ -292,6 +305,21 @@ impl Worker {
         self.shared.record(self.args.launch, self.shard.index(), &self.seen);
     }
 
+    /// An attempt that must not give up before its time.
+    async fn on_time<T>(
+        &self,
+        limit: Duration,
+        attempt: impl AsyncFnOnce(Duration) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let begun = now();
+        let outcome = attempt(limit).await;
+        let passed = now() - begun;
+        let is_early = matches!(&outcome, Err(Error::TimedOut { .. }) if passed < limit);
+        // No bomb, so that the shard's end is not what it must be.
+        assert!(!is_early, "the time was over after {passed:?}, not after {limit:?}");
+        outcome
+    }
+
     /// Tries again and again, for longer and longer, until something is there.
     async fn patiently<T>(
         &self,
@@ -300,7 +328,7 @@ impl Worker {
     ) -> Result<T, Error> {
         let mut limit = Duration::from_nanos(limit);
         loop {
-            match attempt(limit).await {
+            match self.on_time(limit, &mut attempt).await {
                 Err(Error::TimedOut { .. }) => {
                     *self.shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                     self.shard.yield_now().await;

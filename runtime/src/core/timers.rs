@@ -79,6 +79,8 @@ impl Drop for Timer<'_> {
 impl Core {
     /// Sets a timer for whoever polls with `waker`; none if the clock ends before that.
     pub fn timer(&self, limit: Duration, waker: &Waker) -> Option<Timer<'_>> {
+        #[cfg(feature = "plant")]
+        let limit = if self.config.strikes(crate::plant::Bug::EarlyDeadline) { limit / 2 } else { limit };
         let at = u64::try_from(limit.as_nanos()).ok().and_then(|limit| self.wire.now().checked_add(limit))?;
         let key = (at, self.timers.made.replace(self.timers.made.get() + 1));
         let waiting = current::waiting(waker);
@@ -99,6 +101,10 @@ impl Core {
         while self.timers.first.get() <= now {
             let due = self.timers.change(BTreeMap::pop_first);
             let Some((_, waiting)) = due else { return };
+            #[cfg(feature = "plant")]
+            if self.config.strikes(crate::plant::Bug::LostDeadline) {
+                continue;
+            }
             self.notify(waiting);
         }
     }

@@ -120,7 +120,8 @@ impl Faults {
     }
 
     pub(super) fn delay(&self, from: u32, to: u32) -> u64 {
-        self.slow.iter().filter(|s| (s.from, s.to) == (from, to)).map(|s| s.steps).sum()
+        let own = self.slow.iter().filter(|s| (s.from, s.to) == (from, to));
+        own.fold(0, |sum, s| sum.saturating_add(s.steps))
     }
 
     fn pauses_at(&self, processor: u32, step: u64) -> impl Iterator<Item = u64> + '_ {
@@ -135,7 +136,7 @@ impl Faults {
 
     /// The first step after the pause of a processor in `step`.
     pub(super) fn end_of_pause(&self, processor: u32, step: u64) -> u64 {
-        self.pauses_at(processor, step).max().unwrap_or(step + 1)
+        self.pauses_at(processor, step).max().unwrap_or(step.saturating_add(1))
     }
 
     /// The processors that are to die by now; each once.

@@ -229,8 +229,9 @@ impl Runtime {
         &self.faults
     }
 
-    /// Ends a run of the seeded driver with [`Error::Stopped`] that is not over after so many steps: messages delivered and
-    /// turns of processors. Without it a program that polls may never end.
+    /// Ends a run with [`Error::Stopped`] that is not over after so many steps: messages delivered and turns of processors on
+    /// the seeded driver, where a microsecond of waiting for somebody outside the run counts for one, too; events in virtual
+    /// time; threads take no notice. Without it a program that polls, or that nobody outside wakes, may never end.
     pub fn most_steps(mut self, steps: u64) -> Self {
         self.most_steps = steps;
         self
@@ -342,7 +343,7 @@ impl Runtime {
                 threads::run(config.clone(), bind::Places::of(&self.binding, *workers)?, &top)
             }
             Driver::Seeded { seed, .. } => seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), &top),
-            Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), &top),
+            Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), self.most_steps, &top),
         };
         let result = match &config.races {
             Some(races) => races.outcome(result),
@@ -416,6 +417,12 @@ fn stop_node<R>(core: &Rc<Core>, outcome: &Outcome<R>) {
 fn crashed(id: ProcessorId, panic: Box<dyn std::any::Any + Send>) -> Error {
     let place = Place { task: format!("processor {id}"), shard: None };
     Error::Panicked { place, message: crate::error::panic_message(panic) }
+}
+
+/// The error of a run that is not over when it must be.
+#[cold]
+fn too_many_steps(most: u64) -> Error {
+    Error::Stopped { what: format!("it was over: it has taken {most} steps, the most it may") }
 }
 
 /// The error of a run in which nothing can go on.

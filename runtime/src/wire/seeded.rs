@@ -3,7 +3,7 @@
 
 use super::faults::Faults;
 use super::park::{Parker, Wake};
-use super::{OUTSIDE, Wire, alone, crashed, deadlock, start_top};
+use super::{OUTSIDE, Wire, alone, crashed, deadlock, start_top, too_many_steps};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
@@ -45,7 +45,7 @@ impl Net {
     }
 
     fn put(&mut self, from: ProcessorId, to: ProcessorId, delay: u64, bytes: Vec<u8>) {
-        let due = self.step + delay + self.faults.delay(from, to);
+        let due = self.step.saturating_add(delay).saturating_add(self.faults.delay(from, to));
         let queue = &mut self.queues[from as usize * self.processors + to as usize];
         #[cfg(feature = "plant")]
         if !queue.is_empty() && self.config.strikes(crate::plant::Bug::Overtaking) {
@@ -202,8 +202,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
             return net.borrow().lost.clone();
         }
         if left == 0 {
-            let what = format!("it was over: it has taken {most_steps} steps, the most it may");
-            return Some(Error::Stopped { what });
+            return Some(too_many_steps(most_steps));
         }
         let acts = |i: &usize| goes_on(i) && net.borrow().acts(*i);
         choices.clear();
@@ -243,7 +242,9 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
                         let slept = Instant::now();
                         let _: Wake = parker.park(still_idle, Some(slept + limit));
                         // What comes from outside comes in outside's time.
-                        net.borrow_mut().step += slept.elapsed().as_nanos() as u64 / STEP;
+                        let steps = slept.elapsed().as_nanos() as u64 / STEP;
+                        net.borrow_mut().step += steps;
+                        left = left.saturating_sub(steps);
                     } else if still_idle() {
                         let Some(alarm_step) = alarm_step else {
                             let dead = net.borrow().dead.clone();
@@ -259,7 +260,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         left -= 1;
         let choice = {
             let mut net = net.borrow_mut();
-            net.step += 1;
+            net.step = net.step.saturating_add(1);
             choices[net.random.usize(0..choices.len())]
         };
         if choice < n {

@@ -14,7 +14,7 @@ mod meter;
 mod queue;
 
 use super::park::{Parker, Wake};
-use super::{OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top};
+use super::{OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top, too_many_steps};
 use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Signal};
@@ -250,7 +250,13 @@ struct Processor {
     inbox: mail::Inbox,
 }
 
-pub(super) fn run<F, Fut, R>(config: Arc<Config>, machine: Arc<VirtualMachine>, top: &F) -> Result<(R, Stats), Error>
+/// `most_steps`: how many events it may take.
+pub(super) fn run<F, Fut, R>(
+    config: Arc<Config>,
+    machine: Arc<VirtualMachine>,
+    most_steps: u64,
+    top: &F,
+) -> Result<(R, Stats), Error>
 where
     F: Fn(Top) -> Fut,
     Fut: Future<Output = Result<R, Error>> + 'static,
@@ -308,7 +314,7 @@ where
         .collect();
     let drive = Drive { processors: &processors, shared: &shared };
     let mut seen = Seen::default();
-    let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker, &mut seen)));
+    let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker, &mut seen, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = drive.compare();
     drop(clock);
@@ -385,7 +391,7 @@ impl Drive<'_> {
     }
 
     /// Runs until every processor has stopped; the error if it cannot go on.
-    fn all(&self, parker: &Parker, seen: &mut Seen) -> Option<Error> {
+    fn all(&self, parker: &Parker, seen: &mut Seen, most_steps: u64) -> Option<Error> {
         for p in self.processors {
             self.go_on(p.core.id);
         }
@@ -419,6 +425,9 @@ impl Drive<'_> {
                 self.net().events.push(at.max(last), What::Alarm(id));
                 self.woken(last);
                 continue;
+            }
+            if seen.events == most_steps {
+                return Some(too_many_steps(most_steps));
             }
             last = last.max(at);
             if at > END {
