@@ -77,8 +77,7 @@ const WHERE_THEY_DIFFER: &str = "<p>Where the two differ: the <b>levels</b> of t
          and the paper does not say what it was. The <b>growth</b> of the ratio does not depend on it: it comes from one \
          version's work being by shards and the other's by rounds. An iteration is less than twice the collective because \
          here the derivative is one task a shard and iteration; the paper launched several, and fetched ghost cells by \
-         tasks of their own. That the collective grows a little faster than log₂P is waiting: a shard that launches its \
-         next iteration while a partner has a value for it is late by that launch, and each round passes the latest on.\
+         tasks of their own.\
          </p>\n";
 
 const NAMES: [&str; 4] = ["collective", "iteration", "baseline", "ratio"];
