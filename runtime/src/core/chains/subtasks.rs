@@ -74,14 +74,20 @@ impl Active<'_> {
                 return Ok(false);
             }
         }
-        if !self.poison.is_empty() {
-            let number = at as u32 | half.bit();
-            if let Some((_, error)) = self.poison.get(&number).filter(|(from, _)| awaited >= *from) {
-                return Err(Stop::Lost(Box::new(error.clone())));
-            }
+        if !self.poison.is_empty()
+            && let Some(error) = self.lost(half, at, awaited)
+        {
+            return Err(Stop::Lost(error));
         }
         self.cells[at].waiter = self.chain | half.bit();
         Ok(true)
+    }
+
+    /// Why what is awaited will never come.
+    #[cold]
+    fn lost(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
+        let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
+        (awaited >= *from).then(|| Box::new(error.clone()))
     }
 
     /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
