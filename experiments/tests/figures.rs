@@ -138,7 +138,7 @@ fn seen(page: &Path, scheme: &str) -> (usize, Vec<[u8; 3]>) {
 #[test]
 #[ignore = "needs Chromium; ./check runs it"]
 fn a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
-    let (directory, _) = figures("browser", 64);
+    let (directory, _) = figures("browser", 128);
     let page = directory.join("index.html");
     let dom = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
@@ -151,7 +151,7 @@ fn a_browser_shows_curves_bands_and_labels_in_light_and_dark() {
     assert_eq!(plots.len(), 11);
     for plot in &plots {
         assert!(plot.contains("<polyline") && plot.contains("shards P"), "{plot}");
-        assert!(["16", "32", "64"].iter().all(|label| plot.contains(&format!("\n{label}\n"))), "{plot}");
+        assert!(["16", "32", "64", "128"].iter().all(|label| plot.contains(&format!("\n{label}\n"))), "{plot}");
     }
     assert_eq!(plots.iter().filter(|plot| plot.contains("<polygon")).count(), 4);
 

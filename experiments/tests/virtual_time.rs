@@ -142,7 +142,8 @@ fn what_does_not_go_together_is_refused() {
         ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("gang --wire virtual --nodes 0", "0 nodes of 1"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
-        ("figures --output /tmp/none --to 16", "--to: expected at least 32"),
+        ("figures --output /tmp/none --to 64", "--to: expected at least 128"),
+        ("figures --output /tmp/none --machine ideal", "nothing takes any time on `ideal`"),
         ("figures --output /tmp/none --to 18446744073709551615", "--to: expected at most 16777216"),
         (
             "figures --output /tmp/none --machine local",

@@ -142,8 +142,8 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
         pictures.push(("networks-ratio.svg", chart(title, subtitle, "ratio", &curves(Point::ratio), Vec::new())?));
     }
     for (name, file, title) in [
-        ("allreduce", "predicted-allreduce.svg", "Predicted and measured: an allreduce of 8 bytes on two threads"),
-        ("stencil", "predicted-stencil.svg", "Predicted and measured: an iteration of the stencil on two threads"),
+        ("allreduce", "predicted-allreduce.svg", "Predicted and measured: an allreduce of 8 bytes on threads"),
+        ("stencil", "predicted-stencil.svg", "Predicted and measured: an iteration of the stencil on threads"),
     ] {
         let rows: Vec<&Row> = study.predictions.iter().filter(|row| row.program == name).collect();
         if rows.is_empty() {
@@ -161,7 +161,16 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
             points: rows.iter().map(spread).collect(),
         };
         let curves = [Curve::new("in virtual time, from single operations", BLUE, predicted)];
-        pictures.push((file, chart(title, "shards of both threads together", "time (µs)", &curves, vec![measured])?));
+        pictures.push((
+            file,
+            chart(
+                title,
+                "on threads of this host and on the machine that describes it",
+                "time (µs)",
+                &curves,
+                vec![measured],
+            )?,
+        ));
     }
     Ok(pictures)
 }

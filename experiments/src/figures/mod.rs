@@ -23,12 +23,12 @@ Both versions of the stencil run on a machine that exists in virtual time only, 
 every run is verified. In virtual time they take as long as the machine's file says its operations take, so that the \
 curves' shapes come from the program's structure:
   Figure 4  one collective inside the stencil          Figure 6  one iteration of the stencil
-  Figure 5  the same by MPI on the same network        Figure 8  one iteration with the aggregation region
+  Figure 5  the same by MPI on titan-mpi               Figure 8  one iteration with the aggregation region
 for 16 to 512 shards of 1000 cells with 20 iterations, the first 5 left out. Beyond, runs have 16 cells a shard, whose \
 kernels take as long as with 1000, and 8 iterations, the first 4 left out.
 
-Then a collective and an iteration run on threads of this host, 2 to 512 shards on two of them, beside what virtual time \
-predicts on the machine that --host names (see maniple calibrate and maniple predict).
+Then a collective and an iteration run on threads of this host, 2 to 512 shards on as many as --host has processors, beside what \
+virtual time predicts on that machine (see maniple calibrate and maniple predict).
 
 Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, at least 32; 262144 take 6 GiB, 1048576 take 24 GiB
+    /// The most shards, at least 128; 262144 take 6 GiB, 1048576 take 24 GiB
     #[arg(long, value_name = "P", default_value_t = 1 << 18, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
@@ -64,11 +64,9 @@ pub struct Args {
 
 /// Does the runs and writes the report.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    if args.to < 32 {
-        return Err(Failure::Usage(format!(
-            "--to: expected at least 32, for two points of a curve, found {}",
-            args.to
-        )));
+    if args.to < 128 {
+        let expected = "at least 128, for a slope from 64 shards on";
+        return Err(Failure::Usage(format!("--to: expected {expected}, found {}", args.to)));
     }
     if args.to > MOST {
         return Err(Failure::Usage(format!("--to: expected at most {MOST}, found {}", args.to)));
@@ -78,7 +76,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let expected = "one that has as many nodes as a run has shards";
         return Err(Failure::Usage(format!("--machine: expected {expected}, found nodes.count in `{}`", machine.name)));
     }
-    machine.machine(None, 16).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let mut some = machine.machine(None, 16);
+    some.check().map_err(|e| Failure::Usage(e.to_string()))?;
+    if some.numbers_mut().iter().all(|(_, number)| **number == 0.0) {
+        let name = &machine.name;
+        return Err(Failure::Usage(format!(
+            "--machine: nothing takes any time on `{name}`, so there is nothing to draw"
+        )));
+    }
     let mpi = MachineFile::load("titan-mpi")?;
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
     let host = MachineFile::load(&args.host)?;
