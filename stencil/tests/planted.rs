@@ -12,7 +12,7 @@ fn correct(seed: u64, bug: Option<(Bug, u64)>) -> bool {
     let (shards, cells, iterations) = (5, 8, 6);
     let mode = DominantMode::new(shards * cells);
     let start: Vec<f64> = mode.vector(0).collect();
-    let input = Input { sizes: vec![cells; shards], start, iterations, ahead: 2, history: false };
+    let input = Input { sizes: vec![cells; shards], start: start.into(), iterations, ahead: 2, history: false };
     let mut runtime = Runtime::seeded(3, seed);
     if let Some((bug, first)) = bug {
         runtime = runtime.plant(bug, first, 7);
