@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn values_may_depend_on_the_shards_of_a_processor() {
-        let (_, text) = KNOWN[0];
+        let text = include_str!("../machines/ideal.toml");
         let set = |text: &str, key: &str, value: &str| {
             let line = text.lines().find(|line| line.starts_with(key)).expect(key);
             text.replacen(line, &format!("{key} = {{ value = {value}, why = \"a test\" }}"), 1)
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_is_no_machine_is_refused_with_the_place() {
-        let (_, text) = KNOWN[0];
+        let text = include_str!("../machines/ideal.toml");
         let refusal = |loaded: Result<MachineFile, Failure>| match loaded {
             Err(Failure::Usage(message)) => message,
             other => panic!("{other:?}"),
