@@ -138,7 +138,7 @@ fn what_does_not_go_together_is_refused() {
     for (args, expected) in [
         ("stencil --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("stencil --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
-        ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ideal"),
+        ("tasks --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
         ("allreduce --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("gang --wire virtual --nodes 0", "0 nodes of 1"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
