@@ -48,14 +48,14 @@ pub struct Took {
     pub collective_us: f64,
 }
 
-impl Job {
-    /// A shard a node, as a file has its machine.
-    pub fn new(file: &MachineFile, shards: usize, collective: Collective) -> Self {
-        Self::on(file.machine(None, u32::try_from(shards).unwrap_or(u32::MAX)), shards, collective)
-    }
+/// A file's machine with a shard a node.
+pub fn machine_of(file: &MachineFile, shards: usize) -> VirtualMachine {
+    file.machine(None, u32::try_from(shards).unwrap_or(u32::MAX))
+}
 
-    /// On this very machine.
-    pub fn on(machine: VirtualMachine, shards: usize, collective: Collective) -> Self {
+impl Job {
+    /// On this machine.
+    pub fn new(machine: VirtualMachine, shards: usize, collective: Collective) -> Self {
         Self { machine, shards, collective, ahead: Config::default().ahead }
     }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn with_few_cells_kernels_take_as_long_as_with_a_thousand() {
         let file = MachineFile::load("titan-legion").unwrap_or_else(|e| panic!("{e:?}"));
-        let config = |shards| Job::new(&file, shards, Collective::RecursiveDoubling).config();
+        let config = |shards| Job::new(machine_of(&file, shards), shards, Collective::RecursiveDoubling).config();
         let (whole, few) = (config(WHOLE), config(2 * WHOLE));
         let machine = |c: &Config| c.machine.as_deref().cloned().unwrap_or_else(|| panic!("no machine"));
         let (all, given) = (machine(&whole).other_tasks, machine(&few).tasks["advance"]);
@@ -148,7 +148,8 @@ mod tests {
         assert!(few.cells < whole.cells && few.iterations < whole.iterations);
         // Where costs depend on the shards of a processor, with any number of them: a parent counts as one.
         let file = MachineFile::load("infiniband").unwrap_or_else(|e| panic!("{e:?}"));
-        let config = |shards| machine(&Job::new(&file, shards, Collective::RecursiveDoubling).config());
+        let config =
+            |shards| machine(&Job::new(machine_of(&file, shards), shards, Collective::RecursiveDoubling).config());
         let (all, given) = (config(WHOLE).crowded, config(2 * WHOLE).crowded);
         assert!(!all.is_empty());
         for (all, given) in all.iter().zip(&given) {

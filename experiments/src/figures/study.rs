@@ -1,6 +1,6 @@
 //! What is run, and what comes of it: curves, their bands, what each number of the machine has to do with them.
 
-use super::runs::{self, Job, Took, WHOLE};
+use super::runs::{self, Job, Took, WHOLE, machine_of};
 use crate::Failure;
 use crate::machines::MachineFile;
 use crate::prediction::Row;
@@ -31,6 +31,12 @@ impl Point {
     fn new(shards: usize, ours: Took, baseline: Took) -> Self {
         let Took { collective_us, iteration_us } = ours;
         Self { shards, collective_us, iteration_us, baseline_us: baseline.iteration_us }
+    }
+
+    /// What the version with a collective took.
+    fn took(&self) -> (usize, Took) {
+        let Self { shards, collective_us, iteration_us, .. } = *self;
+        (shards, Took { iteration_us, collective_us })
     }
 
     /// How many times longer the baseline takes.
@@ -147,7 +153,7 @@ fn counts(to: usize) -> Vec<usize> {
 /// Jobs for points: each number of shards in both versions, one after the other.
 fn both(counts: &[usize], machine: impl Fn(usize) -> VirtualMachine) -> Vec<Job> {
     let versions = [Collective::RecursiveDoubling, Collective::Aggregation];
-    let jobs = |&p: &usize| versions.map(|version| Job::on(machine(p), p, version));
+    let jobs = |&p: &usize| versions.map(|version| Job::new(machine(p), p, version));
     counts.iter().flat_map(jobs).collect()
 }
 
@@ -186,8 +192,7 @@ impl Study {
     pub fn make(plan: &Plan<'_>, starts: impl Fn(usize), done: impl Fn(&Job) + Sync) -> Result<Self, Failure> {
         let counts = counts(plan.to);
         let paper: Vec<usize> = counts.iter().copied().filter(|&p| p <= WHOLE).collect();
-        let of = |file: &MachineFile, p: usize| file.machine(None, u32::try_from(p).unwrap_or(u32::MAX));
-        let here = |p: usize| of(plan.machine, p);
+        let here = |p: usize| machine_of(plan.machine, p);
 
         // Names of the numbers that are there to be changed.
         let mut machine = here(paper[0]);
@@ -218,13 +223,13 @@ impl Study {
             jobs.extend(both(&paper, |p| changed(p, &factor)));
         }
         jobs.extend(both(&paper, |p| VirtualMachine { replay: true, ..here(p) }));
-        jobs.extend(counts.iter().map(|&p| Job::new(plan.mpi, p, Collective::RecursiveDoubling)));
+        jobs.extend(counts.iter().map(|&p| Job::new(machine_of(plan.mpi, p), p, Collective::RecursiveDoubling)));
         let variants = variants(plan.machine);
         for (_, job) in &variants {
             jobs.extend(paper.iter().map(|&p| job(p)));
         }
         for network in plan.networks {
-            jobs.extend(both(&paper, |p| of(network, p)));
+            jobs.extend(both(&paper, |p| machine_of(network, p)));
         }
 
         starts(jobs.len());
@@ -241,11 +246,15 @@ impl Study {
         let drawn: Vec<Vec<Point>> = (0..plan.draws).map(|_| of_paper()).collect();
         let replayed = of_paper();
         let mpi = counts.iter().copied().zip(take(counts.len()).iter().map(|t| t.collective_us)).collect();
-        let variants = variants.into_iter().map(|(name, _)| Variant {
+        let as_elsewhere = Variant {
+            name: format!("iterations launched {} ahead, as in the other figures", Config::default().ahead),
+            points: base[..paper.len()].iter().map(Point::took).collect(),
+        };
+        let others = variants.into_iter().map(|(name, _)| Variant {
             name,
             points: paper.iter().copied().zip(take(paper.len()).iter().copied()).collect(),
         });
-        let variants = variants.collect();
+        let variants = std::iter::once(as_elsewhere).chain(others).collect();
         let networks = plan.networks.iter();
         let networks = networks.map(|n| (n.name.clone(), points(&paper, take(2 * paper.len())))).collect();
 
@@ -286,14 +295,13 @@ type JobOf<'a> = Box<dyn Fn(usize) -> Job + 'a>;
 
 /// Other algorithms, with no number of the machine touched.
 fn variants(file: &MachineFile) -> Vec<(String, JobOf<'_>)> {
-    let own = |p: usize| Job::new(file, p, Collective::RecursiveDoubling);
+    let own = |p: usize| Job::new(machine_of(file, p), p, Collective::RecursiveDoubling);
     let on_nodes = |collective| -> JobOf<'_> {
         let nodes = |p: usize| Some(p.div_ceil(SHARED) as u32);
-        Box::new(move |p| Job::on(file.machine(nodes(p), p as u32), p, collective))
+        Box::new(move |p| Job::new(file.machine(nodes(p), p as u32), p, collective))
     };
-    let (nodes, ahead) = (format!("{SHARED} shards a node"), Config::default().ahead);
+    let nodes = format!("{SHARED} shards a node");
     vec![
-        (format!("iterations launched {ahead} ahead, as in the other figures"), Box::new(own)),
         ("each iteration waited for before the next is launched".into(), Box::new(move |p| Job { ahead: 0, ..own(p) })),
         (format!("{nodes}, recursive doubling"), on_nodes(Collective::RecursiveDoubling)),
         (format!("{nodes}, two-level"), on_nodes(Collective::TwoLevel)),
