@@ -1,7 +1,7 @@
 //! What a run is asked for, what it reports, and what can go wrong.
 
-use crate::HostRun;
 use crate::blocks::MIN_CELLS;
+use crate::host::{HostRun, reported_bytes};
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
 use maniple::runtime::{Binding, VirtualMachine};
@@ -236,10 +236,7 @@ impl Config {
 pub fn available_memory() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: String| text.trim().parse::<u64>().ok();
-    let machine = read("/proc/meminfo").and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
-    });
+    let machine = read("/proc/meminfo").and_then(|text| reported_bytes(&text, "MemAvailable"));
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let container = limits.into_iter().filter_map(|path| read(path).and_then(number)).min();
     machine.into_iter().chain(container).min().unwrap_or(isize::MAX as u64)

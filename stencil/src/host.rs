@@ -37,7 +37,11 @@ impl HostRun {
 
 /// Most memory that this process has had so far, in bytes, where Linux says it.
 fn peak_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    reported_bytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
+/// The bytes of a line `KEY: … kB`, as Linux reports memory below `/proc`; none if there is no such line.
+pub fn reported_bytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }

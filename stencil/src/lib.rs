@@ -34,7 +34,7 @@ pub use config::{
     alternating, available_memory, bytes,
 };
 
-pub use host::HostRun;
+pub use host::{HostRun, reported_bytes};
 
 use maniple::prelude::Runtime;
 use maniple::runtime::{Check, TraceFile};

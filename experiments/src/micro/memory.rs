@@ -7,6 +7,7 @@ use super::allreduce::shard_bytes;
 use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
+use maniple_stencil::reported_bytes;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -44,12 +45,7 @@ pub struct Args {
 fn resident() -> Result<u64, String> {
     let path = "/proc/self/status";
     let text = std::fs::read_to_string(path).map_err(|e| format!("can't read {path}, which only Linux has: {e}"))?;
-    let of_all = |text: &str| {
-        text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok())
-    };
-    of_all(&text)
-        .map(|kib: u64| kib * 1024)
-        .ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
+    reported_bytes(&text, "VmRSS").ok_or_else(|| format!("expected a line `VmRSS: … kB` in {path}, found none"))
 }
 
 /// Shards that have yet to call, and the last shard, which waits for them. It is woken directly, because a barrier would
