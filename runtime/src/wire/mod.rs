@@ -71,8 +71,8 @@ pub(crate) trait Wire {
 /// A leaf task, as one asks how long it takes.
 pub(crate) trait Work {
     fn name(&self) -> &'static str;
-    /// What its launch says, if it does, in nanoseconds.
-    fn takes(&self) -> Option<u64>;
+    /// What its launch says, in nanoseconds; [`UNSAID`](crate::launch::UNSAID) if it does not.
+    fn takes(&self) -> u64;
     /// Of the regions that it names.
     fn bytes(&self) -> usize;
 }

@@ -270,8 +270,8 @@ impl Work for Body {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn takes(&self) -> Option<u64> {
-        Some(self.takes).filter(|&takes| takes != UNSAID)
+    fn takes(&self) -> u64 {
+        self.takes
     }
     fn bytes(&self) -> usize {
         self.uses.iter().map(|u| u.column.bytes()).sum()
@@ -290,8 +290,8 @@ impl Work for Away {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn takes(&self) -> Option<u64> {
-        Some(self.takes).filter(|&takes| takes != UNSAID)
+    fn takes(&self) -> u64 {
+        self.takes
     }
     fn bytes(&self) -> usize {
         self.bytes

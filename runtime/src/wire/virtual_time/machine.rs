@@ -227,9 +227,10 @@ impl LinkPs {
         self.kibibyte > 0
     }
 
-    /// How long so many bytes keep a way in or out busy, and the part of it that the message itself takes.
-    pub fn busy(&self, bytes: usize) -> (Ps, Ps) {
-        let bytes = (bytes as u64).saturating_mul(self.kibibyte) / 1024;
+    /// How long a message of so many bytes keeps a way in or out busy, and the part of it that the message itself takes. Asks
+    /// for the bytes only where they take time.
+    pub fn busy(&self, bytes: impl FnOnce() -> usize) -> (Ps, Ps) {
+        let bytes = if self.takes_bytes() { (bytes() as u64).saturating_mul(self.kibibyte) / 1024 } else { 0 };
         (bytes.max(self.gap), bytes)
     }
 }
@@ -307,13 +308,13 @@ impl VirtualMachine {
         if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {
             return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
         }
-        // An hour for a single operation, a thousandfold delay: whatever is more is a slip of the pen.
         if self.round_requirements > 1000 {
             return wrong("round_requirements", "at most 1000", self.round_requirements.to_string());
         }
         if self.noise > 1000.0 {
             return wrong("noise", "a part of a time, from 0 to 1000", self.noise.to_string());
         }
+        // An hour for a single operation: whatever is more is a slip of the pen.
         let mut machine = self.clone();
         let wild = machine.numbers_mut().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(*value));
         wild.map_or(Ok(()), |(name, value)| wrong(&name, "a number from 0 to 3.6e12", value.to_string()))

@@ -19,6 +19,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Signal};
 use crate::counters::Stats;
+use crate::launch::{UNSAID, short_name};
 use crate::message::{Message, ProcessorId};
 use crate::payload::Payload;
 use crate::time::{Clock, Ticks};
@@ -116,7 +117,7 @@ impl Net {
             }
             return;
         }
-        let comes = now + self.noisy(link.latency) + link.busy(size(&message)).1;
+        let comes = now + self.noisy(link.latency) + link.busy(|| size(&message)).1;
         let comes = self.after_last(comes, from, to);
         let letter = self.mail.post(from, to, message);
         self.events.push(comes, What::Comes(letter));
@@ -127,7 +128,7 @@ impl Net {
         let (from, to) = self.mail.address(letter);
         let (link, own) = (self.link(from, to), self.machine.node_of(from) as usize);
         let leaves = now.max(self.out[own]);
-        self.out[own] = leaves.saturating_add(link.busy(self.mail.message(letter).map_or(0, size)).0);
+        self.out[own] = leaves.saturating_add(link.busy(|| self.mail.message(letter).map_or(0, size)).0);
         let reaches = leaves.saturating_add(self.noisy(link.latency));
         let reaches = self.after_last(reaches, from, to);
         self.events.push(reaches, What::Reaches(letter));
@@ -136,7 +137,7 @@ impl Net {
     /// A message waits for the other node's way in from `now` on.
     fn reaches(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
-        let (busy, bytes) = self.link(from, to).busy(self.mail.message(letter).map_or(0, size));
+        let (busy, bytes) = self.link(from, to).busy(|| self.mail.message(letter).map_or(0, size));
         let other = self.machine.node_of(to) as usize;
         let comes = now.max(self.into[other]);
         self.into[other] = comes.saturating_add(busy);
@@ -226,8 +227,8 @@ impl Wire for VirtualWire {
     fn works(&self, task: &dyn Work) {
         let (shared, meter) = (&self.shared, self.shared.meter(self.id));
         let time = match task.takes() {
-            Some(ns) => ns.saturating_mul(1000).min(END),
-            None => meter.work(&shared.machine, &crate::launch::short_name(task.name()), task.bytes()),
+            UNSAID => meter.work(&shared.machine, &short_name(task.name()), task.bytes()),
+            ns => ns.saturating_mul(1000).min(END),
         };
         let time = shared.net.borrow_mut().noisy(time);
         meter.works(time);
