@@ -252,6 +252,11 @@ impl Launcher {
         }
     }
 
+    /// Whether this copy of the launching task is the one that starts what is to be on a processor.
+    fn starts(&self, processor: ProcessorId) -> bool {
+        !self.replicated || self.core.copies().same_node(self.core.id, processor)
+    }
+
     fn place(&self) -> Place {
         Place { task: self.name.to_string(), shard: None }
     }
@@ -290,12 +295,11 @@ impl Launcher {
             self.core.replicated(|| self.described(task.id, &table, &held, &plan));
         }
         planned(&held);
-        let mine = |p: ProcessorId| !self.replicated || self.core.copies().same_node(self.core.id, p);
         let counters = &self.core.counters;
         for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
-            if mine(at) {
+            if self.starts(at) {
                 counters.launches.add(1);
                 counters.requirements.add(held.len() as u64);
                 batch.push(ShardStart { shard, args: Parcel::new(args), held });
@@ -535,7 +539,6 @@ impl Launcher {
         if let Some(races) = &self.core.config.races {
             races.launches(&self.core, launch);
         }
-        let mine = |p: ProcessorId| !self.replicated || self.core.copies().same_node(self.core.id, p);
         // Where regions that a parent shares are at home, apart from its own processor: that one has started it.
         let own = self.held.iter().flatten().filter(|h| h.coherence == Coherence::Simultaneous).map(|h| h.home);
         let homes: BTreeSet<ProcessorId> = own.filter(|&p| p != self.core.id).collect();
@@ -545,7 +548,7 @@ impl Launcher {
             by: self.place(),
             node: self.node,
             left: Cell::new(batches.len()),
-            held: held.iter().copied().filter(|&p| mine(p)).collect(),
+            held: held.iter().copied().filter(|&p| self.starts(p)).collect(),
             shards: gang.shards,
             settle: RefCell::new(settle),
             versions: self.versions.clone(),
@@ -555,7 +558,7 @@ impl Launcher {
         let mut expected: BTreeMap<ProcessorId, u32> = BTreeMap::new();
         for ((source, to), transfers) in orders {
             *expected.entry(to).or_default() += 1;
-            if mine(source) {
+            if self.starts(source) {
                 self.core.send(
                     source,
                     Message::SendColumns(Box::new(SendColumns {
@@ -571,7 +574,7 @@ impl Launcher {
         }
         let reply = if self.replicated { Reply::EveryNode } else { Reply::Processor(self.core.id) };
         for (at, shards) in batches {
-            if !mine(at) {
+            if !self.starts(at) {
                 continue;
             }
             let batch = Batch {

@@ -23,10 +23,10 @@ enum Held {
 }
 
 impl Held {
-    fn is(&self, key: &ColumnKey) -> bool {
+    fn covers(&self) -> (FieldId, Rect) {
         match self {
-            Held::Owned(instance, _) => instance.rect() == key.rect && instance.field().id == key.field,
-            Held::Shared(shared) => shared.rect() == key.rect && shared.field().id == key.field,
+            Held::Owned(instance, _) => (instance.field().id, instance.rect()),
+            Held::Shared(shared) => (shared.field().id, shared.rect()),
         }
     }
 }
@@ -36,24 +36,27 @@ impl Held {
 struct Instances(HashTable<(TreeId, Held)>);
 
 impl Instances {
-    fn hash(tree: TreeId, field: FieldId, rect: &Rect) -> u64 {
-        BuildHasherDefault::<DefaultHasher>::default().hash_one((tree, field, rect))
+    fn hash(tree: TreeId, covers: (FieldId, Rect)) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one((tree, covers))
+    }
+
+    /// The hash of a column, and whether an instance is the column's.
+    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, Held)) -> bool) {
+        let (tree, covers) = (key.tree, (key.field, key.rect));
+        (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
     }
 
     fn get(&self, key: &ColumnKey) -> Option<&Held> {
-        let hash = Self::hash(key.tree, key.field, &key.rect);
-        self.0.find(hash, |(tree, held)| *tree == key.tree && held.is(key)).map(|(_, held)| held)
+        let (hash, is) = Self::seek(key);
+        self.0.find(hash, is).map(|(_, held)| held)
     }
 
     fn insert(&mut self, key: &ColumnKey, held: Held) {
-        let hash = Self::hash(key.tree, key.field, &key.rect);
-        match self.0.find_mut(hash, |(tree, held)| *tree == key.tree && held.is(key)) {
+        let (hash, is) = Self::seek(key);
+        match self.0.find_mut(hash, is) {
             Some((_, there)) => *there = held,
             None => {
-                let again = |(tree, held): &(TreeId, Held)| match held {
-                    Held::Owned(instance, _) => Self::hash(*tree, instance.field().id, &instance.rect()),
-                    Held::Shared(shared) => Self::hash(*tree, shared.field().id, &shared.rect()),
-                };
+                let again = |(tree, held): &(TreeId, Held)| Self::hash(*tree, held.covers());
                 self.0.insert_unique(hash, (key.tree, held), again);
             }
         }

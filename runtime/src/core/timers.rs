@@ -33,9 +33,7 @@ impl Timers {
         self.first.set(set.first_key_value().map_or(NEVER, |(key, _)| key.0));
         changed
     }
-}
 
-impl Timers {
     /// How many are set.
     pub fn entries(&self) -> usize {
         self.set.borrow().len()
