@@ -212,12 +212,11 @@ impl MachineFile {
         let nodes = nodes.or(own.nodes.count.map(|count| count.value)).unwrap_or(shards);
         let levels = own.costs.shards.map_or_else(Vec::new, |shards| shards.value);
         let mut level = |level: usize, shards: u32| {
-            let mut tasks = own.tasks.clone();
             let at = |_: &str, given: &mut Given<Levels>| given.value.at(level);
             Crowded {
                 shards,
                 costs: own.costs.costs.each_mut().map(at),
-                tasks: tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(at))).collect(),
+                tasks: own.tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(at))).collect(),
                 other_tasks: own.other_tasks.each_mut().map(at),
             }
         };

@@ -274,7 +274,7 @@ impl Row {
 }
 
 /// A row for each, and what the errors of each program come to.
-pub fn table(rows: &[Row], machine: &str) -> String {
+fn table(rows: &[Row], machine: &str) -> String {
     let mut builder = Builder::default();
     builder.push_record(["program", "shards", "measured", "quartiles", "predicted", "error", "runs"]);
     for row in rows {

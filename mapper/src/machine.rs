@@ -18,7 +18,8 @@ pub enum MemoryKind {
 /// Every processor has two memories of its own, one of each [`MemoryKind`]; processors `n·k .. n·(k+1)` form node k.
 ///
 /// The last processors of each node may be **utility** processors: they run no leaf tasks, and have no shards but those that
-/// a mapper puts there by number, unless [that is what they are for](Machine::with_shards_on_utility). A shard or parent there is never kept waiting by a long leaf task.
+/// a mapper puts there by number, unless [that is what they are for](Machine::with_shards_on_utility). A shard or parent there
+/// is never kept waiting by a long leaf task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     processors: u32,

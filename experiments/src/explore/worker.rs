@@ -61,6 +61,13 @@ pub fn digest(u: &Read<i64>, start: i64) -> i64 {
     u.as_slice().iter().fold(start, |sum, &v| joined(sum, v))
 }
 
+/// A number made from values that are shared and their order.
+fn folded(u: &ReadShared<i64>, start: i64) -> i64 {
+    let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
+    u.copy_to(&mut values);
+    values.into_iter().fold(start, joined)
+}
+
 pub fn update(u: &mut ReadWrite<i64>, k: i64) -> i64 {
     let lo = u.rect().lo(0);
     let mut sum = 2;
@@ -204,9 +211,7 @@ impl Worker {
                     let tag = self.tag(None);
                     let take = move |u: ReadShared<i64>| {
                         tag.goes_off();
-                        let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
-                        u.copy_to(&mut values);
-                        values.into_iter().fold(7, joined)
+                        folded(&u, 7)
                     };
                     let take = self.shard.launch(take, (other.read_shared(SLOT),)).named("take");
                     let take = if there { take } else { take.wait(&from_pair.ready) };
@@ -263,9 +268,7 @@ impl Worker {
                     let tag = self.tag(None);
                     let look = move |u: ReadShared<i64>| {
                         tag.goes_off();
-                        let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
-                        u.copy_to(&mut values);
-                        values.into_iter().fold(13, joined)
+                        folded(&u, 13)
                     };
                     let look = self.shard.launch(look, (board.read_shared(SLOT),)).named("look");
                     self.values.push(look.wait(&written.1).arrive(&read.0).go()?);
