@@ -16,6 +16,7 @@ use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
 use crate::shard::{Origin, Shard};
 use maniple_regions::{FieldId, Rect, TreeId};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -265,36 +266,40 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
 }
 
 impl Core {
+    pub(super) fn batches(&self) -> &RefCell<Batches> {
+        self.batches.get_or_init(Box::default)
+    }
+
     pub(super) fn take_batch(self: &Rc<Self>, mut batch: Batch) {
         let uses = std::mem::take(&mut batch.uses);
-        self.batches.borrow_mut().push(uses, Work::Batch(batch));
+        self.batches().borrow_mut().push(uses, Work::Batch(batch));
         self.start_operations();
     }
 
     pub(super) fn take_send_order(self: &Rc<Self>, order: SendColumns) {
         let column = |t: &Transfer| ColumnKey { tree: t.tree, field: t.field, rect: t.rect };
         let uses = order.transfers.iter().map(|t| BatchUse::of(&column(t), Does::Reads, t.from)).collect();
-        self.batches.borrow_mut().push(uses, Work::Send(order));
+        self.batches().borrow_mut().push(uses, Work::Send(order));
         self.start_operations();
     }
 
     pub(super) fn take_columns(self: &Rc<Self>, columns: Columns) {
-        self.batches.borrow_mut().columns.entry(columns.launch).or_default().push(columns);
+        self.batches().borrow_mut().columns.entry(columns.launch).or_default().push(columns);
         self.start_operations();
     }
 
     pub(super) fn launch_started(&self, launch: LaunchKey) -> bool {
-        self.batches.borrow().started.contains(&launch)
+        self.batches().borrow().started.contains(&launch)
     }
 
     pub(super) fn start_operations(self: &Rc<Self>) {
         loop {
-            let next = self.batches.borrow_mut().startable(self.starts_all());
+            let next = self.batches().borrow_mut().startable(self.starts_all());
             match next {
                 None => return,
                 Some((number, Work::Send(order))) => {
                     self.send_columns(order);
-                    self.batches.borrow_mut().end(number);
+                    self.batches().borrow_mut().end(number);
                 }
                 Some((number, Work::Batch(batch))) => self.start_batch(number, batch),
             }
@@ -325,20 +330,20 @@ impl Core {
     }
 
     fn start_batch(self: &Rc<Self>, number: u64, batch: Batch) {
-        let columns = self.batches.borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
+        let columns = self.batches().borrow_mut().columns.remove(&batch.launch).unwrap_or_default();
         let mut data_error = self.lost().cloned();
         for (transfer, bytes) in columns.iter().flat_map(|c| &c.columns) {
             #[cfg(feature = "plant")]
             if self.config.strikes(crate::plant::Bug::StaleCopy) {
                 continue;
             }
-            let parts = self.batches.borrow().parts_to_write(number, transfer);
+            let parts = self.batches().borrow().parts_to_write(number, transfer);
             if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, &parts) {
                 data_error = Some(e);
             }
         }
         {
-            let mut batches = self.batches.borrow_mut();
+            let mut batches = self.batches().borrow_mut();
             if batch.hold {
                 batches.started.insert(batch.launch);
             }
@@ -433,7 +438,7 @@ impl Core {
 
     fn end_shard(self: &Rc<Self>, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) {
         let over = {
-            let mut batches = self.batches.borrow_mut();
+            let mut batches = self.batches().borrow_mut();
             let Some(running) = batches.running.get_mut(&launch) else {
                 return;
             };
@@ -449,7 +454,7 @@ impl Core {
 
     fn end_batch(self: &Rc<Self>, launch: LaunchKey) {
         let Some(running) = ({
-            let mut batches = self.batches.borrow_mut();
+            let mut batches = self.batches().borrow_mut();
             let running = batches.running.remove(&launch);
             batches.ended.extend(running.iter().map(|r| r.gang));
             match &running {
@@ -490,7 +495,7 @@ impl Core {
             return;
         }
         {
-            let mut batches = self.batches.borrow_mut();
+            let mut batches = self.batches().borrow_mut();
             batches.started.remove(&launch);
             let held = batches.held.remove(&launch);
             held.into_iter().for_each(|number| batches.end(number));

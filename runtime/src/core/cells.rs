@@ -75,6 +75,10 @@ impl Bank {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.empty.is_empty()
+    }
+
     #[inline]
     fn place(&self, cell: u32) -> Option<&Place> {
         let half = if cell & EMPTY == 0 { &self.ready } else { &self.empty };

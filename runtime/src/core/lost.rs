@@ -12,7 +12,7 @@ impl Core {
     /// Why nothing that comes from others can be relied on, if a processor is lost.
     #[inline]
     pub fn lost(&self) -> Option<&Error> {
-        self.lost.get()
+        self.lost.get().map(|e| &**e)
     }
 
     /// Takes in that a processor is lost. The first one is the cause.
@@ -22,7 +22,7 @@ impl Core {
         if self.config.strikes(crate::plant::Bug::SilentDeath) {
             return;
         }
-        if self.lost.set(error.clone()).is_err() {
+        if self.lost.set(Box::new(error.clone())).is_err() {
             return;
         }
         self.note_failure(&error);

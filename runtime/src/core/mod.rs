@@ -86,16 +86,17 @@ pub(crate) struct Core {
     /// Chains are borrowed.
     in_chains: Cell<bool>,
     timers: timers::Timers,
-    batches: RefCell<batches::Batches>,
+    /// Of a processor that has been asked to start shards or to send values to some.
+    batches: OnceCell<Box<RefCell<batches::Batches>>>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
     launches_early: RefCell<Vec<crate::message::BatchDone>>,
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<BTreeMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
-    failure: RefCell<Option<Error>>,
+    failure: OnceCell<Box<Error>>,
     /// Why nothing that comes from others can be relied on any more, once a processor is lost.
-    lost: OnceCell<Error>,
-    replicas: RefCell<replicas::Replicas>,
+    lost: OnceCell<Box<Error>>,
+    replicas: OnceCell<Box<RefCell<replicas::Replicas>>>,
 }
 
 impl Core {
@@ -118,15 +119,15 @@ impl Core {
             in_chains: Cell::new(false),
             exec: RefCell::new(exec::Executor::new(signal)),
             timers: timers::Timers::default(),
-            batches: RefCell::default(),
+            batches: OnceCell::new(),
             data: RefCell::default(),
             launches: RefCell::default(),
             launches_early: RefCell::default(),
             next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
-            failure: RefCell::default(),
+            failure: OnceCell::new(),
             lost: OnceCell::new(),
-            replicas: RefCell::default(),
+            replicas: OnceCell::new(),
             config,
         })
     }
@@ -360,17 +361,18 @@ impl Core {
 
     /// Remembers the first error that nobody may be awaiting.
     pub fn note_failure(&self, error: &Error) {
-        self.failure.borrow_mut().get_or_insert_with(|| error.clone());
+        self.failure.get_or_init(|| Box::new(error.clone()));
     }
 
     pub fn failure(&self) -> Option<Error> {
-        self.failure.borrow().clone()
+        self.failure.get().map(|e| (**e).clone())
     }
 
     /// See [`crate::Stats::left_over`].
     pub fn left_over(&self) -> u64 {
         let launches = self.launches.borrow().len() + self.launches_early.borrow().len();
-        let tasks = self.leaves.borrow().entries() + self.leases.borrow().len() + self.batches.borrow().entries();
+        let batches = self.batches.get().map_or(0, |b| b.borrow().entries());
+        let tasks = self.leaves.borrow().entries() + self.leases.borrow().len() + batches;
         (launches + tasks + self.data.borrow().entries() + self.timers.entries()) as u64
     }
 

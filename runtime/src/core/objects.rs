@@ -17,7 +17,7 @@ pub(crate) struct Local {
     pub id: ObjectId,
     pub object: Arc<Object>,
     pub bank: RefCell<Bank>,
-    /// Few objects have them, and they are large.
+    /// Those of a replayed object that shards of this processor call. They are large.
     pub chains: Option<Box<Chains>>,
 }
 
@@ -58,7 +58,7 @@ impl Local {
     }
 }
 
-/// An object without state of its own: processors that one thread drives, which may be many, share it.
+/// An object without state on this processor: processors that one thread drives, which may be many, share it.
 fn of_all(id: ObjectId, object: &Arc<Object>, new: impl FnOnce() -> Rc<Local>) -> Rc<Local> {
     thread_local! {
         static LAST: RefCell<Weak<Local>> = const { RefCell::new(Weak::new()) };
@@ -111,14 +111,16 @@ impl Core {
                 bank = Bank::new(p.ready_count[self.id as usize] as usize, members(&p.gang));
             }
             Object::Phase(spec) => phase = Some(PhaseLocal::new(spec, self.id)),
-            Object::Replay(r) => chains = Some(Box::new(Chains::new(r, self.known(), self.id))),
-            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
+            Object::Replay(r) if members(&r.gang) > 0 => {
+                chains = Some(Box::new(Chains::new(r, self.known(), self.id)));
+            }
+            Object::Replay(_) | Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
         let early = {
             let mut objects = self.objects.borrow_mut();
             let id = objects.list.len() as ObjectId;
             objects.phases.extend(phase.map(|p| (id, p)));
-            let stateless = matches!(*object, Object::Tree(_) | Object::Task(_) | Object::Gang(_));
+            let stateless = chains.is_none() && bank.is_empty();
             let local = || Rc::new(Local { id, object: object.clone(), bank: RefCell::new(bank), chains });
             objects.list.push(if stateless { of_all(id, &object, local) } else { local() });
             std::mem::take(&mut objects.early)

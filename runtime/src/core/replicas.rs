@@ -3,6 +3,7 @@
 use super::Core;
 use crate::Error;
 use crate::message::{Message, ProcessorId, ReplicatedCall};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]
@@ -45,6 +46,10 @@ impl Replicas {
 }
 
 impl Core {
+    fn replicas(&self) -> &RefCell<Replicas> {
+        self.replicas.get_or_init(Box::default)
+    }
+
     /// The top-level task of this node makes a call, which `what` describes: the same on every node.
     #[inline]
     pub fn replicated(&self, what: impl FnOnce() -> String) {
@@ -68,7 +73,7 @@ impl Core {
             // Others may have heard of it later, or never, and go on.
             return;
         }
-        let mut replicas = self.replicas.borrow_mut();
+        let mut replicas = self.replicas().borrow_mut();
         replicas.made += 1;
         if self.copies().node_of(self.id) == 0 {
             replicas.own.push_back((call, 0));
@@ -84,12 +89,12 @@ impl Core {
     /// Takes in the next call of another node's top-level task.
     pub(super) fn take_replicated(&self, from: ProcessorId, call: ReplicatedCall) {
         let node = self.copies().node_of(from);
-        self.replicas.borrow_mut().others.entry(node).or_default().1.push_back(call);
+        self.replicas().borrow_mut().others.entry(node).or_default().1.push_back(call);
         self.compare_calls(node);
     }
 
     fn compare_calls(&self, node: u32) {
-        let mut replicas = self.replicas.borrow_mut();
+        let mut replicas = self.replicas().borrow_mut();
         let difference = replicas.compare(node);
         replicas.forget(self.copies().nodes() - 1);
         if let Some(error) = difference {

@@ -95,7 +95,7 @@ impl Core {
     }
 
     fn report_launches(&self, part: &mut Part) {
-        let batches = self.batches.borrow();
+        let batches = self.batches().borrow();
         let gang_id = |gang: ObjectId, shard: u32| Node::Shard { gang, shard };
         for (asked, left, over) in batches.unfinished() {
             let launch = Node::Launch(asked.launch);
