@@ -8,11 +8,12 @@ mod study;
 use crate::Failure;
 use crate::directory::{Directory, pretty};
 use crate::machines::MachineFile;
+use crate::micro::check_memory;
 use crate::output::Stdout;
-use crate::prediction::{self, Program};
+use crate::prediction::{self, Program, Row};
 use indicatif::{ProgressBar, ProgressStyle};
-use maniple_stencil::DEFAULT_CELLS;
-use runs::Job;
+use maniple_stencil::{Collective, DEFAULT_CELLS};
+use runs::{Job, Runs, WHOLE, machine_of};
 use std::path::PathBuf;
 use study::{Plan, Study};
 
@@ -24,8 +25,9 @@ every run is verified. In virtual time they take as long as the machine's file s
 curves' shapes come from the program's structure:
   Figure 4  one collective inside the stencil          Figure 6  one iteration of the stencil
   Figure 5  the same by MPI on titan-mpi               Figure 8  one iteration with the aggregation region
-for 16 to 512 shards of 1000 cells with 20 iterations, the first 5 left out. Beyond, runs have 16 cells a shard, whose \
-kernels take as long as with 1000, and 8 iterations, the first 4 left out.
+for 16 to 512 shards of 1000 cells with 20 iterations, without the first 5, for which shards start one after the other, and \
+the last 3, which launch no others ahead. Beyond, runs have 16 cells a shard, whose kernels take as long as with 1000, and 7 \
+iterations, without the first 2 and the last 3.
 
 Then a collective and an iteration run on threads of this host, 2 to 512 shards on as many as --host has processors, beside what \
 virtual time predicts on that machine (see maniple calibrate and maniple predict).
@@ -33,7 +35,8 @@ virtual time predicts on that machine (see maniple calibrate and maniple predict
 Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
 
-The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json.
+The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json: \
+those of 16 to 512 shards first, and anew with each number beyond.
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
 pub struct Args {
@@ -45,8 +48,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, at least 128; 262144 take 6 GiB, 1048576 take 24 GiB
-    #[arg(long, value_name = "P", default_value_t = 1 << 18, value_parser = crate::count, allow_negative_numbers = true)]
+    /// The most shards, at least 128; up to 1048576 it takes 22 GiB and some two hours, up to 65536 a quarter of an hour
+    #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
     /// How many times all numbers of the machine are halved or doubled by chance
@@ -76,6 +79,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let expected = "one that has as many nodes as a run has shards";
         return Err(Failure::Usage(format!("--machine: expected {expected}, found nodes.count in `{}`", machine.name)));
     }
+    let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
+    check_memory("shards", args.to, (most.bytes() / args.to) as u128)?;
     let mut some = machine.machine(None, 16);
     some.check().map_err(|e| Failure::Usage(e.to_string()))?;
     if some.numbers_mut().iter().all(|(_, number)| **number == 0.0) {
@@ -92,34 +97,53 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let progress = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-    let plan = Plan { machine: &machine, mpi: &mpi, networks: &networks, to: args.to, draws: args.draws };
     let done = |job: &Job| {
         progress.set_message(format!("{} shards", job.shards));
         progress.inc(1);
     };
-    let mut study = Study::make(&plan, |jobs| progress.set_length(jobs as u64), done)?;
-    if args.repeat > 0 {
-        progress.set_message("predictions beside measurements");
-        study.predictions = prediction::compare(&prediction::Plan {
-            machine: &host,
-            programs: vec![Program::Allreduce, Program::Stencil],
-            shards: (1..10).map(|i| 1 << i).collect(),
-            cells: DEFAULT_CELLS,
-            repeat: args.repeat,
-        })?;
+    let mut runs = Runs::default();
+    let mut make = |to: usize| {
+        let plan = Plan { machine: &machine, mpi: &mpi, networks: &networks, to, draws: args.draws };
+        Study::make(&plan, &mut runs, |jobs| progress.inc_length(jobs as u64), done)
+    };
+    let mut study = make(args.to.min(WHOLE))?;
+    study.predictions = predict(args, &host, &progress)?;
+    write(&study, &directory)?;
+    // These take much longer: what is there is in the directory already.
+    for to in study::counts(args.to).into_iter().filter(|&to| to > WHOLE) {
+        study = Study { predictions: study.predictions, ..make(to)? };
+        write(&study, &directory)?;
     }
     progress.finish_and_clear();
+    Stdout::new().write(&report::summary(&study, &args.output))
+}
 
-    let pictures = draw::all(&study).map_err(Failure::Run)?;
+/// Programs on threads of this host beside their times in virtual time.
+fn predict(args: &Args, host: &MachineFile, progress: &ProgressBar) -> Result<Vec<Row>, Failure> {
+    if args.repeat == 0 {
+        return Ok(Vec::new());
+    }
+    progress.set_message("predictions beside measurements");
+    prediction::compare(&prediction::Plan {
+        machine: host,
+        programs: vec![Program::Allreduce, Program::Stencil],
+        shards: (1..10).map(|i| 1 << i).collect(),
+        cells: DEFAULT_CELLS,
+        repeat: args.repeat,
+    })
+}
+
+/// Writes all files.
+fn write(study: &Study, directory: &Directory) -> Result<(), Failure> {
+    let pictures = draw::all(study).map_err(Failure::Run)?;
     for (name, picture) in &pictures {
         directory.write(name, picture)?;
     }
-    directory.write("points.csv", report::points_csv(&study))?;
-    directory.write("shares.csv", report::shares_csv(&study))?;
-    directory.write("predictions.csv", report::predictions_csv(&study))?;
-    directory.write("figures.json", pretty(&study)?)?;
-    directory.write("index.html", report::page(&study, &pictures))?;
-    Stdout::new().write(&report::summary(&study, &args.output))
+    directory.write("points.csv", report::points_csv(study))?;
+    directory.write("shares.csv", report::shares_csv(study))?;
+    directory.write("predictions.csv", report::predictions_csv(study))?;
+    directory.write("figures.json", pretty(study)?)?;
+    directory.write("index.html", report::page(study, &pictures))
 }
 
 /// Most shards there may be; they would not fit into any host.

@@ -3,10 +3,10 @@
 use crate::Failure;
 use crate::machines::MachineFile;
 use maniple::runtime::{TaskCost, VirtualMachine};
-use maniple_stencil::{Collective, Config, Session};
+use maniple_stencil::{Collective, Config, Session, available_memory};
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Numbers of shards up to which a run is what the paper's was: 1000 cells a shard, 20 iterations.
 pub const WHOLE: usize = 512;
@@ -17,17 +17,17 @@ const ITERATIONS: usize = 20;
 /// Of these, how many at the start don't count: what the paper found to be enough for times to be steady.
 const WARMUP: usize = 5;
 
-/// Beyond, shards have so many cells and iterations; the kernels take as long as with 1000 cells. Shards start one after
-/// the other, and it takes some iterations until it does not show any more.
+/// Beyond, shards have so many cells and iterations; the kernels take as long as with 1000 cells.
 const FEW_CELLS: usize = 16;
-const FEW_ITERATIONS: usize = 8;
-const FEW_WARMUP: usize = 4;
+const FEW_ITERATIONS: usize = 7;
+const FEW_WARMUP: usize = 2;
 
-/// Runs with more shards than this are done one at a time: two of them might not fit into memory.
-const LARGE: usize = 1 << 16;
+/// Bytes of a shard with its node, and those of each processor of it, as runs take them with many shards.
+const SHARD_BYTES: usize = 16_500;
+const PROCESSOR_BYTES: usize = 2_500;
 
 /// A run of the stencil.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// On this machine.
     pub machine: VirtualMachine,
@@ -39,7 +39,7 @@ pub struct Job {
     pub ahead: usize,
 }
 
-/// What a run took, in microseconds of virtual time: means over its iterations, without those at the start.
+/// What a run took, in microseconds of virtual time: means over its iterations, without those at the start and at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Took {
     /// One iteration.
@@ -57,6 +57,12 @@ impl Job {
     /// On this machine.
     pub fn new(machine: VirtualMachine, shards: usize, collective: Collective) -> Self {
         Self { machine, shards, collective, ahead: Config::default().ahead }
+    }
+
+    /// Memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let processors = self.machine.nodes as usize * self.machine.per_node as usize;
+        self.shards.saturating_mul(SHARD_BYTES).saturating_add(processors.saturating_mul(PROCESSOR_BYTES))
     }
 
     fn config(&self) -> Config {
@@ -95,7 +101,8 @@ impl Job {
         }
         let warmup = if self.shards <= WHOLE { WARMUP } else { FEW_WARMUP };
         let mean = |samples: &[f64]| {
-            let kept = &samples[warmup..];
+            // The last ones launch no others ahead, and meanwhile the shards that are over tell the first node.
+            let kept = &samples[warmup..samples.len() - (self.ahead + 1)];
             kept.iter().sum::<f64>() / kept.len() as f64
         };
         let samples = &report.samples;
@@ -103,31 +110,53 @@ impl Job {
     }
 }
 
-/// Does all runs, as many at once as there are processors, and tells after each; what they took, in the order of the jobs.
-///
-/// # Errors
-/// The first run that failed or was not verified.
-pub fn all(jobs: &[Job], done: impl Fn(&Job) + Sync) -> Result<Vec<Took>, Failure> {
-    let (large, small): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(|&i| jobs[i].shards > LARGE);
-    let took: Vec<Mutex<Option<Result<Took, Failure>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-    let run = |i: usize| {
-        let result = jobs[i].run();
-        done(&jobs[i]);
-        *took[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
-    };
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(&i) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    run(i);
-                }
-            });
+/// Runs that are done.
+#[derive(Default)]
+pub struct Runs(Vec<(Job, Took)>);
+
+impl Runs {
+    fn took(&self, job: &Job) -> Option<Took> {
+        self.0.iter().find(|(done, _)| done == job).map(|(_, took)| *took)
+    }
+
+    /// What the jobs took, in their order. Those that are not done are done now, as many at once as there are processors
+    /// and as fit into memory; tells before how many there are, and after each.
+    ///
+    /// # Errors
+    /// The first run that failed or was not verified.
+    pub fn all(
+        &mut self,
+        jobs: &[Job],
+        starts: impl Fn(usize),
+        done: impl Fn(&Job) + Sync,
+    ) -> Result<Vec<Took>, Failure> {
+        let new: Vec<&Job> = jobs.iter().filter(|job| self.took(job).is_none()).collect();
+        starts(new.len());
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        let room = available_memory() as usize / at_once;
+        let (large, small): (Vec<&Job>, Vec<&Job>) = new.into_iter().partition(|job| job.bytes() > room);
+        let results = Mutex::new(Vec::new());
+        let run = |job: &Job| {
+            let result = job.run();
+            done(job);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((job.clone(), result));
+        };
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..at_once {
+                scope.spawn(|| {
+                    while let Some(job) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        run(job);
+                    }
+                });
+            }
+        });
+        large.into_iter().for_each(run);
+        for (job, result) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.0.push((job, result?));
         }
-    });
-    large.into_iter().for_each(run);
-    let result = |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    took.into_iter().filter_map(result).collect()
+        Ok(jobs.iter().filter_map(|job| self.took(job)).collect())
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +184,19 @@ mod tests {
         for (all, given) in all.iter().zip(&given) {
             let took = took(all.tasks["advance"], whole.cells) - took(given.tasks["advance"], few.cells);
             assert!(took.abs() < 1e-6, "with {} shards: {took} ns", all.shards);
+        }
+    }
+
+    #[test]
+    fn shards_that_are_over_do_not_show() {
+        let file = MachineFile::load("titan-mpi").unwrap_or_else(|e| panic!("{e:?}"));
+        // A message, an update, a read, and a poll for all of them.
+        let round_us = 0.3 + 1.0 + 0.3 + 3.0 * 0.05;
+        for shards in [16, 64, 512, 1024] {
+            let job = Job::new(machine_of(&file, shards), shards, Collective::RecursiveDoubling);
+            let took = job.run().unwrap_or_else(|e| panic!("{e:?}"));
+            let rounds = took.collective_us / (shards as f64).log2();
+            assert!((rounds / round_us - 1.0).abs() < 0.03, "{shards}: {took:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is run, and what comes of it: curves, their bands, what each number of the machine has to do with them.
 
-use super::runs::{self, Job, Took, WHOLE, machine_of};
+use super::runs::{Job, Runs, Took, WHOLE, machine_of};
 use crate::Failure;
 use crate::machines::MachineFile;
 use crate::prediction::Row;
@@ -145,7 +145,7 @@ pub struct Plan<'a> {
 }
 
 /// The paper's numbers of shards up to `to`, and every fourfold beyond.
-fn counts(to: usize) -> Vec<usize> {
+pub fn counts(to: usize) -> Vec<usize> {
     let beyond = std::iter::successors(Some(2 * WHOLE), |p| Some(4 * p));
     PAPER.into_iter().chain(beyond).take_while(|&p| p <= to).collect()
 }
@@ -185,11 +185,16 @@ fn bands<'a>(counts: usize, all: impl Iterator<Item = &'a Vec<Point>> + Clone) -
 }
 
 impl Study {
-    /// Does all runs.
+    /// Does all runs that are not done.
     ///
     /// # Errors
     /// A run that failed or was not verified.
-    pub fn make(plan: &Plan<'_>, starts: impl Fn(usize), done: impl Fn(&Job) + Sync) -> Result<Self, Failure> {
+    pub fn make(
+        plan: &Plan<'_>,
+        runs: &mut Runs,
+        starts: impl Fn(usize),
+        done: impl Fn(&Job) + Sync,
+    ) -> Result<Self, Failure> {
         let counts = counts(plan.to);
         let paper: Vec<usize> = counts.iter().copied().filter(|&p| p <= WHOLE).collect();
         let here = |p: usize| machine_of(plan.machine, p);
@@ -232,8 +237,7 @@ impl Study {
             jobs.extend(both(&paper, |p| machine_of(network, p)));
         }
 
-        starts(jobs.len());
-        let took = runs::all(&jobs, done)?;
+        let took = runs.all(&jobs, starts, done)?;
         let mut rest = &took[..];
         let mut take = |n: usize| {
             let (first, others) = rest.split_at(n);
