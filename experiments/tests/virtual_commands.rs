@@ -1,0 +1,169 @@
+//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel and
+//! machine. What they must say is worked out here from the machines' files.
+
+#[path = "common/csv.rs"]
+mod csv;
+
+use csv::{column, csv, maniple};
+use std::path::{Path, PathBuf};
+
+/// A number of a file.
+fn number(text: &str, table: &str, name: &str) -> f64 {
+    let file: toml::Table = text.parse().expect("TOML");
+    let value = table.split('.').fold(&toml::Value::Table(file), |at, key| &at[key])[name]["value"].clone();
+    let first = value.as_array().map_or(value.clone(), |levels| levels[0].clone());
+    first.as_float().or(first.as_integer().map(|n| n as f64)).expect("a number")
+}
+
+const LEGION: &str = include_str!("../machines/titan-legion.toml");
+const LOCAL: &str = include_str!("../machines/local.toml");
+const IDEAL: &str = include_str!("../machines/ideal.toml");
+const SMALL: &str = include_str!("small.toml");
+
+/// A file with other values for some keys, each where it comes first.
+fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (key, value) in changes {
+        let line = lines.iter_mut().find(|line| line.starts_with(&format!("{key} = "))).expect(key);
+        *line = format!("{key} = {{ value = {value}, why = \"a test\" }}");
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()));
+    std::fs::write(&path, lines.join("\n")).expect("written");
+    path
+}
+
+fn measured(args: &str, name: &str) -> f64 {
+    let text = csv(args);
+    column(&text, name).parse().unwrap_or_else(|e| panic!("{args}: {e}: {text}"))
+}
+
+/// The clock that a program reads has whole nanoseconds, and runs have a hundred round trips or iterations.
+fn assert_near(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() < 0.01, "{what}: expected {expected}, found {found}");
+}
+
+/// LogGP: o + L + G·k + o, for k = 32 bytes, the head of a message that carries nothing.
+fn loggp(text: &str, link: &str) -> f64 {
+    let [o, l, g, r] = ["send_ns", "latency_ns", "byte_ns", "receive_ns"].map(|name| number(text, link, name));
+    o + l + 32.0 * g + r
+}
+
+#[test]
+fn an_exchange_is_what_the_link_takes() {
+    let exchange = |args: &str| measured(&format!("exchange --wire virtual --repeat 2 {args}"), "exchange_ns");
+    // The only processor for shards of a node is Legion's utility processor.
+    assert_near(exchange("--machine titan-legion"), loggp(LEGION, "network"), "titan-legion");
+    assert_near(exchange("--machine titan-mpi"), loggp(LEGION, "network"), "titan-mpi, the same network");
+    // Within a node; the first of several messages is the only one.
+    let first = number(LOCAL, "memory", "first_ns");
+    assert_near(exchange("--machine local"), loggp(LOCAL, "memory") + first, "local");
+    assert_eq!(exchange("--machine ideal"), 0.0);
+    // Everything takes its time here, but an exchange is only its link's; more nodes than two have no part in it.
+    for (name, processors, utility, link) in
+        [("one", "1", "0", "network"), ("two", "2", "0", "memory"), ("more", "16", "0", "memory")].into_iter().chain([
+            ("alone", "3", "1", "network"),
+            ("both", "4", "2", "memory"),
+            ("narrow", "3", "2", "memory"),
+        ])
+    {
+        let file = file(name, SMALL, &[("processors", processors), ("utility", utility)]);
+        let nodes = if link == "network" { "--nodes 5" } else { "--nodes 1" };
+        let file = file.display();
+        assert_near(exchange(&format!("--machine {file}")), loggp(SMALL, link), name);
+        assert_near(exchange(&format!("--machine {file} {nodes}")), loggp(SMALL, link), name);
+    }
+    // Without bytes, LogGP's o + L + o to the digit.
+    let file = file("no-bytes", SMALL, &[("byte_ns", "0")]);
+    for iterations in ["", "--iterations 1", "--iterations 7"] {
+        assert_eq!(exchange(&format!("--machine {} {iterations}", file.display())), 200.0 + 1500.0 + 200.0);
+    }
+    // Each way the latency alone is up to half as long again.
+    let noisy = exchange(&format!("--machine {} --noise 0.5", file.display()));
+    assert!((2200.0..2350.0).contains(&noisy), "{noisy}");
+}
+
+/// The yardstick beside a run is the machine's, and not this host's.
+#[test]
+fn runs_report_the_exchange_of_their_machine() {
+    for run in ["allreduce --shards 3 --iterations 5", "barrier --shards 3 --iterations 5", "gang --shards 3"] {
+        let found = measured(&format!("{run} --repeat 1 --wire virtual --machine titan-legion"), "exchange_ns");
+        assert_near(found, loggp(LEGION, "network"), run);
+        let alone = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-legion --nodes 1"));
+        assert_eq!(column(&alone, "exchange_ns"), "", "{run}: there is one processor");
+    }
+}
+
+/// A block, and four cells of ghosts on either side: its own, and its neighbours'.
+fn kernel_ns(text: &str, task: &str, cells: usize) -> f64 {
+    number(text, task, "task_ns") + number(text, task, "byte_ns") * 8.0 * (cells + 8) as f64
+}
+
+#[test]
+fn a_kernel_takes_what_the_machine_says() {
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    for (machine, text, task) in [
+        ("titan-legion", LEGION, "other_tasks"),
+        ("local", LOCAL, "tasks.advance"),
+        ("infiniband", LOCAL, "tasks.advance"),
+        (&small, SMALL, "other_tasks"),
+        ("ideal", IDEAL, "other_tasks"),
+    ] {
+        for cells in [4, 5, 1000] {
+            let text_of = csv(&format!("kernel --cells {cells} --wire virtual --machine {machine} --repeat 1"));
+            assert_eq!((column(&text_of, "verified"), column(&text_of, "wire")), ("true".into(), "virtual".into()));
+            let us: f64 = column(&text_of, "iteration_us").parse().expect("a time");
+            assert_near(us * 1000.0, kernel_ns(text, task, cells), &format!("{machine}, {cells} cells"));
+        }
+    }
+}
+
+#[test]
+fn a_machine_is_shown_with_its_numbers() {
+    let shown =
+        |args: &str| String::from_utf8(maniple(&format!("machine --wire virtual {args}")).stdout).expect("text");
+    let json: serde_json::Value = serde_json::from_str(&shown("--machine titan-legion --format json")).expect("JSON");
+    assert_eq!((&json["name"], &json["nodes"]), (&"titan-legion".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&json["processors"], &json["utility"], &json["collectives.replay"]),
+        (&2.into(), &1.into(), &false.into())
+    );
+    for (table, name) in
+        [("network", "latency_ns"), ("memory", "byte_ns"), ("costs", "launch_ns"), ("other_tasks", "byte_ns")]
+    {
+        assert_eq!(json[format!("{table}.{name}")].as_f64(), Some(number(LEGION, table, name)), "{table}.{name}");
+    }
+    let lines = shown("--machine local --nodes 3");
+    for line in
+        ["name local", "nodes 3", "processors 2", "memory.send_ns 17.096", "costs.launch_ns with 16 shards 33.852"]
+    {
+        let mut words = lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(words.any(|words| words == line), "{line}: {lines}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let alone = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
+    let alone = format!("--machine {} --nodes 1", alone.display());
+    let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
+                  processors, 1 of them utility processors";
+    for (args, expected) in [
+        (&*format!("exchange --wire virtual {alone}"), no_two),
+        ("exchange --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
+        ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
+        ("exchange --wire virtual --iterations 0", "expected at least 1 for iterations, found 0"),
+        ("exchange --wire virtual --noise -1", "noise: expected"),
+        ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
+        ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
+        ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
+        ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
+        ("machine --wire virtual --nodes 0", "0 nodes of 1"),
+        ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
+    ] {
+        let output = maniple(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+}
