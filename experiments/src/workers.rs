@@ -62,6 +62,11 @@ impl OnWire {
         MachineFile::load(self.machine.as_deref().unwrap_or("ideal"))
     }
 
+    /// Another machine for the same run, with the same noise.
+    pub fn other(&self, machine: &str, shards: usize) -> Result<VirtualMachine, Failure> {
+        self.build(&MachineFile::load(machine)?, None, shards)
+    }
+
     /// What a file describes, for a run of so many shards, with this noise.
     pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -132,14 +137,6 @@ impl Workers {
             return Err(Failure::Usage(refusal.into()));
         }
         self.wire.machine(shards)
-    }
-
-    /// Refuses virtual time, for a command that measures this host.
-    pub fn only_threads(&self, command: &str) -> Result<(), Failure> {
-        match self.machine(1)? {
-            None => Ok(()),
-            Some(_) => Err(Failure::Usage(format!("{command} measures this host: expected --wire threads"))),
-        }
     }
 
     /// These as arguments of this program.

@@ -1,11 +1,12 @@
-//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel and
-//! machine. What they must say is worked out here from the machines' files.
+//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare
+//! and machine. What they must say is worked out here from the machines' files.
 
 #[path = "common/csv.rs"]
 mod csv;
 
 use csv::{column, csv, maniple};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A number of a file.
 fn number(text: &str, table: &str, name: &str) -> f64 {
@@ -117,6 +118,60 @@ fn a_kernel_takes_what_the_machine_says() {
     }
 }
 
+/// Machines on which nothing takes time but a message.
+fn latency(ns: u32) -> String {
+    file(&format!("latency-{ns}"), IDEAL, &[("latency_ns", &ns.to_string())]).display().to_string()
+}
+
+/// What each shard contributes to a sum is the last sum modulo 97 and its number; one call in ten comes before the others.
+fn sum(shards: u64, calls: u64) -> f64 {
+    (0..calls + calls.div_ceil(10)).fold(1, |last, _| (0..shards).map(|s| last % 97 + s).sum()) as f64
+}
+
+#[test]
+fn mpi_runs_on_a_machine_of_its_own() {
+    let [ours, mpi] = [2000, 500].map(latency);
+    // Without a launcher: there is no path to look for one.
+    let compare = |args: &str| {
+        let args = format!("compare mpi --wire virtual --repeat 2 --iterations 40 --format csv {args}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        let output = command.args(args.split_whitespace()).env("PATH", "").output().expect("the program starts");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for (shards, rounds) in [(2, 1.0), (8, 3.0), (16, 4.0)] {
+        for program in ["allreduce", "stencil"] {
+            let args = format!("--program {program} --shards {shards} --machine {ours} --mpi-machine {mpi}");
+            let text = compare(&args);
+            assert_eq!(text, compare(&args), "the same each time");
+            let number = |name: &str| column(&text, name).parse::<f64>().expect(name);
+            // A message a round; halves and quarters of these are exact.
+            let times = ["collective_us", "mpi_collective_us", "collective_ratio"].map(number);
+            assert_eq!(times, [2.0 * rounds, 0.5 * rounds, 4.0], "{text}");
+            assert_eq!((number("exchange_ns"), &*column(&text, "verified")), (2000.0, "true"));
+            assert_eq!((number("result"), &*column(&text, "mpi")), (number("mpi_result"), "ideal"));
+            if program == "allreduce" {
+                assert_eq!((number("result"), column(&text, "mpi_iteration_us")), (sum(shards, 40), "".into()));
+            } else {
+                // Whatever an iteration waits for is messages, and these take four times as long here.
+                let [here, there] = ["iteration_us", "mpi_iteration_us"].map(number);
+                assert!(here >= 2.0 * rounds && here == 4.0 * there && number("iteration_ratio") == 4.0, "{text}");
+            }
+        }
+    }
+    // MPI goes by recursive doubling and on as many nodes as ranks, whatever this side does.
+    let two = compare(&format!("--program allreduce --shards 8 --machine {ours} --mpi-machine {mpi} --nodes 2"));
+    assert_eq!((&*column(&two, "collective_us"), &*column(&two, "mpi_collective_us")), ("2.0", "1.5"), "{two}");
+    // Of one rank there is nothing to divide by, and no other processor to go to.
+    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours}"));
+    assert_eq!(
+        ["mpi_collective_us", "collective_ratio", "exchange_ns"].map(|name| column(&alone, name)),
+        ["0.0", "", ""]
+    );
+    let titan = compare("--shards 4 --machine titan-legion");
+    assert_eq!((&*column(&titan, "mpi"), &*column(&titan, "program")), ("titan-mpi", "stencil"), "{titan}");
+}
+
 #[test]
 fn a_machine_is_shown_with_its_numbers() {
     let shown =
@@ -157,6 +212,13 @@ fn what_does_not_go_together_is_refused() {
         ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
         ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
+        ("compare mpi --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
+        ("compare mpi --wire virtual --mpi-machine titan", "unknown machine `titan`"),
+        ("compare mpi --wire virtual --machine titan", "unknown machine `titan`"),
+        ("compare mpi --wire virtual --mpirun mpirun", "--mpirun and --timeout are for --wire threads"),
+        ("compare mpi --wire virtual --timeout 300", "--mpirun and --timeout are for --wire threads"),
+        ("compare mpi --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
+        ("compare mpi --wire virtual --program stencil --cells 3", "at least 4 cells"),
         ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
         ("machine --wire virtual --nodes 0", "0 nodes of 1"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),

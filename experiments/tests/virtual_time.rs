@@ -85,6 +85,16 @@ fn the_order_of_events_is_the_same_in_every_build() {
     }
 }
 
+/// A process may have a thousand workers; a machine in virtual time stands in their place.
+#[test]
+fn machines_have_more_processors_than_a_process_has_workers() {
+    let args = "--shards 1025 --cells 4 --iterations 2 --repeat 1 --wire virtual";
+    for command in ["stencil", "weak-scaling", "compare mpi --program stencil"] {
+        let text = csv(&format!("{command} {args}"));
+        assert_eq!((column(&text, "workers"), column(&text, "verified")), ("1025".into(), "true".into()), "{command}");
+    }
+}
+
 /// What a shard with a node of its own takes up, from two sizes, so that what a process needs anyway does not count.
 #[test]
 fn many_nodes_fit_into_memory() {
