@@ -79,6 +79,11 @@ impl OnWire {
         Ok(machine)
     }
 
+    /// The same with so many nodes.
+    pub fn with_nodes(&self, nodes: u32) -> Self {
+        Self { nodes: Some(nodes as usize), ..self.clone() }
+    }
+
     /// Nodes, where the user says how many.
     pub fn nodes(&self) -> Option<usize> {
         self.nodes

@@ -1,5 +1,5 @@
-//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare
-//! and machine. What they must say is worked out here from the machines' files.
+//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare,
+//! benchmarks and machine. What they must say is worked out here from the machines' files.
 
 #[path = "common/csv.rs"]
 mod csv;
@@ -172,6 +172,73 @@ fn mpi_runs_on_a_machine_of_its_own() {
     assert_eq!((&*column(&titan, "mpi"), &*column(&titan, "program")), ("titan-mpi", "stencil"), "{titan}");
 }
 
+/// The cells of a document's row.
+fn row(document: &str, name: &str) -> Vec<String> {
+    let line = document.lines().find(|line| line.trim_start_matches("| ").starts_with(name)).expect(name);
+    line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn benchmarks_are_of_two_processors_of_the_machine() {
+    let [ours, mpi] = [1000, 500].map(latency);
+    let benchmarks = |args: &str| {
+        let output = maniple(&format!("benchmarks --wire virtual {args}"));
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let document = benchmarks(&format!("--machine {ours} --mpi-machine {mpi} --only allreduce"));
+    assert_eq!([row(&document, "rounds")[1].as_str(), &row(&document, "e ")[1]], ["1", "1000 (1000–1000) ns"]);
+    assert!(row(&document, "command")[1].contains(&format!("--mpi-machine {mpi} --repeat 1")), "{document}");
+    assert!(row(&document, "machine")[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    // A message between the two processors in one round of three; the other shards are neighbours.
+    let one_message = "1.000 (1.000–1.000)";
+    for (name, target, ratio, met) in [
+        ("allreduce of 8 bytes, 2 shards", "0.400", "2.50", "NO"),
+        ("allreduce of 8 bytes, recursive doubling, 8 shards", "14.40", "0.07", "yes"),
+        ("allreduce of 8 bytes, two-level, 8 shards", "5.800", "0.17", "yes"),
+        ("allreduce of 8 bytes, 8 shards, beside MPI", "MPI: 0.500", "2.00", "-"),
+    ] {
+        assert_eq!(row(&document, name)[2..], [target, one_message, "µs", ratio, met], "{document}");
+    }
+
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    let document = benchmarks(&format!("--machine {small} --repeat 2 --only kernel"));
+    assert_eq!(row(&document, "rounds")[1], "2");
+    assert_eq!(row(&document, "stencil kernel, 1000 cells")[2..5], ["650.0", "826.4 (826.4–826.4)", "ns"]);
+    // (T · W − sequential) ÷ P is half a microsecond at least: launch and start of a task alone are 350 ns.
+    let added = &row(&document, "stencil, added to the kernel a shard, 16 shards")[3];
+    assert!(added.split(' ').next().and_then(|us| us.parse().ok()).is_some_and(|us: f64| us > 0.5), "{document}");
+
+    // Processors of a node, where it has two: of many, two are taken.
+    let wide = file("wide", SMALL, &[("processors", "64")]);
+    let document = benchmarks(&format!("--machine {} --only two-level", wide.display()));
+    assert_eq!(row(&document, "e ")[1], "141.6 (141.6–141.6) ns", "{document}");
+}
+
+#[test]
+fn what_is_of_this_host_is_not_compared_in_virtual_time() {
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    for (only, name, reason) in [
+        ("leaf", "leaf task, 1 region of 1024, 1 worker", "StarPU's task is of this host"),
+        ("memory", "memory of a waiting shard, two-level", "memory is of this host"),
+    ] {
+        let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only {only}"));
+        let document = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(row(&document, name)[6], "not compared", "{document}");
+        assert!(document.contains(&format!("nothing to compare with in virtual time: {reason}")), "{document}");
+    }
+    // Nor is there anything to compare with where nothing takes any time.
+    let output = maniple("benchmarks --wire virtual --mpi-machine ideal --only allreduce");
+    let document = String::from_utf8(output.stdout).expect("text");
+    for (name, reason) in [
+        ("allreduce of 8 bytes, 2 shards", "MPI takes no time on its machine"),
+        ("allreduce of 8 bytes, two-level, 8 shards", "an exchange takes no time on this machine"),
+    ] {
+        assert_eq!(row(&document, name)[2..], ["-", "0.000 (0.000–0.000)", "µs", "-", "not compared"], "{document}");
+        assert!(document.contains(reason), "{document}");
+    }
+}
+
 #[test]
 fn a_machine_is_shown_with_its_numbers() {
     let shown =
@@ -202,8 +269,14 @@ fn what_does_not_go_together_is_refused() {
     let alone = format!("--machine {} --nodes 1", alone.display());
     let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
                   processors, 1 of them utility processors";
+    let one = latency(1);
     for (args, expected) in [
         (&*format!("exchange --wire virtual {alone}"), no_two),
+        (&format!("benchmarks --wire virtual {alone}"), no_two),
+        (
+            &format!("benchmarks --wire virtual --machine {one} --mpi-machine ./none.toml"),
+            "can't read the machine ./none",
+        ),
         ("exchange --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
         ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("exchange --wire virtual --iterations 0", "expected at least 1 for iterations, found 0"),
@@ -219,6 +292,9 @@ fn what_does_not_go_together_is_refused() {
         ("compare mpi --wire virtual --timeout 300", "--mpirun and --timeout are for --wire threads"),
         ("compare mpi --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("compare mpi --wire virtual --program stencil --cells 3", "at least 4 cells"),
+        ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
+        ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
+        ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
         ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
         ("machine --wire virtual --nodes 0", "0 nodes of 1"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),

@@ -115,6 +115,11 @@ impl MpiMachine {
             }
         }
     }
+
+    /// This as arguments of this program.
+    pub fn arguments(&self) -> Vec<String> {
+        self.mpi_machine.iter().flat_map(|machine| ["--mpi-machine".to_owned(), machine.clone()]).collect()
+    }
 }
 
 /// The programs that exist on both sides.
