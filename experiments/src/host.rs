@@ -1,13 +1,15 @@
-//! The host, shown.
+//! The host, shown, or a machine in virtual time.
 
 use crate::Failure;
 use crate::output::Stdout;
+use crate::workers::OnWire;
 use clap::ValueEnum;
 use maniple::mapper::Topology;
 use serde::Serialize;
+use serde_json::Value;
 
 /// The machine: processors this process may use, their cores, packages, caches and NUMA nodes, and where workers would be
-/// bound
+/// bound; or, with --wire virtual, the numbers of a machine in virtual time
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Worker threads that would be bound [default: one for each processor]
@@ -17,11 +19,14 @@ pub struct Args {
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Tree)]
     format: Format,
+
+    #[command(flatten)]
+    wire: OnWire,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// A tree, for people
+    /// A tree, for people; a machine in virtual time as lines
     Tree,
     /// One JSON object
     Json,
@@ -53,8 +58,49 @@ impl Shown {
     }
 }
 
+/// A machine in virtual time: every number by its name, and null nodes where it has one a shard.
+fn in_virtual_time(args: &Args) -> Result<String, Failure> {
+    if args.workers.is_some() {
+        return Err(Failure::Usage("--workers is for --wire threads: a machine says what processors it has".into()));
+    }
+    let file = args.wire.file()?;
+    let nodes = args.wire.nodes().or(file.nodes().map(|nodes| nodes as usize));
+    let mut machine = args.wire.build(&file, args.wire.nodes(), 1)?;
+    let mut rows: Vec<(String, Value)> = [
+        ("name", file.name.into()),
+        ("about", file.about.into()),
+        ("nodes", nodes.into()),
+        ("processors", machine.per_node.into()),
+        ("utility", machine.utility.into()),
+        ("collectives.replay", machine.replay.into()),
+        ("collectives.round_requirements", machine.round_requirements.into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    rows.extend(machine.numbers_mut().into_iter().map(|(name, value)| (name, (*value).into())));
+    Ok(match args.format {
+        // By hand, so that the fields keep their order.
+        Format::Json => {
+            let fields = rows.into_iter().map(|(name, value)| format!("{}:{value}", Value::from(name)));
+            format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
+        }
+        Format::Tree => {
+            let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            let people = |value: &Value| match value {
+                Value::Null => "one a shard".into(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", people(value))).collect()
+        }
+    })
+}
+
 /// Prints the machine.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if args.wire.in_virtual_time()? {
+        return Stdout::new().write(&in_virtual_time(args)?);
+    }
     let host = Topology::here();
     let workers = crate::micro::at_least_one("workers", args.workers.unwrap_or(host.cpus.len()))?;
     let shown = Shown { binding: host.binding(workers), workers, host };

@@ -203,13 +203,18 @@ impl MachineFile {
         }
     }
 
+    /// Nodes, where the file says how many.
+    pub fn nodes(&self) -> Option<u32> {
+        self.nodes.count.as_ref().map(|count| count.value)
+    }
+
     /// The machine, for a run of so many shards unless it says how many nodes it has, or `nodes` does.
     pub fn machine(&self, nodes: Option<u32>, shards: u32) -> VirtualMachine {
         /// Where nodes know more shards than this, those of other nodes included, they have one copy of the top-level task: the
         /// work of many copies grows with the square of their number.
         const KNOWN: u64 = 64 * 64;
         let mut own = self.clone();
-        let nodes = nodes.or(own.nodes.count.map(|count| count.value)).unwrap_or(shards);
+        let nodes = nodes.or(own.nodes()).unwrap_or(shards);
         let levels = own.costs.shards.map_or_else(Vec::new, |shards| shards.value);
         let mut level = |level: usize, shards: u32| {
             let at = |_: &str, given: &mut Given<Levels>| given.value.at(level);

@@ -15,6 +15,7 @@ mod machines;
 mod micro;
 mod output;
 mod page;
+mod parts;
 mod plot;
 mod prediction;
 mod report;

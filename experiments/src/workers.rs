@@ -14,23 +14,11 @@ pub enum Wire {
     Virtual,
 }
 
-/// Options of commands that run on workers.
-#[derive(Debug, clap::Args)]
-pub struct Workers {
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
-
-    /// Where workers stay: none, where the operating system moves them; cores, each on a processor of its own if there are
-    /// enough
-    #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
-    pub bind: Bind,
-
-    /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
-    #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
-    pub utility: usize,
-
-    /// What carries the messages
+/// Options of commands that run programs, on this host or on a machine in virtual time.
+#[derive(Debug, Clone, clap::Args)]
+pub struct OnWire {
+    /// What carries the messages. Not for calibrate, predict and explore, which are about this host, nor for figures, which
+    /// is in virtual time only
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     wire: Wire,
 
@@ -52,48 +40,57 @@ pub struct Workers {
     noise_seed: Option<u64>,
 }
 
-impl Workers {
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.workers.unwrap_or_else(|| Config::default().workers)
+impl OnWire {
+    /// Whether there is to be a machine in virtual time; refuses what is said of one where there is none.
+    pub fn in_virtual_time(&self) -> Result<bool, Failure> {
+        match self.wire {
+            Wire::Threads if self.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
+                Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()))
+            }
+            Wire::Threads => Ok(false),
+            Wire::Virtual => Ok(true),
+        }
     }
 
     /// The machine in virtual time, if there is to be one, for a run of so many shards.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
-        let usage = |message: String| Err(Failure::Usage(message));
-        match self.wire {
-            Wire::Threads if self.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
-                usage("--machine, --nodes and --noise are for --wire virtual".into())
-            }
-            Wire::Threads => Ok(None),
-            Wire::Virtual if self.workers.is_some() || self.bind != Bind::None || self.utility > 0 => usage(
-                "--workers, --bind and --utility are for --wire threads: a machine says what processors it has".into(),
-            ),
-            Wire::Virtual => {
-                let name = self.machine.as_deref().unwrap_or("ideal");
-                let file = MachineFile::load(name)?;
-                let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let machine = VirtualMachine {
-                    noise: self.noise.unwrap_or(0.0),
-                    seed: self.noise_seed.unwrap_or(0),
-                    ..file.machine(self.nodes.map(number), number(shards))
-                };
-                machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
-                Ok(Some(machine))
-            }
-        }
+        Ok(if self.in_virtual_time()? { Some(self.build(&self.file()?, self.nodes, shards)?) } else { None })
     }
 
-    /// Refuses virtual time, for a command that measures this host.
-    pub fn only_threads(&self, command: &str) -> Result<(), Failure> {
-        match self.machine(1)? {
-            None => Ok(()),
-            Some(_) => Err(Failure::Usage(format!("{command} measures this host: expected --wire threads"))),
-        }
+    /// The file of the machine in virtual time.
+    pub fn file(&self) -> Result<MachineFile, Failure> {
+        MachineFile::load(self.machine.as_deref().unwrap_or("ideal"))
+    }
+
+    /// Another machine for the same run, with the same noise.
+    pub fn other(&self, machine: &str, shards: usize) -> Result<VirtualMachine, Failure> {
+        self.build(&MachineFile::load(machine)?, None, shards)
+    }
+
+    /// What a file describes, for a run of so many shards, with this noise.
+    pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let machine = VirtualMachine {
+            noise: self.noise.unwrap_or(0.0),
+            seed: self.noise_seed.unwrap_or(0),
+            ..file.machine(nodes.map(number), number(shards))
+        };
+        machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(machine)
+    }
+
+    /// The same with so many nodes.
+    pub fn with_nodes(&self, nodes: u32) -> Self {
+        Self { nodes: Some(nodes as usize), ..self.clone() }
+    }
+
+    /// Nodes, where the user says how many.
+    pub fn nodes(&self) -> Option<usize> {
+        self.nodes
     }
 
     /// What reports call the wire.
-    pub fn wire_name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self.wire {
             Wire::Threads => "threads",
             Wire::Virtual => "virtual",
@@ -102,13 +99,55 @@ impl Workers {
 
     /// These as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
-        if self.wire == Wire::Virtual {
-            let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
-            let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
-            let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
-            let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
-            let wire = ["--wire", "virtual"].map(str::to_owned).into_iter();
-            return wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect();
+        let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
+        let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
+        let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
+        let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
+        let wire = ["--wire", self.name()].map(str::to_owned).into_iter();
+        wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect()
+    }
+}
+
+/// Options of commands that run on workers.
+#[derive(Debug, clap::Args)]
+pub struct Workers {
+    /// Worker threads [default: the processors this process may use]
+    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
+    workers: Option<usize>,
+
+    /// Where workers stay: none, where the operating system moves them; cores, each on a processor of its own if there are
+    /// enough
+    #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
+    pub bind: Bind,
+
+    /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
+    #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
+    pub utility: usize,
+
+    #[command(flatten)]
+    pub wire: OnWire,
+}
+
+impl Workers {
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.workers.unwrap_or_else(|| Config::default().workers)
+    }
+
+    /// The machine in virtual time, if there is to be one, for a run of so many shards.
+    pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
+        if self.wire.in_virtual_time()? && (self.workers.is_some() || self.bind != Bind::None || self.utility > 0) {
+            let refusal =
+                "--workers, --bind and --utility are for --wire threads: a machine says what processors it has";
+            return Err(Failure::Usage(refusal.into()));
+        }
+        self.wire.machine(shards)
+    }
+
+    /// These as arguments of this program.
+    pub fn arguments(&self) -> Vec<String> {
+        if self.wire.wire == Wire::Virtual {
+            return self.wire.arguments();
         }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
         ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned).to_vec()

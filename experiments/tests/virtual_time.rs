@@ -1,25 +1,10 @@
 //! `--wire virtual`: the same programs on a machine in virtual time.
 
+#[path = "common/csv.rs"]
+mod csv;
+
+use csv::{column, csv, maniple};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn maniple(args: &str) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_maniple")).args(args.split_whitespace()).output();
-    output.expect("the program starts")
-}
-
-fn csv(args: &str) -> String {
-    let output = maniple(&format!("{args} --format csv"));
-    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// A column of the last line.
-fn column(text: &str, name: &str) -> String {
-    let mut lines = text.lines();
-    let at = lines.next().expect("a head").split(',').position(|c| c == name).expect(name);
-    lines.next_back().expect("a line").split(',').nth(at).expect("a value").into()
-}
 
 /// All but the last three columns, which are of the host.
 fn run(text: &str) -> Vec<Vec<&str>> {
@@ -97,6 +82,16 @@ fn the_order_of_events_is_the_same_in_every_build() {
         assert_eq!(column(&text, "verified"), "true");
         assert_eq!(column(&text, "digest"), digest, "{args}: {text}");
         assert_eq!(run(&text), run(&csv(&stencil)));
+    }
+}
+
+/// A process may have a thousand workers; a machine in virtual time stands in their place.
+#[test]
+fn machines_have_more_processors_than_a_process_has_workers() {
+    let args = "--shards 1025 --cells 4 --iterations 2 --repeat 1 --wire virtual";
+    for command in ["stencil", "weak-scaling", "compare mpi --program stencil"] {
+        let text = csv(&format!("{command} {args}"));
+        assert_eq!((column(&text, "workers"), column(&text, "verified")), ("1025".into(), "true".into()), "{command}");
     }
 }
 

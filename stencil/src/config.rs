@@ -180,10 +180,12 @@ impl Config {
         if let Some((what, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
             return Err(StencilError::Zero { what });
         }
-        if self.workers > MAX_WORKERS {
+        // A machine in virtual time stands in place of workers, however many processors it has.
+        let threads = self.machine.is_none();
+        if threads && self.workers > MAX_WORKERS {
             return Err(StencilError::TooManyWorkers { workers: self.workers });
         }
-        if self.utility >= self.workers {
+        if threads && self.utility >= self.workers {
             return Err(StencilError::TooManyUtility { utility: self.utility, workers: self.workers });
         }
         if u32::try_from(self.shards).is_err() {
@@ -209,6 +211,7 @@ impl Config {
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
         let wide = |x: usize| x as u128;
+        let workers = if self.machine.is_some() { 0 } else { self.workers };
         let processors = self.machine.as_ref().map_or(0, |m| u128::from(m.nodes) * u128::from(m.per_node));
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
         let needed = (VECTORS + history)
@@ -216,7 +219,7 @@ impl Config {
             .saturating_add(wide(self.shards) * PER_SHARD)
             .saturating_add(processors * PER_PROCESSOR)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
-            .saturating_add(wide(self.workers) * wide(self.workers) * PER_PAIR_OF_WORKERS);
+            .saturating_add(wide(workers) * wide(workers) * PER_PAIR_OF_WORKERS);
         let available = available_memory();
         if needed > u128::from(available) {
             return Err(StencilError::Memory {

@@ -82,7 +82,8 @@ fn put_edges(d: &[f64], to_left: &mut WriteShared<f64>, to_right: &mut WriteShar
     to_right.copy_from(&d[d.len() - kernel::GHOSTS..]);
 }
 
-fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteShared<f64>, values: Val<Vec<f64>>) {
+/// The leaf task before the first iteration: the first vector, and the edges of the block.
+pub fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteShared<f64>, values: Val<Vec<f64>>) {
     d.copy_from_slice(&values);
     put_edges(&values, &mut to_left, &mut to_right);
 }
@@ -106,8 +107,8 @@ pub fn advance(
     sum
 }
 
-/// The vector that a derivative and the total give.
-fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
+/// The leaf task after the last iteration: the vector that a derivative and the total give.
+pub fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
     let mut u = vec![0.0; d.as_slice().len()];
     kernel::scale(d.as_slice(), total.sqrt(), &mut u);
     u

@@ -1,6 +1,7 @@
 //! The document: the machine, a table, and how the figures came about.
 
-use super::rows::{Row, Sample, WORKERS};
+use super::on::{On, WORKERS};
+use super::rows::{Row, Sample};
 use crate::machine::{Machine, Toolchain, utc_now};
 use crate::micro::exchange::BUSY_NS;
 use crate::stats::{median, microseconds as figure};
@@ -34,15 +35,34 @@ rounds, or the median of all is above 1 µs, the row is `disturbed` and shows th
   calls are over by then, so that what is allocated late is there.
 ";
 
+/// The same for rows in virtual time.
+const METHOD_IN_VIRTUAL_TIME: &str = "\
+Times on two processors of the machine, of one node or of two, in virtual time: those that its file gives rise to, the same
+in each round. Every program really runs, and its results are verified. In parentheses are the smallest and the largest of
+the rounds; `ratio` is measured ÷ target, so at most 1 where the target is met. e is the exchange between the two processors,
+one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for workers.
+
+- *allreduce*: 64-bit floats; every call depends on the one before; the time on the shard that took longest.
+- *beside MPI*: the same program, by recursive doubling, on two processors of the machine that stands for MPI
+  (`--mpi-machine`), as `maniple compare mpi --wire virtual` has it.
+- *stencil kernel*: what the machine says that the stencil's leaf task takes.
+- *stencil, added to the kernel*: (T · W − sequential) ÷ P, where T is the median time of an iteration with 1000 cells a
+  shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
+- *leaf task*: launched, mapped, ordered, run and done, on one processor.
+- *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
+- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards of nodes in
+  virtual time wait in an allreduce of 8 bytes, divided by the shards.
+";
+
 /// The whole document.
-pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize, only: Option<&str>) -> String {
+pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, only: Option<&str>) -> String {
     let (machine, toolchain) = (Machine::now(), Toolchain::built());
     let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();
     let mut facts = Builder::default();
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
     fact("date", utc_now());
-    fact("machine", describe(&machine));
+    fact("machine", on.about().map_or_else(|| describe(&machine), |about| about.replace('|', "\\|")));
     fact(
         "toolchain",
         format!("{}, {}, {}, opt-level {}", toolchain.rustc, toolchain.target, toolchain.profile, toolchain.opt_level),
@@ -51,14 +71,18 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], rounds: usize, only: Option
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
     // A cell has no room for a bar.
-    fact("command", format!("`maniple benchmarks --repeat {rounds}{only}`").replace('|', "\\|"));
+    let options: String = on.options().iter().map(|option| format!(" {option}")).collect();
+    fact("command", format!("`maniple benchmarks{options} --repeat {rounds}{only}`").replace('|', "\\|"));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();
     if !exchanges.is_empty() {
         fact("e", format!("{} ns", spread(&exchanges)));
     }
-    let _ = writeln!(text, "{}\n\n{}\n\n{METHOD}", facts.build().with(Style::markdown()), table(rows, measured));
+    let in_virtual_time = on.about().is_some();
+    let method = if in_virtual_time { METHOD_IN_VIRTUAL_TIME } else { METHOD };
+    let table = table(rows, measured, !in_virtual_time);
+    let _ = writeln!(text, "{}\n\n{table}\n\n{method}", facts.build().with(Style::markdown()));
     let missing = missing(rows, measured);
     if !missing.is_empty() {
         let _ = writeln!(text, "Not compared:\n\n{missing}");
@@ -88,10 +112,12 @@ fn spread(values: &[f64]) -> String {
 /// How far from the median of all the exchange of a round that counts may be.
 const DISTURBED: f64 = 1.5;
 
-fn table(rows: &[Row], measured: &[Vec<Sample>]) -> String {
+/// The rows; where they are of this host, other programs may have disturbed some rounds.
+fn table(rows: &[Row], measured: &[Vec<Sample>], of_host: bool) -> String {
     let typical = median(measured.iter().flatten().filter_map(|sample| sample.exchange_ns));
     let is_quiet = |sample: &&Sample| {
-        sample.exchange_ns.is_none_or(|e| typical <= BUSY_NS && e <= typical * DISTURBED && e >= typical / DISTURBED)
+        let exchange_ns = sample.exchange_ns.filter(|_| of_host);
+        exchange_ns.is_none_or(|e| typical <= BUSY_NS && e <= typical * DISTURBED && e >= typical / DISTURBED)
     };
     let mut cells = Builder::default();
     cells.push_record(["", "target at most", "that is", "measured", "", "ratio", "met"]);
@@ -175,7 +201,7 @@ mod tests {
             vec![sample(3.0, Ok(6.0))],
             vec![sample(7.0, Err("get f"))],
         ];
-        let table = table(&rows, &measured);
+        let table = table(&rows, &measured, true);
         let cells = cells(&table);
         assert_eq!(cells[2], ["a", "1 × b", "2.000", "3.000 (1.000–4.000)", "µs", "0.75", "yes"]);
         assert_eq!(cells[3], ["c", "2 µs", "2.000", "2.500 (2.500–2.500)", "µs", "1.25", "NO"]);
@@ -195,7 +221,7 @@ mod tests {
             vec![sample(1.0, Ok(2.0))],
         ];
         let verdicts = |measured: &[Vec<Sample>]| -> Vec<[String; 2]> {
-            let table = table(&rows, measured);
+            let table = table(&rows, measured, true);
             cells(&table)[2..].iter().map(|cells| [cells[3].into(), cells[6].into()]).collect()
         };
         let expected = [

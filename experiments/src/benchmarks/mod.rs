@@ -1,15 +1,20 @@
 //! `maniple benchmarks`: what `BENCHMARKS.md` says.
 
 mod document;
+mod on;
 mod others;
 mod rows;
 
 use crate::Failure;
+use crate::compare::mpi::MpiMachine;
 use crate::micro::at_least_one;
 use crate::output::Stdout;
+use crate::workers::OnWire;
+use on::On;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// What the framework is measured by: every figure beside its target, as a Markdown document
 #[derive(Debug, clap::Args)]
@@ -18,6 +23,10 @@ Every round measures each row once, so that what disturbs the machine falls on a
 with are measured one right after the other, and its ratio is the median over the rounds. Rows whose other program is not \
 there say how to get it. It takes about 20 seconds a round, and wants a machine that does nothing else.
 
+With --wire virtual the rows are those of two processors of --machine, of one node or of two, and MPI's of two of \
+--mpi-machine. One round is enough there: each gives the same times, to the digit. What is of this host has nothing to \
+compare with.
+
 Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified; 2, the arguments \
 are at fault.")]
 pub struct Args {
@@ -25,19 +34,26 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Rounds
-    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
-    repeat: usize,
+    /// Rounds [default: 11, in virtual time 1]
+    #[arg(long, value_name = "R", value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: Option<usize>,
 
     /// Measure only rows that have this in their name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+
+    #[command(flatten)]
+    wire: OnWire,
+
+    #[command(flatten)]
+    mpi: MpiMachine,
 }
 
 /// Measures all rows and writes the document.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let rounds = at_least_one("repeat", args.repeat)?;
-    let mut rows = rows::all();
+    let on = Rc::new(On::new(&args.wire, &args.mpi)?);
+    let rounds = at_least_one("repeat", args.repeat.unwrap_or(if on.about().is_some() { 1 } else { 11 }))?;
+    let mut rows = rows::all(&on);
     if let Some(only) = &args.only {
         let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
         rows.retain(|row| row.what.contains(only));
@@ -57,7 +73,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
         }
     }
-    let text = document::write(&rows, &measured, rounds, args.only.as_deref());
+    let text = document::write(&rows, &measured, &on, rounds, args.only.as_deref());
     match &args.output {
         None => Stdout::new().write(&text),
         Some(path) => std::fs::write(path, &text).or_else(|e| {

@@ -1,15 +1,13 @@
 //! The rows: what is measured, how, and its target.
 
-use super::others::{allreduce_beside_mpi, starpu_task_ns};
+use super::on::{On, WORKERS};
+use super::others::starpu_task_ns;
 use crate::Failure;
 use crate::micro::allreduce::{Op, Spec};
-use crate::micro::exchange::yardstick_ns;
-use crate::micro::{gang, kernel, memory, tasks};
+use crate::micro::{gang, memory, tasks};
 use maniple::prelude::{Algorithm, Runtime};
 use maniple_stencil::{Config, Session, StencilError};
-
-/// Workers of all rows: the targets are those of two processors.
-pub const WORKERS: u32 = 2;
+use std::rc::Rc;
 
 /// One row of the document.
 pub struct Row {
@@ -39,53 +37,49 @@ impl Sample {
     }
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
-    fn in_exchanges(measured_ns: f64, target: f64) -> Self {
-        let exchange_ns = exchange_ns();
+    fn in_exchanges(on: &On, measured_ns: f64, target: f64) -> Result<Self, Failure> {
+        let exchange_ns = on.exchange_ns()?;
         let target = match exchange_ns {
+            Some(0.0) => Err("an exchange takes no time on this machine".into()),
             Some(e) => Ok(target * e / 1000.0),
             None => Err("the exchange needs two processors".into()),
         };
-        Self { measured: measured_ns / 1000.0, target, exchange_ns }
+        Ok(Self { measured: measured_ns / 1000.0, target, exchange_ns })
     }
-}
-
-/// The yardstick, where there is one.
-fn exchange_ns() -> Option<f64> {
-    Some(yardstick_ns()).filter(|e| !e.is_nan())
 }
 
 type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
 
 /// All rows, in the order of the document.
-pub fn all() -> Vec<Row> {
+pub fn all(on: &Rc<On>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {
         rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
     };
     let (us, ns, kib) = ("µs", "ns", "KiB");
-    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(2, 1, 0.8));
+    row("allreduce of 8 bytes, 2 shards", us, Some("0.8 × MPI"), beside_mpi(on, 2, 1, 0.8));
     for (shards, factor) in [(8, 1.2), (32, 0.9), (128, 0.9), (512, 0.9)] {
         let what = format!("allreduce of 8 bytes, recursive doubling, {shards} shards");
-        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), doubling(shards, factor));
+        row(&what, us, Some(&format!("{factor} · e · P · log₂P ÷ W")), doubling(on, shards, factor));
     }
     for shards in [8, 64, 512, MANY] {
         let what = format!("allreduce of 8 bytes, two-level, {shards} shards");
-        row(&what, us, Some("(3 + 0.35 · P) · e"), two_level(shards));
+        row(&what, us, Some("(3 + 0.35 · P) · e"), two_level(on, shards));
     }
-    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(2, 131_072, 0.45));
+    row("allreduce of 1 MiB, recursive doubling, 2 shards", us, Some("0.45 × MPI"), beside_mpi(on, 2, 131_072, 0.45));
     for shards in [8, 16, 32] {
-        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(shards, 1, 1.0));
+        row(&format!("allreduce of 8 bytes, {shards} shards, beside MPI"), us, None, beside_mpi(on, shards, 1, 1.0));
     }
-    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel());
+    row("stencil kernel, 1000 cells", ns, Some("650 ns"), stencil_kernel(on));
     for (shards, exchanges) in [(16, 12.0), (512, 14.0)] {
         let what = format!("stencil, added to the kernel a shard, {shards} shards");
-        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(shards, exchanges));
+        row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(on, shards, exchanges));
     }
-    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task());
-    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch());
-    let doubling = waiting(Algorithm::RecursiveDoubling, 2.5);
+    row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task(on));
+    row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch(on));
+    let doubling = waiting(on, Algorithm::RecursiveDoubling, 2.5);
     row("memory of a waiting shard, recursive doubling", kib, Some("2.5 KiB"), doubling);
-    row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(Algorithm::TwoLevel, 1.0));
+    row("memory of a waiting shard, two-level", kib, Some("1 KiB"), waiting(on, Algorithm::TwoLevel, 1.0));
     rows
 }
 
@@ -94,9 +88,15 @@ fn calls(shards: u32) -> usize {
     (400_000 / shards as usize).clamp(200, 50_000)
 }
 
-fn allreduce_us(shards: u32, elements: usize, iterations: usize, algorithm: Algorithm) -> Result<f64, Failure> {
+fn allreduce_us(
+    runtime: &Runtime,
+    shards: u32,
+    elements: usize,
+    iterations: usize,
+    algorithm: Algorithm,
+) -> Result<f64, Failure> {
     let spec = Spec { shards, elements, iterations, op: Op::Sum, algorithm };
-    let (results, us) = spec.run(&Runtime::threads(WORKERS))?;
+    let (results, us) = spec.run(runtime)?;
     let expected = spec.expected();
     match results.iter().find(|result| **result != expected) {
         None => Ok(us),
@@ -104,22 +104,23 @@ fn allreduce_us(shards: u32, elements: usize, iterations: usize, algorithm: Algo
     }
 }
 
-fn doubling(shards: u32, factor: f64) -> Measure {
-    let exchanges = factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS);
+fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
+    let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
     Box::new(move || {
-        let us = allreduce_us(shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
-        Ok(Sample::in_exchanges(us * 1000.0, exchanges))
+        let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
+        Sample::in_exchanges(&on, us * 1000.0, exchanges)
     })
 }
 
-fn two_level(shards: u32) -> Measure {
+fn two_level(on: &Rc<On>, shards: u32) -> Measure {
+    let on = on.clone();
     Box::new(move || {
-        let us = allreduce_us(shards, 1, calls(shards), Algorithm::TwoLevel)?;
-        Ok(Sample::in_exchanges(us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
+        let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
+        Sample::in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards))
     })
 }
 
-fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
+fn beside_mpi(on: &Rc<On>, shards: u32, elements: usize, factor: f64) -> Measure {
     // MPI's ranks take turns on the processors when there are more of them.
     let iterations = if shards > WORKERS {
         500
@@ -128,15 +129,14 @@ fn beside_mpi(shards: u32, elements: usize, factor: f64) -> Measure {
     } else {
         calls(shards)
     };
-    Box::new(move || match allreduce_beside_mpi(shards, elements, iterations)? {
+    let on = on.clone();
+    let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
+    Box::new(move || match on.beside_mpi((shards, elements, iterations), us)? {
         Ok(pair) => {
             let target = Ok(factor * pair.mpi_us);
             Ok(Sample { measured: pair.ours_us, target, exchange_ns: pair.exchange_ns })
         }
-        Err(how) => {
-            let measured = allreduce_us(shards, elements, iterations, Algorithm::RecursiveDoubling)?;
-            Ok(Sample { measured, target: Err(how), exchange_ns: None })
-        }
+        Err(how) => Ok(Sample { measured: us(&on.runtime())?, target: Err(how), exchange_ns: None }),
     })
 }
 
@@ -144,15 +144,16 @@ fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
     if verified { Ok(value) } else { Err(Failure::Run("not verified".into())) }
 }
 
-fn stencil_kernel() -> Measure {
-    Box::new(|| Ok(Sample::against(verified(kernel::measure(1000, 20_000)?)?, 650.0)))
+fn stencil_kernel(on: &Rc<On>) -> Measure {
+    let on = on.clone();
+    Box::new(move || Ok(Sample::against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
-fn stencil_added(shards: u32, exchanges: f64) -> Measure {
+fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
     let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, ..Config::default() };
-    let config = Config { workers: WORKERS as usize, ..config };
+    let (on, config) = (on.clone(), on.config(config));
     let failed = |e: StencilError| Failure::Run(e.to_string());
     let mut session = None;
     Box::new(move || {
@@ -169,33 +170,37 @@ fn stencil_added(shards: u32, exchanges: f64) -> Measure {
         if let Some(failure) = report.failure {
             return Err(Failure::Run(format!("not verified: {failure}")));
         }
-        let sequential_ns = verified(kernel::measure(shards as usize * CELLS, iterations)?)?;
-        let on_all_workers_ns = report.iteration_us.median * 1000.0 * f64::from(WORKERS);
-        Ok(Sample::in_exchanges((on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges))
+        let sequential_ns = verified(on.kernel(shards as usize * CELLS, iterations)?)?;
+        let on_all_workers_ns = report.iteration_us.median * 1000.0 * config.processors() as f64;
+        Sample::in_exchanges(&on, (on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges)
     })
 }
 
-fn leaf_task() -> Measure {
-    Box::new(|| {
-        let starpu = starpu_task_ns();
-        let measured = verified(tasks::measure(&Runtime::threads(1), 200_000, 1, 1024)?)?;
-        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: exchange_ns() })
+fn leaf_task(on: &Rc<On>) -> Measure {
+    let on = on.clone();
+    Box::new(move || {
+        let starpu = on.of_host("StarPU's task", starpu_task_ns);
+        let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
+        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: on.exchange_ns()? })
     })
 }
 
 /// Shards of the rows of which there are many.
 const MANY: u32 = 4096;
 
-fn gang_launch() -> Measure {
-    Box::new(|| {
-        let ns = verified(gang::measure(&Runtime::threads(WORKERS), MANY, 10)?)?;
+fn gang_launch(on: &Rc<On>) -> Measure {
+    let on = on.clone();
+    Box::new(move || {
+        let ns = verified(gang::measure(&on.runtime(), MANY, 10)?)?;
         Ok(Sample::against(ns / 1000.0 / f64::from(MANY), 2.0))
     })
 }
 
-fn waiting(algorithm: Algorithm, kib: f64) -> Measure {
+fn waiting(on: &Rc<On>, algorithm: Algorithm, kib: f64) -> Measure {
+    let on = on.clone();
     Box::new(move || {
-        let bytes = memory::measure(MANY, &["--workers".into(), WORKERS.to_string()], algorithm)?;
-        Ok(Sample::against(bytes / 1024.0, kib))
+        let bytes = memory::measure(MANY, on.arguments(), algorithm)?;
+        let target = on.of_host("memory", || Ok(kib));
+        Ok(Sample { measured: bytes / 1024.0, target, exchange_ns: None })
     })
 }

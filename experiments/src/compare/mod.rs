@@ -1,9 +1,10 @@
 //! `maniple compare`: this framework beside another, in turn.
 
 mod launcher;
-mod mpi;
+pub mod mpi;
 #[cfg(feature = "mpi")]
 pub mod rank;
+mod sides;
 
 use crate::Failure;
 

@@ -1,6 +1,7 @@
 //! `maniple mpi-rank`: one rank of the MPI reference, as the launcher starts it.
 
-use super::mpi::{Answer, MARK, Program};
+use super::mpi::Program;
+use super::sides::{Answer, MARK};
 use crate::Failure;
 use crate::micro::allreduce::{Op, Spec};
 use crate::output::Stdout;

@@ -1,6 +1,5 @@
 //! `maniple allreduce`.
 
-use super::exchange::yardstick_ns;
 use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use crate::output::Field;
@@ -22,7 +21,7 @@ number
   events, digest, host_s, shard_rounds_per_s, peak_bytes
                  in virtual time: as `maniple stencil --help` says
   exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; none with one processor
+`maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -243,7 +242,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let verified = results.iter().all(|last| *last == expected);
         let mut record = vec![
             field("program", "allreduce"),
-            field("wire", args.on.workers.wire_name()),
+            field("wire", args.on.workers.wire.name()),
             field("shards", shards),
             field("workers", workers),
             field("elements", elements),
@@ -255,7 +254,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("result", results[0]),
             field("expected", expected),
             field("collective_us", us),
-            field("exchange_ns", yardstick_ns()),
+            field("exchange_ns", args.on.exchange_ns(args.shards)?),
         ];
         if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = host {
             let peak = peak_bytes.map_or(Field::Absent, Field::Count);

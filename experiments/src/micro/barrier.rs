@@ -1,6 +1,5 @@
 //! `maniple barrier`.
 
-use super::exchange::yardstick_ns;
 use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
@@ -13,7 +12,7 @@ The reports say:
 up, on the shard that took longest, divided by their number
   verified     whether in every generation every shard found all to have arrived
   exchange_ns  the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; none with one processor
+`maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -69,14 +68,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
         let record = vec![
             field("program", "barrier"),
-            field("wire", args.on.workers.wire_name()),
+            field("wire", args.on.workers.wire.name()),
             field("shards", shards),
             field("workers", workers),
             field("iterations", iterations),
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
-            field("exchange_ns", yardstick_ns()),
+            field("exchange_ns", args.on.exchange_ns(args.shards)?),
         ];
         Ok((record, verified))
     })

@@ -1,23 +1,30 @@
 //! `maniple exchange`: the yardstick.
 
-use super::{Common, field, repeat};
-use crate::Failure;
+use super::{Common, field, repeat, run_error};
+use crate::workers::OnWire;
+use crate::{Failure, parts};
+use maniple::prelude::*;
+use maniple::runtime::VirtualMachine;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The bare exchange of a cache line between two threads, one way: the yardstick of this machine
+/// The bare exchange of a cache line between two threads, one way: the yardstick of this machine, or of one in virtual time
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
   exchange_ns  nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
-a tenth as many to warm up. With one processor it is the scheduler's time.
+a tenth as many to warm up. With one processor it is the scheduler's time. In virtual time: from a shard's arrival at a \
+barrier until a shard on another processor has waited for it, where only what lies between the two takes time, and nothing \
+that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
-    /// Exchanges a run
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    iterations: usize,
+    /// Exchanges a run [default: 1000000, in virtual time 1000]
+    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    iterations: Option<usize>,
+
+    #[command(flatten)]
+    wire: OnWire,
 
     #[command(flatten)]
     common: Common,
@@ -25,14 +32,66 @@ pub struct Args {
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let iterations = super::at_least_one("iterations", args.iterations)?;
-    if alone() {
+    let machine = args.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
+    let iterations = args.iterations.unwrap_or(if machine.is_some() { 1000 } else { 1_000_000 });
+    let iterations = super::at_least_one("iterations", iterations)?;
+    if machine.is_none() && alone() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
     }
     repeat(&args.common, |_| {
-        let ns = exchange_ns(iterations as u64);
-        Ok((vec![field("program", "exchange"), field("iterations", iterations), field("exchange_ns", ns)], true))
+        let ns = match &machine {
+            None => exchange_ns(iterations as u64),
+            Some(machine) => between_shards_ns(machine.clone(), iterations as u64)?,
+        };
+        let record = vec![
+            field("program", "exchange"),
+            field("wire", args.wire.name()),
+            field("iterations", iterations),
+            field("exchange_ns", ns),
+        ];
+        Ok((record, true))
     })
+}
+
+/// The exchange beside a run on a machine in virtual time. NaN where it has a single processor for shards.
+pub fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
+    const ENOUGH: u64 = 100;
+    parts::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
+}
+
+/// Nanoseconds of virtual time from a shard's arrival until another shard has waited for it: half of a round trip, where only
+/// links take time.
+fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Failure> {
+    let warm_up = iterations.div_ceil(10);
+    let runtime = Runtime::virtual_time(parts::links_alone(two));
+    let outcome = runtime.run(move |top| async move {
+        let gang = top.gang("two", 2)?;
+        let pairs = top.pairs("there and back", &gang, |shard| 1 - shard)?;
+        let task = top.task("exchange", exchange);
+        top.launch(&gang, &task, |_| Start::new((pairs, warm_up, iterations)))?.all().await
+    });
+    let (times, _) = outcome.map_err(run_error)?;
+    Ok(times[0] as f64 / iterations as f64 / 2.0)
+}
+
+/// Goes there and back so often; the nanoseconds it took.
+async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Pairs, u64, u64)) -> Result<u64, Error> {
+    let to = pairs.producer(&shard)?.ready;
+    let from = pairs.consumer(&shard, 1 - shard.index())?.ready;
+    let mut start = 0;
+    for round in 0..warm_up + iterations {
+        if round == warm_up {
+            start = super::now();
+        }
+        if shard.index() == 0 {
+            shard.arrive(&to);
+        }
+        shard.wait(&from).await?;
+        if shard.index() == 1 {
+            shard.arrive(&to);
+        }
+    }
+    Ok(super::now() - start)
 }
 
 /// A line of its own, and none that its neighbour's prefetcher takes along.

@@ -1,6 +1,5 @@
 //! `maniple gang`.
 
-use super::exchange::yardstick_ns;
 use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
 use crate::Failure;
 use maniple::prelude::*;
@@ -13,7 +12,7 @@ The reports say:
   per_shard_us  the same divided by the shards
   verified      whether each launch started every shard once
   exchange_ns   the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; none with one processor
+`maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -70,7 +69,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![
             field("program", "gang"),
-            field("wire", args.on.workers.wire_name()),
+            field("wire", args.on.workers.wire.name()),
             field("shards", shards),
             field("workers", workers),
             field("launches", launches),
@@ -78,7 +77,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("verified", verified),
             field("launch_us", ns / 1000.0),
             field("per_shard_us", ns / 1000.0 / f64::from(shards)),
-            field("exchange_ns", yardstick_ns()),
+            field("exchange_ns", args.on.exchange_ns(args.shards)?),
         ];
         Ok((record, verified))
     })

@@ -1,15 +1,22 @@
 //! `maniple kernel`.
 
-use super::{Common, field, now, repeat};
-use crate::Failure;
+use super::{Common, field, now, repeat, run_error};
+use crate::workers::OnWire;
+use crate::{Failure, parts};
+use maniple::prelude::*;
+use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
+use maniple_stencil::shards::{advance, load, store};
 use maniple_stencil::{Config, kernel};
 
-/// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks
+/// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks; in virtual
+/// time as the leaf task of a single shard
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector
+  iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
+machine says that the leaf task `advance` takes, which still does all of it, on the vector and four cells of ghosts at \
+either end; nothing that the runtime does takes time
   per_1000_cells_ns  the same for each 1000 cells
   verified           whether every square sum and the last vector are what they must be
 
@@ -19,10 +26,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
     cells: usize,
 
-    /// Iterations a run, after a tenth as many to warm up
-    #[arg(long, value_name = "I", default_value_t = 20_000, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    iterations: usize,
+    /// Iterations a run, after a tenth as many to warm up [default: 20000, in virtual time 200]
+    #[arg(long, value_name = "I", value_parser = crate::count, allow_negative_numbers = true)]
+    iterations: Option<usize>,
+
+    #[command(flatten)]
+    wire: OnWire,
 
     #[command(flatten)]
     common: Common,
@@ -50,15 +59,73 @@ pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> 
     Ok((ns, verify_mode(&mode, &roots, &u).failure.is_none()))
 }
 
+const D: Field<f64> = Field::new(0, "d");
+/// The ghosts of even and of odd iterations: two cells of the left end, and two of the right one.
+const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
+
+/// Iterations that are enough in virtual time, where each takes as long as the next.
+pub const ENOUGH: usize = 200;
+
+/// The same as a shard's leaf tasks on a machine in virtual time, where nothing but leaf tasks takes time.
+pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
+    let machine = parts::tasks_alone(parts::one_processor(machine));
+    let mode = DominantMode::new(cells);
+    let outcome = Runtime::virtual_time(machine).run(move |top| async move {
+        let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
+        let ghosts = top.tree("ghosts", Rect::line(0, 4), &G.map(|slot| slot.info()))?;
+        let (gang, task) = (top.gang("one", 1)?, top.task("iterate", iterate));
+        let start =
+            |_| Start::new((line, ghosts, iterations)).writes(line, [D]).shares(ghosts, G, Privilege::ReadWrite);
+        top.launch(&gang, &task, start)?.all().await
+    });
+    let (mut results, _) = outcome.map_err(run_error)?;
+    let (ns, sums, last) = results.pop().ok_or_else(|| Failure::Run("the shard gave no result".into()))?;
+    let roots = (1..).zip(sums).map(|(i, sum)| kernel::root(i, sum));
+    let roots = roots.collect::<Result<Vec<_>, _>>().map_err(|e| Failure::Run(e.to_string()))?;
+    Ok((ns as f64 / iterations as f64, verify_mode(&mode, &roots, &last).failure.is_none()))
+}
+
+/// What the measured iterations took, in nanoseconds, the square sums of all, and the last vector.
+type Iterated = (u64, Vec<f64>, Vec<f64>);
+
+async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usize)) -> Result<Iterated, Error> {
+    let cells = line.rect.volume();
+    let end = |from: i64| shard.region(Region { tree: ghosts.tree, rect: Rect::line(from, from + 2) });
+    let (d, left, right) = (shard.region(line)?, end(0)?, end(2)?);
+    // The only shard is its own neighbour: what it puts to the left is at its right end.
+    let first: Vec<f64> = DominantMode::new(cells).vector(0).collect();
+    shard.launch(load, (d.write(D), right.write_shared(G[0]), left.write_shared(G[0]), first.into())).go()?.await?;
+    let (warm_up, mut total, mut start, mut sums) = (iterations.div_ceil(10), 1.0, 0, Vec::new());
+    for iteration in 0..warm_up + iterations {
+        if iteration == warm_up {
+            start = now();
+        }
+        let (full, next) = (G[iteration % 2], G[(iteration + 1) % 2]);
+        let own = (d.read_write(D), left.read_shared(full), right.read_shared(full));
+        let put = (right.write_shared(next), left.write_shared(next));
+        let args = (own.0, own.1, own.2, put.0, put.1, total.into(), (1.0 / cells as f64).into());
+        total = shard.launch(advance, args).go()?.await?;
+        sums.push(total);
+    }
+    let ns = now() - start;
+    Ok((ns, sums, shard.launch(store, (d.read(D), total.into())).go()?.await?))
+}
+
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (cells, iterations) = (args.cells, super::at_least_one("iterations", args.iterations)?);
+    let machine = args.wire.machine(1)?;
+    let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH } else { 20_000 });
+    let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
     repeat(&args.common, |_| {
-        let (ns, verified) = measure(cells, iterations)?;
+        let (ns, verified) = match &machine {
+            None => measure(cells, iterations)?,
+            Some(machine) => measure_on(machine, cells, iterations)?,
+        };
         let record = vec![
             field("program", "kernel"),
+            field("wire", args.wire.name()),
             field("cells", cells),
             field("iterations", iterations),
             field("verified", verified),

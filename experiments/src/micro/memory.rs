@@ -128,7 +128,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     repeat(&args.common, |_| {
         let record = vec![
             field("program", "memory"),
-            field("wire", args.on.workers.wire_name()),
+            field("wire", args.on.workers.wire.name()),
             field("shards", shards),
             field("workers", workers),
             field("collective", algorithm.name()),

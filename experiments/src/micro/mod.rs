@@ -46,6 +46,15 @@ impl OnWorkers {
         self.workers.arguments().into_iter().chain(mapper).collect()
     }
 
+    /// The yardstick beside a run of so many shards, in nanoseconds: of this host, or of the machine in virtual time. NaN with
+    /// one processor.
+    pub fn exchange_ns(&self, shards: usize) -> Result<f64, Failure> {
+        match self.workers.machine(shards)? {
+            None => Ok(exchange::yardstick_ns()),
+            Some(machine) => exchange::beside_ns(&machine),
+        }
+    }
+
     /// The processors that run leaf tasks, and a runtime on them for so many shards.
     pub fn runtime(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
         crate::swap::on_signal(&self.mapper)?;

@@ -130,7 +130,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
             field("program", "tasks"),
-            field("wire", args.on.workers.wire_name()),
+            field("wire", args.on.workers.wire.name()),
             field("workers", workers),
             field("count", count),
             field("regions", regions),

@@ -1,0 +1,130 @@
+//! What the rows run on, and what they are compared with: this host, or machines in virtual time.
+
+use super::others::{self, Pair};
+use crate::compare::mpi::MpiMachine;
+use crate::micro::exchange::{beside_ns, yardstick_ns};
+use crate::micro::kernel;
+use crate::workers::OnWire;
+use crate::{Failure, parts};
+use maniple::prelude::Runtime;
+use maniple::runtime::VirtualMachine;
+use maniple_stencil::Config;
+use std::sync::Arc;
+
+/// Workers of all rows: the targets are those of two processors.
+pub const WORKERS: u32 = 2;
+
+/// What all rows run on.
+pub struct On {
+    machines: Option<Machines>,
+    /// For a process of its own.
+    arguments: Vec<String>,
+}
+
+/// Machines in virtual time, of which two processors take part.
+struct Machines {
+    here: VirtualMachine,
+    mpi: VirtualMachine,
+    /// Name, and what machine it is.
+    about: String,
+    /// The options that say all this.
+    options: Vec<String>,
+}
+
+impl On {
+    /// As the options say; refuses machines that have no two processors for shards.
+    pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
+        let workers = WORKERS as usize;
+        let machines = wire.machine(workers)?.zip(mpi.load(wire, workers)?);
+        let Some((here, mpi_machine)) = machines else {
+            return Ok(Self { machines: None, arguments: vec!["--workers".into(), WORKERS.to_string()] });
+        };
+        let file = wire.file()?;
+        let here = parts::expect_two_processors(&here)?;
+        Ok(Self {
+            arguments: wire.with_nodes(here.nodes).arguments(),
+            machines: Some(Machines {
+                here,
+                mpi: parts::expect_two_processors(&mpi_machine)?,
+                about: format!("{} in virtual time: {}", file.name, file.about),
+                options: [wire.arguments(), mpi.arguments()].concat(),
+            }),
+        })
+    }
+
+    fn machine(&self) -> Option<&VirtualMachine> {
+        self.machines.as_ref().map(|machines| &machines.here)
+    }
+
+    /// In virtual time, which machine it is.
+    pub fn about(&self) -> Option<&str> {
+        self.machines.as_ref().map(|machines| &*machines.about)
+    }
+
+    /// The options that ask for it.
+    pub fn options(&self) -> &[String] {
+        self.machines.as_ref().map_or(&[], |machines| &machines.options)
+    }
+
+    /// The same as arguments of a process of its own that does a run.
+    pub fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
+    /// Two workers.
+    pub fn runtime(&self) -> Runtime {
+        self.machine().map_or_else(|| Runtime::threads(WORKERS), |machine| Runtime::virtual_time(machine.clone()))
+    }
+
+    /// One worker.
+    pub fn one_worker(&self) -> Runtime {
+        let machine = self.machine().map(parts::one_processor);
+        machine.map_or_else(|| Runtime::threads(1), Runtime::virtual_time)
+    }
+
+    /// Two workers for the stencil.
+    pub fn config(&self, config: Config) -> Config {
+        match self.machine() {
+            None => Config { workers: WORKERS as usize, ..config },
+            Some(machine) => Config { machine: Some(Arc::new(machine.clone())), ..config },
+        }
+    }
+
+    /// The stencil's kernel: nanoseconds an iteration, and whether all is right.
+    pub fn kernel(&self, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
+        match self.machine() {
+            None => kernel::measure(cells, iterations),
+            Some(machine) => kernel::measure_on(machine, cells, iterations.min(kernel::ENOUGH)),
+        }
+    }
+
+    /// The yardstick in nanoseconds, where there is one.
+    pub fn exchange_ns(&self) -> Result<Option<f64>, Failure> {
+        let e = self.machine().map_or_else(|| Ok(yardstick_ns()), beside_ns)?;
+        Ok(Some(e).filter(|e| !e.is_nan()))
+    }
+
+    /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.
+    pub fn beside_mpi(
+        &self,
+        (shards, elements, iterations): (u32, usize, usize),
+        us: impl Fn(&Runtime) -> Result<f64, Failure>,
+    ) -> Result<Result<Pair, String>, Failure> {
+        let Some(machines) = &self.machines else {
+            return others::allreduce_beside_mpi(shards, elements, iterations);
+        };
+        let mpi_us = us(&Runtime::virtual_time(machines.mpi.clone()))?;
+        if mpi_us == 0.0 {
+            return Ok(Err("MPI takes no time on its machine".into()));
+        }
+        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns()? }))
+    }
+
+    /// What only this host has, or why there is nothing to compare with.
+    pub fn of_host<T>(&self, what: &str, value: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        match &self.machines {
+            None => value(),
+            Some(_) => Err(format!("nothing to compare with in virtual time: {what} is of this host")),
+        }
+    }
+}

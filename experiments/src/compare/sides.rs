@@ -1,0 +1,173 @@
+//! The two sides of a comparison with MPI: what each runs on, and how it is measured.
+
+use super::launcher::Launcher;
+use super::mpi::{Args, Program};
+use crate::Failure;
+use crate::micro::allreduce::Spec;
+use crate::stencil::failure;
+use maniple::prelude::{Algorithm, Runtime};
+use maniple::runtime::VirtualMachine;
+use maniple_stencil::{Collective, Config, Session};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What stands before the answer of rank 0 on its line, wherever the launcher puts that line.
+pub const MARK: &str = "maniple-mpi-answer ";
+
+/// What rank 0 has to say. A figure that is NaN is lost on the way.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// The MPI library, with its version.
+    pub mpi: String,
+    /// What verification found wrong.
+    pub failure: Option<String>,
+    /// The last result.
+    pub result: Option<f64>,
+    /// The median time of an iteration, of the stencil.
+    pub iteration_us: Option<f64>,
+    /// The time of an allreduce.
+    pub collective_us: Option<f64>,
+}
+
+/// One side of a pair.
+pub struct Side {
+    /// What the last call or iteration gave.
+    pub result: f64,
+    /// What verification found wrong.
+    pub failure: Option<String>,
+    /// The median time of an iteration, of the stencil.
+    pub iteration_us: Option<f64>,
+    /// The time of the collective.
+    pub collective_us: f64,
+}
+
+/// Measures a side, once a call.
+pub type Measure<'a, T = Side> = Box<dyn FnMut() -> Result<T, Failure> + 'a>;
+
+/// One program with one number of shards, and what it runs on.
+pub struct Case<'a> {
+    /// What was asked for.
+    pub args: &'a Args,
+    /// The program.
+    pub program: Program,
+    /// Shards, and ranks.
+    pub shards: u32,
+    /// Processors that run leaf tasks here.
+    pub workers: usize,
+    runtime: Runtime,
+    /// The machines of both sides in virtual time: here, and MPI's.
+    machines: Option<[Arc<VirtualMachine>; 2]>,
+}
+
+impl<'a> Case<'a> {
+    /// Refuses what it can't run on.
+    pub fn new(args: &'a Args, program: Program, shards: u32) -> Result<Self, Failure> {
+        let (on, count) = (&args.on, shards as usize);
+        let (workers, runtime) = on.runtime(count)?;
+        let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
+        let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
+        Ok(Self { args, program, shards, workers, runtime, machines })
+    }
+
+    /// What measures this side.
+    pub fn ours(&self) -> Result<Measure<'_>, Failure> {
+        let Args { on, collective, .. } = self.args;
+        match self.program {
+            Program::Allreduce => self.allreduce("here", self.runtime.clone(), *collective),
+            Program::Stencil => {
+                // The stencil has every algorithm, under the same name.
+                let collective = collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
+                let config = Config { collective, mapper: on.mapper.clone(), ..self.config() };
+                let config = match &self.machines {
+                    Some([machine, _]) => Config { machine: Some(machine.clone()), ..config },
+                    None => {
+                        let (workers, bind, utility) = (self.workers, on.workers.bind, on.workers.utility);
+                        Config { workers, bind, utility, ..config }
+                    }
+                };
+                self.stencil("here", &config)
+            }
+        }
+    }
+
+    /// What measures the other side, and tells what MPI it is: the launcher's, or the machine's in virtual time.
+    pub fn theirs(&self) -> Result<Measure<'_, (String, Side)>, Failure> {
+        let Some([_, machine]) = &self.machines else {
+            let launcher = self.args.launcher()?;
+            return Ok(Box::new(move || self.launched(&launcher)));
+        };
+        let mut side = match self.program {
+            Program::Allreduce => {
+                let runtime = Runtime::virtual_time((**machine).clone());
+                self.allreduce("MPI", runtime, Algorithm::RecursiveDoubling)?
+            }
+            Program::Stencil => {
+                let (machine, collective) = (Some(machine.clone()), Collective::RecursiveDoubling);
+                self.stencil("MPI", &Config { machine, collective, ..self.config() })?
+            }
+        };
+        Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
+    }
+
+    fn allreduce(&self, who: &'static str, runtime: Runtime, algorithm: Algorithm) -> Result<Measure<'_>, Failure> {
+        let spec = Spec { algorithm, ..self.spec() };
+        spec.check_memory()?;
+        let expected = spec.expected();
+        Ok(Box::new(move || {
+            let (results, collective_us) = spec.run(&runtime)?;
+            let result = results.iter().copied().find(|r| *r != expected).unwrap_or(expected);
+            Ok(Side { result, failure: differs(who, result, expected), iteration_us: None, collective_us })
+        }))
+    }
+
+    fn stencil(&self, who: &'static str, config: &Config) -> Result<Measure<'_>, Failure> {
+        let mut session = Session::prepare(config).map_err(failure)?;
+        // The first run allocates.
+        session.run_once().map_err(failure)?;
+        Ok(Box::new(move || {
+            let report = session.run_once().map_err(failure)?;
+            Ok(Side {
+                result: report.result,
+                failure: report.failure.map(|f| format!("{who}: {f}")),
+                iteration_us: Some(report.iteration_us.median),
+                collective_us: report.collective_us.median,
+            })
+        }))
+    }
+
+    /// Runs the reference under its launcher: the MPI library's name, and what it measured.
+    fn launched(&self, launcher: &Launcher) -> Result<(String, Side), Failure> {
+        let args = self.args;
+        let numbers = [
+            ("--ranks", self.shards as usize),
+            ("--elements", args.elements),
+            ("--cells", args.cells),
+            ("--iterations", args.iterations),
+        ];
+        let mut words: Vec<String> = ["mpi-rank", self.program.name(), "--op", args.op.name()].map(String::from).into();
+        words.extend(numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]));
+        let answer: Answer = launcher.run(self.shards, &words, MARK)?;
+        let result = answer.result.unwrap_or(f64::NAN);
+        let failure = match self.program {
+            Program::Allreduce => differs("MPI", result, self.spec().expected()),
+            Program::Stencil => answer.failure.map(|f| format!("MPI: {f}")),
+        };
+        let collective_us = answer.collective_us.unwrap_or(f64::NAN);
+        Ok((answer.mpi, Side { result, failure, iteration_us: answer.iteration_us, collective_us }))
+    }
+
+    fn spec(&self) -> Spec {
+        let Args { elements, iterations, op, collective, .. } = *self.args;
+        Spec { shards: self.shards, elements, iterations, op, algorithm: collective }
+    }
+
+    /// What both sides of the stencil have in common.
+    fn config(&self) -> Config {
+        let Args { cells, iterations, .. } = *self.args;
+        Config { shards: self.shards as usize, cells: Some(cells), iterations, ..Config::default() }
+    }
+}
+
+fn differs(side: &str, result: f64, expected: f64) -> Option<String> {
+    (result != expected).then(|| format!("{side}: expected {expected:?}, found {result:?}"))
+}

@@ -1,0 +1,307 @@
+//! `--wire virtual` where a command measures single numbers of a machine, or something beside it: exchange, kernel, compare,
+//! benchmarks and machine. What they must say is worked out here from the machines' files.
+
+#[path = "common/csv.rs"]
+mod csv;
+
+use csv::{column, csv, maniple};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A number of a file.
+fn number(text: &str, table: &str, name: &str) -> f64 {
+    let file: toml::Table = text.parse().expect("TOML");
+    let value = table.split('.').fold(&toml::Value::Table(file), |at, key| &at[key])[name]["value"].clone();
+    let first = value.as_array().map_or(value.clone(), |levels| levels[0].clone());
+    first.as_float().or(first.as_integer().map(|n| n as f64)).expect("a number")
+}
+
+const LEGION: &str = include_str!("../machines/titan-legion.toml");
+const LOCAL: &str = include_str!("../machines/local.toml");
+const IDEAL: &str = include_str!("../machines/ideal.toml");
+const SMALL: &str = include_str!("small.toml");
+
+/// A file with other values for some keys, each where it comes first.
+fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for (key, value) in changes {
+        let line = lines.iter_mut().find(|line| line.starts_with(&format!("{key} = "))).expect(key);
+        *line = format!("{key} = {{ value = {value}, why = \"a test\" }}");
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()));
+    std::fs::write(&path, lines.join("\n")).expect("written");
+    path
+}
+
+fn measured(args: &str, name: &str) -> f64 {
+    let text = csv(args);
+    column(&text, name).parse().unwrap_or_else(|e| panic!("{args}: {e}: {text}"))
+}
+
+/// The clock that a program reads has whole nanoseconds, and runs have a hundred round trips or iterations.
+fn assert_near(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() < 0.01, "{what}: expected {expected}, found {found}");
+}
+
+/// LogGP: o + L + G·k + o, for k = 32 bytes, the head of a message that carries nothing.
+fn loggp(text: &str, link: &str) -> f64 {
+    let [o, l, g, r] = ["send_ns", "latency_ns", "byte_ns", "receive_ns"].map(|name| number(text, link, name));
+    o + l + 32.0 * g + r
+}
+
+#[test]
+fn an_exchange_is_what_the_link_takes() {
+    let exchange = |args: &str| measured(&format!("exchange --wire virtual --repeat 2 {args}"), "exchange_ns");
+    // The only processor for shards of a node is Legion's utility processor.
+    assert_near(exchange("--machine titan-legion"), loggp(LEGION, "network"), "titan-legion");
+    assert_near(exchange("--machine titan-mpi"), loggp(LEGION, "network"), "titan-mpi, the same network");
+    // Within a node; the first of several messages is the only one.
+    let first = number(LOCAL, "memory", "first_ns");
+    assert_near(exchange("--machine local"), loggp(LOCAL, "memory") + first, "local");
+    assert_eq!(exchange("--machine ideal"), 0.0);
+    // Everything takes its time here, but an exchange is only its link's; more nodes than two have no part in it.
+    for (name, processors, utility, link) in
+        [("one", "1", "0", "network"), ("two", "2", "0", "memory"), ("more", "16", "0", "memory")].into_iter().chain([
+            ("alone", "3", "1", "network"),
+            ("both", "4", "2", "memory"),
+            ("narrow", "3", "2", "memory"),
+        ])
+    {
+        let file = file(name, SMALL, &[("processors", processors), ("utility", utility)]);
+        let nodes = if link == "network" { "--nodes 5" } else { "--nodes 1" };
+        let file = file.display();
+        assert_near(exchange(&format!("--machine {file}")), loggp(SMALL, link), name);
+        assert_near(exchange(&format!("--machine {file} {nodes}")), loggp(SMALL, link), name);
+    }
+    // Without bytes, LogGP's o + L + o to the digit.
+    let file = file("no-bytes", SMALL, &[("byte_ns", "0")]);
+    for iterations in ["", "--iterations 1", "--iterations 7"] {
+        assert_eq!(exchange(&format!("--machine {} {iterations}", file.display())), 200.0 + 1500.0 + 200.0);
+    }
+    // Each way the latency alone is up to half as long again.
+    let noisy = exchange(&format!("--machine {} --noise 0.5", file.display()));
+    assert!((2200.0..2350.0).contains(&noisy), "{noisy}");
+}
+
+/// The yardstick beside a run is the machine's, and not this host's.
+#[test]
+fn runs_report_the_exchange_of_their_machine() {
+    for run in ["allreduce --shards 3 --iterations 5", "barrier --shards 3 --iterations 5", "gang --shards 3"] {
+        let found = measured(&format!("{run} --repeat 1 --wire virtual --machine titan-legion"), "exchange_ns");
+        assert_near(found, loggp(LEGION, "network"), run);
+        let alone = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-legion --nodes 1"));
+        assert_eq!(column(&alone, "exchange_ns"), "", "{run}: there is one processor");
+    }
+}
+
+/// A block, and four cells of ghosts on either side: its own, and its neighbours'.
+fn kernel_ns(text: &str, task: &str, cells: usize) -> f64 {
+    number(text, task, "task_ns") + number(text, task, "byte_ns") * 8.0 * (cells + 8) as f64
+}
+
+#[test]
+fn a_kernel_takes_what_the_machine_says() {
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    for (machine, text, task) in [
+        ("titan-legion", LEGION, "other_tasks"),
+        ("local", LOCAL, "tasks.advance"),
+        ("infiniband", LOCAL, "tasks.advance"),
+        (&small, SMALL, "other_tasks"),
+        ("ideal", IDEAL, "other_tasks"),
+    ] {
+        for cells in [4, 5, 1000] {
+            let text_of = csv(&format!("kernel --cells {cells} --wire virtual --machine {machine} --repeat 1"));
+            assert_eq!((column(&text_of, "verified"), column(&text_of, "wire")), ("true".into(), "virtual".into()));
+            let us: f64 = column(&text_of, "iteration_us").parse().expect("a time");
+            assert_near(us * 1000.0, kernel_ns(text, task, cells), &format!("{machine}, {cells} cells"));
+        }
+    }
+}
+
+/// Machines on which nothing takes time but a message.
+fn latency(ns: u32) -> String {
+    file(&format!("latency-{ns}"), IDEAL, &[("latency_ns", &ns.to_string())]).display().to_string()
+}
+
+/// What each shard contributes to a sum is the last sum modulo 97 and its number; one call in ten comes before the others.
+fn sum(shards: u64, calls: u64) -> f64 {
+    (0..calls + calls.div_ceil(10)).fold(1, |last, _| (0..shards).map(|s| last % 97 + s).sum()) as f64
+}
+
+#[test]
+fn mpi_runs_on_a_machine_of_its_own() {
+    let [ours, mpi] = [2000, 500].map(latency);
+    // Without a launcher: there is no path to look for one.
+    let compare = |args: &str| {
+        let args = format!("compare mpi --wire virtual --repeat 2 --iterations 40 --format csv {args}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        let output = command.args(args.split_whitespace()).env("PATH", "").output().expect("the program starts");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for (shards, rounds) in [(2, 1.0), (8, 3.0), (16, 4.0)] {
+        for program in ["allreduce", "stencil"] {
+            let args = format!("--program {program} --shards {shards} --machine {ours} --mpi-machine {mpi}");
+            let text = compare(&args);
+            assert_eq!(text, compare(&args), "the same each time");
+            let number = |name: &str| column(&text, name).parse::<f64>().expect(name);
+            // A message a round; halves and quarters of these are exact.
+            let times = ["collective_us", "mpi_collective_us", "collective_ratio"].map(number);
+            assert_eq!(times, [2.0 * rounds, 0.5 * rounds, 4.0], "{text}");
+            assert_eq!((number("exchange_ns"), &*column(&text, "verified")), (2000.0, "true"));
+            assert_eq!((number("result"), &*column(&text, "mpi")), (number("mpi_result"), "ideal"));
+            if program == "allreduce" {
+                assert_eq!((number("result"), column(&text, "mpi_iteration_us")), (sum(shards, 40), "".into()));
+            } else {
+                // Whatever an iteration waits for is messages, and these take four times as long here.
+                let [here, there] = ["iteration_us", "mpi_iteration_us"].map(number);
+                assert!(here >= 2.0 * rounds && here == 4.0 * there && number("iteration_ratio") == 4.0, "{text}");
+            }
+        }
+    }
+    // MPI goes by recursive doubling and on as many nodes as ranks, whatever this side does.
+    let two = compare(&format!("--program allreduce --shards 8 --machine {ours} --mpi-machine {mpi} --nodes 2"));
+    assert_eq!((&*column(&two, "collective_us"), &*column(&two, "mpi_collective_us")), ("2.0", "1.5"), "{two}");
+    // Of one rank there is nothing to divide by, and no other processor to go to.
+    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours}"));
+    assert_eq!(
+        ["mpi_collective_us", "collective_ratio", "exchange_ns"].map(|name| column(&alone, name)),
+        ["0.0", "", ""]
+    );
+    let titan = compare("--shards 4 --machine titan-legion");
+    assert_eq!((&*column(&titan, "mpi"), &*column(&titan, "program")), ("titan-mpi", "stencil"), "{titan}");
+}
+
+/// The cells of a document's row.
+fn row(document: &str, name: &str) -> Vec<String> {
+    let line = document.lines().find(|line| line.trim_start_matches("| ").starts_with(name)).expect(name);
+    line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn benchmarks_are_of_two_processors_of_the_machine() {
+    let [ours, mpi] = [1000, 500].map(latency);
+    let benchmarks = |args: &str| {
+        let output = maniple(&format!("benchmarks --wire virtual {args}"));
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let document = benchmarks(&format!("--machine {ours} --mpi-machine {mpi} --only allreduce"));
+    assert_eq!([row(&document, "rounds")[1].as_str(), &row(&document, "e ")[1]], ["1", "1000 (1000–1000) ns"]);
+    assert!(row(&document, "command")[1].contains(&format!("--mpi-machine {mpi} --repeat 1")), "{document}");
+    assert!(row(&document, "machine")[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    // A message between the two processors in one round of three; the other shards are neighbours.
+    let one_message = "1.000 (1.000–1.000)";
+    for (name, target, ratio, met) in [
+        ("allreduce of 8 bytes, 2 shards", "0.400", "2.50", "NO"),
+        ("allreduce of 8 bytes, recursive doubling, 8 shards", "14.40", "0.07", "yes"),
+        ("allreduce of 8 bytes, two-level, 8 shards", "5.800", "0.17", "yes"),
+        ("allreduce of 8 bytes, 8 shards, beside MPI", "MPI: 0.500", "2.00", "-"),
+    ] {
+        assert_eq!(row(&document, name)[2..], [target, one_message, "µs", ratio, met], "{document}");
+    }
+
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    let document = benchmarks(&format!("--machine {small} --repeat 2 --only kernel"));
+    assert_eq!(row(&document, "rounds")[1], "2");
+    assert_eq!(row(&document, "stencil kernel, 1000 cells")[2..5], ["650.0", "826.4 (826.4–826.4)", "ns"]);
+    // (T · W − sequential) ÷ P is half a microsecond at least: launch and start of a task alone are 350 ns.
+    let added = &row(&document, "stencil, added to the kernel a shard, 16 shards")[3];
+    assert!(added.split(' ').next().and_then(|us| us.parse().ok()).is_some_and(|us: f64| us > 0.5), "{document}");
+
+    // Processors of a node, where it has two: of many, two are taken.
+    let wide = file("wide", SMALL, &[("processors", "64")]);
+    let document = benchmarks(&format!("--machine {} --only two-level", wide.display()));
+    assert_eq!(row(&document, "e ")[1], "141.6 (141.6–141.6) ns", "{document}");
+}
+
+#[test]
+fn what_is_of_this_host_is_not_compared_in_virtual_time() {
+    let small = format!("{}/tests/small.toml", env!("CARGO_MANIFEST_DIR"));
+    for (only, name, reason) in [
+        ("leaf", "leaf task, 1 region of 1024, 1 worker", "StarPU's task is of this host"),
+        ("memory", "memory of a waiting shard, two-level", "memory is of this host"),
+    ] {
+        let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only {only}"));
+        let document = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(row(&document, name)[6], "not compared", "{document}");
+        assert!(document.contains(&format!("nothing to compare with in virtual time: {reason}")), "{document}");
+    }
+    // Nor is there anything to compare with where nothing takes any time.
+    let output = maniple("benchmarks --wire virtual --mpi-machine ideal --only allreduce");
+    let document = String::from_utf8(output.stdout).expect("text");
+    for (name, reason) in [
+        ("allreduce of 8 bytes, 2 shards", "MPI takes no time on its machine"),
+        ("allreduce of 8 bytes, two-level, 8 shards", "an exchange takes no time on this machine"),
+    ] {
+        assert_eq!(row(&document, name)[2..], ["-", "0.000 (0.000–0.000)", "µs", "-", "not compared"], "{document}");
+        assert!(document.contains(reason), "{document}");
+    }
+}
+
+#[test]
+fn a_machine_is_shown_with_its_numbers() {
+    let shown =
+        |args: &str| String::from_utf8(maniple(&format!("machine --wire virtual {args}")).stdout).expect("text");
+    let json: serde_json::Value = serde_json::from_str(&shown("--machine titan-legion --format json")).expect("JSON");
+    assert_eq!((&json["name"], &json["nodes"]), (&"titan-legion".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&json["processors"], &json["utility"], &json["collectives.replay"]),
+        (&2.into(), &1.into(), &false.into())
+    );
+    for (table, name) in
+        [("network", "latency_ns"), ("memory", "byte_ns"), ("costs", "launch_ns"), ("other_tasks", "byte_ns")]
+    {
+        assert_eq!(json[format!("{table}.{name}")].as_f64(), Some(number(LEGION, table, name)), "{table}.{name}");
+    }
+    let lines = shown("--machine local --nodes 3");
+    for line in
+        ["name local", "nodes 3", "processors 2", "memory.send_ns 17.096", "costs.launch_ns with 16 shards 33.852"]
+    {
+        let mut words = lines.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert!(words.any(|words| words == line), "{line}: {lines}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let alone = file("alone-on-one-node", SMALL, &[("processors", "3"), ("utility", "1")]);
+    let alone = format!("--machine {} --nodes 1", alone.display());
+    let no_two = "expected a machine with two processors for shards, on one node or on two, found `small` with one node of 3 \
+                  processors, 1 of them utility processors";
+    let one = latency(1);
+    for (args, expected) in [
+        (&*format!("exchange --wire virtual {alone}"), no_two),
+        (&format!("benchmarks --wire virtual {alone}"), no_two),
+        (
+            &format!("benchmarks --wire virtual --machine {one} --mpi-machine ./none.toml"),
+            "can't read the machine ./none",
+        ),
+        ("exchange --wire virtual --machine titan", "unknown machine `titan`; expected one of ethernet, ideal"),
+        ("exchange --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
+        ("exchange --wire virtual --iterations 0", "expected at least 1 for iterations, found 0"),
+        ("exchange --wire virtual --noise -1", "noise: expected"),
+        ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
+        ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
+        ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
+        ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
+        ("compare mpi --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
+        ("compare mpi --wire virtual --mpi-machine titan", "unknown machine `titan`"),
+        ("compare mpi --wire virtual --machine titan", "unknown machine `titan`"),
+        ("compare mpi --wire virtual --mpirun mpirun", "--mpirun and --timeout are for --wire threads"),
+        ("compare mpi --wire virtual --timeout 300", "--mpirun and --timeout are for --wire threads"),
+        ("compare mpi --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
+        ("compare mpi --wire virtual --program stencil --cells 3", "at least 4 cells"),
+        ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
+        ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
+        ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
+        ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
+        ("machine --wire virtual --nodes 0", "0 nodes of 1"),
+        ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
+    ] {
+        let output = maniple(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+        assert!(output.stdout.is_empty(), "{args}");
+    }
+}
