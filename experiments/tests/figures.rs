@@ -38,6 +38,8 @@ fn figures(name: &str, to: usize) -> (PathBuf, String) {
         "2",
         "--repeat",
         "1",
+        "--host",
+        "local",
     ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // A second report there would mix with the first.

@@ -45,17 +45,24 @@ pub struct Args {
     shards: Vec<u32>,
 
     /// Runs of each program
-    #[arg(long, value_name = "R", default_value_t = 21, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = crate::count, allow_negative_numbers = true)]
     repeat: usize,
 
     /// Operations of a run on each processor
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = crate::count)]
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = crate::count)]
     #[arg(allow_negative_numbers = true)]
     operations: usize,
 }
 
 /// Numbers of shards for which all data are in a near cache, and for which they are not.
 const LEVELS: [u32; 4] = [2, 16, 64, 256];
+const REPEAT: usize = 21;
+const OPERATIONS: usize = 10_000;
+
+/// The processors this process may use.
+fn available() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
 fn level(text: &str) -> Result<u32, String> {
     match crate::count(text).map(u32::try_from)? {
@@ -81,8 +88,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// All processors of this process, and what nobody asked otherwise.
+    fn usual() -> Self {
+        Self { processors: available() as u32, levels: LEVELS.into(), repeat: REPEAT, operations: OPERATIONS as u32 }
+    }
+
     fn new(args: &Args) -> Result<Self, Failure> {
-        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        let available = available();
         let processors = at_least_one("workers", args.workers.unwrap_or(available))?;
         if processors > available {
             let found = format!("expected at most the {available} processors of this process, found {processors}");
@@ -173,14 +185,14 @@ pub fn calibrate(plan: &Plan, runtime: &Runtime, exchange: impl Fn() -> f64) -> 
     Ok(Calibration { prices, levels, processors, exchange_ns })
 }
 
-/// Measures and writes.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let plan = Plan::new(args)?;
-    // Before anything is measured.
-    if let Some(path) = &args.output {
-        std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
-    }
-    let calibration = calibrate(&plan, &Runtime::threads(plan.processors), yardstick_ns)?;
+/// This host as a machine of virtual time: the text of its file.
+pub fn this_host(name: &str) -> Result<String, Failure> {
+    measured(&Plan::usual(), name)
+}
+
+/// Measures this host, and warns where others keep it busy.
+fn measured(plan: &Plan, name: &str) -> Result<String, Failure> {
+    let calibration = calibrate(plan, &Runtime::threads(plan.processors), yardstick_ns)?;
     if calibration.exchange_ns > BUSY_NS {
         let us = crate::stats::microseconds(calibration.exchange_ns / 1000.0);
         crate::warn(format!(
@@ -188,7 +200,17 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
                              file describes what they left"
         ));
     }
-    let text = calibration.text(&args.name);
+    Ok(calibration.text(name))
+}
+
+/// Measures and writes.
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    // Before anything is measured.
+    if let Some(path) = &args.output {
+        std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
+    }
+    let text = measured(&plan, &args.name)?;
     match &args.output {
         Some(path) => {
             std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))

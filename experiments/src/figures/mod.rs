@@ -6,6 +6,7 @@ mod runs;
 mod study;
 
 use crate::Failure;
+use crate::calibrate;
 use crate::directory::{Directory, pretty};
 use crate::machines::MachineFile;
 use crate::micro::check_memory;
@@ -56,9 +57,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = crate::count, allow_negative_numbers = true)]
     draws: usize,
 
-    /// The machine in virtual time that describes this host, for predictions beside measurements
-    #[arg(long, value_name = "NAME|FILE", default_value = "local")]
-    host: String,
+    /// The machine in virtual time that describes this host, for predictions beside measurements [default: what maniple calibrate finds, before the measurements; it is written to host.toml]
+    #[arg(long, value_name = "NAME|FILE")]
+    host: Option<String>,
 
     /// Runs on threads of each program with each number of shards beside the predictions; 0: there are none
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = crate::count, allow_negative_numbers = true)]
@@ -79,8 +80,6 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let expected = "one that has as many nodes as a run has shards";
         return Err(Failure::Usage(format!("--machine: expected {expected}, found nodes.count in `{}`", machine.name)));
     }
-    let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
-    check_memory("shards", args.to, (most.bytes() / args.to) as u128)?;
     let mut some = machine.machine(None, 16);
     some.check().map_err(|e| Failure::Usage(e.to_string()))?;
     if some.numbers_mut().iter().all(|(_, number)| **number == 0.0) {
@@ -91,8 +90,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let mpi = MachineFile::load("titan-mpi")?;
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
-    let host = MachineFile::load(&args.host)?;
-    host.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let host = args.host.as_deref().map(MachineFile::load).transpose()?;
+    if let Some(host) = &host {
+        host.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    }
+    let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
+    check_memory("shards", args.to, (most.bytes() / args.to) as u128)?;
     let directory = Directory::prepare(&args.output)?;
     let progress = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
@@ -107,7 +110,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Study::make(&plan, &mut runs, |jobs| progress.inc_length(jobs as u64), done)
     };
     let mut study = make(args.to.min(WHOLE))?;
-    study.predictions = predict(args, &host, &progress)?;
+    study.predictions = predict(args, host, &directory, &progress)?;
     write(&study, &directory)?;
     // These take much longer: what is there is in the directory already.
     for to in study::counts(args.to).into_iter().filter(|&to| to > WHOLE) {
@@ -119,13 +122,26 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 /// Programs on threads of this host beside their times in virtual time.
-fn predict(args: &Args, host: &MachineFile, progress: &ProgressBar) -> Result<Vec<Row>, Failure> {
+fn predict(
+    args: &Args,
+    host: Option<MachineFile>,
+    directory: &Directory,
+    progress: &ProgressBar,
+) -> Result<Vec<Row>, Failure> {
     if args.repeat == 0 {
         return Ok(Vec::new());
     }
     progress.set_message("predictions beside measurements");
+    let host = match host {
+        Some(host) => host,
+        None => {
+            let text = calibrate::this_host("host")?;
+            directory.write("host.toml", &text)?;
+            MachineFile::parse("host", &text)?
+        }
+    };
     prediction::compare(&prediction::Plan {
-        machine: host,
+        machine: &host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),
         cells: DEFAULT_CELLS,
