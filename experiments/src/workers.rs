@@ -17,8 +17,7 @@ pub enum Wire {
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// What carries the messages. Not for calibrate, predict and explore, which are about this host, nor for figures, which
-    /// is in virtual time only
+    /// What carries the messages. Predict has both, and figures and explore are in virtual time anyway
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     wire: Wire,
 

@@ -5,12 +5,15 @@ use crate::machine::{Machine, utc_now};
 use std::fmt::Write;
 
 impl Calibration {
-    /// The text of the file.
-    pub fn text(&self, name: &str) -> String {
-        let machine = Machine::now();
-        let unknown = || "unknown".to_owned();
-        let (cpu, host) = (machine.cpu.unwrap_or_else(unknown), machine.hostname.unwrap_or_else(unknown));
-        let on = format!("{} processors of {host}, {cpu}, {}", self.processors, machine.system);
+    /// The text of the file; `of` is what was measured, if not this host.
+    pub fn text(&self, name: &str, of: Option<&str>) -> String {
+        let host = || {
+            let machine = Machine::now();
+            let unknown = || "unknown".to_owned();
+            let (cpu, host) = (machine.cpu.unwrap_or_else(unknown), machine.hostname.unwrap_or_else(unknown));
+            format!("{host}, {cpu}, {}", machine.system)
+        };
+        let on = format!("{} processors of {}", self.processors, of.map_or_else(host, str::to_owned));
         let exchange = match self.exchange_ns {
             ns if ns.is_nan() => String::new(),
             ns => {

@@ -5,11 +5,13 @@ mod file;
 mod prices;
 mod programs;
 
-use crate::Failure;
 use crate::micro::at_least_one;
-use crate::micro::exchange::{BUSY_NS, yardstick_ns};
+use crate::micro::exchange::{BUSY_NS, beside_ns, yardstick_ns};
 use crate::output::Stdout;
+use crate::workers::OnWire;
+use crate::{Failure, parts};
 use maniple::prelude::*;
+use maniple::runtime::VirtualMachine;
 use prices::{Price, Times};
 use programs::{Program, What};
 use std::collections::HashMap;
@@ -25,6 +27,8 @@ task without a stencil. No allreduce and no stencil is run.
 All programs take turns, so that what disturbs one of them disturbs all; values are medians. Before and after each turn \
 the exchange of a cache line between two threads is measured. Where it took more than 2.5 times the shortest of all, the \
 host had its processors elsewhere, and the turn is left out.
+
+With --wire virtual it measures a machine in virtual time, two processors of one node, and should find what its file says.
 
 Exit codes: 0, the file is written; 1, a run failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -52,6 +56,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = crate::count)]
     #[arg(allow_negative_numbers = true)]
     operations: usize,
+
+    #[command(flatten)]
+    wire: OnWire,
 }
 
 /// Numbers of shards for which all data are in a near cache, and for which they are not.
@@ -93,13 +100,8 @@ impl Plan {
         Self { processors: available() as u32, levels: LEVELS.into(), repeat: REPEAT, operations: OPERATIONS as u32 }
     }
 
-    fn new(args: &Args) -> Result<Self, Failure> {
-        let available = available();
-        let processors = at_least_one("workers", args.workers.unwrap_or(available))?;
-        if processors > available {
-            let found = format!("expected at most the {available} processors of this process, found {processors}");
-            return Err(Failure::Usage(format!("{found} workers: more would take turns")));
-        }
+    /// So many processors, and what was asked.
+    fn new(args: &Args, processors: u32) -> Result<Self, Failure> {
         let levels = args.shards.clone();
         if !levels.is_sorted_by(|a, b| a < b) {
             return Err(Failure::Usage(format!("expected shards in ascending order, found {levels:?}")));
@@ -107,7 +109,7 @@ impl Plan {
         let repeat = at_least_one("repeat", args.repeat)?;
         let operations = at_least_one("operations", args.operations)?;
         let operations = u32::try_from(operations).unwrap_or(u32::MAX);
-        Ok(Self { processors: processors as u32, levels, repeat, operations })
+        Ok(Self { processors, levels, repeat, operations })
     }
 
     /// All programs.
@@ -187,30 +189,73 @@ pub fn calibrate(plan: &Plan, runtime: &Runtime, exchange: impl Fn() -> f64) -> 
 
 /// This host as a machine of virtual time: the text of its file.
 pub fn this_host(name: &str) -> Result<String, Failure> {
-    measured(&Plan::usual(), name)
+    Measures::this_host(available())?.text(&Plan::usual(), name)
 }
 
-/// Measures this host, and warns where others keep it busy.
-fn measured(plan: &Plan, name: &str) -> Result<String, Failure> {
-    let calibration = calibrate(plan, &Runtime::threads(plan.processors), yardstick_ns)?;
-    if calibration.exchange_ns > BUSY_NS {
-        let us = crate::stats::microseconds(calibration.exchange_ns / 1000.0);
-        crate::warn(format!(
-            "a cache line took {us} µs from one processor to another: other programs are running, and the \
-                             file describes what they left"
-        ));
+/// What is measured.
+struct Measures {
+    processors: u32,
+    /// In virtual time.
+    machine: Option<VirtualMachine>,
+}
+
+impl Measures {
+    fn this_host(processors: usize) -> Result<Self, Failure> {
+        let available = available();
+        if at_least_one("workers", processors)? > available {
+            let found = format!("expected at most the {available} processors of this process, found {processors}");
+            return Err(Failure::Usage(format!("{found} workers: more would take turns")));
+        }
+        Ok(Self { processors: processors as u32, machine: None })
     }
-    Ok(calibration.text(name))
+
+    fn new(args: &Args) -> Result<Self, Failure> {
+        let Some(machine) = args.wire.machine(1)? else {
+            return Self::this_host(args.workers.unwrap_or_else(available));
+        };
+        if args.workers.is_some() {
+            return Err(Failure::Usage("--workers is for --wire threads: of a machine two processors are measured".into()));
+        }
+        let two = parts::expect_two_processors(&machine)?;
+        if two.nodes > 1 || two.utility > 0 {
+            let found = format!("`{}` with {} of {}", machine.name, machine.per_node, machine.utility);
+            return Err(Failure::Usage(format!(
+                "expected a machine with two processors on a node and no utility processors, found {found}"
+            )));
+        }
+        Ok(Self { processors: 2, machine: Some(two) })
+    }
+
+    /// The text of the file; warns where others keep this host busy.
+    fn text(&self, plan: &Plan, name: &str) -> Result<String, Failure> {
+        let calibration = match &self.machine {
+            None => calibrate(plan, &Runtime::threads(plan.processors), yardstick_ns)?,
+            Some(machine) => {
+                let exchange_ns = beside_ns(machine)?;
+                calibrate(plan, &Runtime::virtual_time(machine.clone()), || exchange_ns)?
+            }
+        };
+        if self.machine.is_none() && calibration.exchange_ns > BUSY_NS {
+            let us = crate::stats::microseconds(calibration.exchange_ns / 1000.0);
+            crate::warn(format!(
+                "a cache line took {us} µs from one processor to another: other programs are running, and the file \
+                 describes what they left"
+            ));
+        }
+        let of = self.machine.as_ref().map(|machine| format!("`{}` in virtual time", machine.name));
+        Ok(calibration.text(name, of.as_deref()))
+    }
 }
 
 /// Measures and writes.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let plan = Plan::new(args)?;
+    let measures = Measures::new(args)?;
+    let plan = Plan::new(args, measures.processors)?;
     // Before anything is measured.
     if let Some(path) = &args.output {
         std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
     }
-    let text = measured(&plan, &args.name)?;
+    let text = measures.text(&plan, &args.name)?;
     match &args.output {
         Some(path) => {
             std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))
@@ -223,7 +268,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::machines::MachineFile;
-    use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+    use maniple::runtime::{Costs, Crowded, Link, TaskCost};
     use std::collections::BTreeMap;
 
     fn plan() -> Plan {
@@ -310,7 +355,7 @@ mod tests {
     #[test]
     fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
         let found = calibrate(&plan(), &Runtime::virtual_time(machine()), || 42.0).expect("measured");
-        let text = found.text("mine \"and\" yours");
+        let text = found.text("mine \"and\" yours", None);
         let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
         let machine = file.machine(None, 512);
         machine.check().expect("a machine");
