@@ -2,7 +2,7 @@
 
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
 use maniple_runtime::{
-    Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TraceFile, VirtualMachine, now,
+    Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, TraceFile, VirtualMachine, now,
 };
 use std::time::Duration;
 
@@ -46,7 +46,9 @@ fn where_only_the_network_takes_time_a_call_takes_its_rounds() {
     for log in 1..=6 {
         let (shards, rounds) = (1 << log, f64::from(log));
         assert_eq!(call_ns(on(latency), shards, Algorithm::RecursiveDoubling), 1000.0 * rounds, "{shards} shards");
-        // The message of a later round's partner may be there first: the one that is waited for comes into its turn.
+        let eager = VirtualMachine { acknowledge: false, ..on(overheads) };
+        assert_eq!(call_ns(eager, shards, Algorithm::RecursiveDoubling), 800.0 * rounds, "{shards} shards");
+        // That a value has been read is known by a message, too, which may come right before the one that is waited for.
         let ns = call_ns(on(overheads), shards, Algorithm::RecursiveDoubling);
         let others = if log == 1 { 0.0 } else { 100.0 };
         assert!((800.0 * rounds..=(800.0 + others) * rounds).contains(&ns), "{shards} shards: {ns}");
@@ -56,6 +58,33 @@ fn where_only_the_network_takes_time_a_call_takes_its_rounds() {
         let (least, ns) =
             (f64::from(shards).log2().floor(), call_ns(on(latency), shards, Algorithm::RecursiveDoubling));
         assert!((1000.0 * (least + 1.0)..=1000.0 * (least + 2.0)).contains(&ns), "{shards} shards: {ns}");
+    }
+}
+
+#[test]
+fn large_values_take_what_combining_their_bytes_takes() {
+    async fn once(shard: Shard, (total, elements): (Allreduce<u64>, usize)) -> Result<(Vec<u64>, u64), Error> {
+        let total = total.call_vec(&shard, vec![1; elements])?.await?;
+        Ok((total, now().as_nanos() as u64))
+    }
+    let costs = Costs { combine_byte_ns: 0.25, ..Costs::default() };
+    for (elements, bytes) in [(1, 0), (3, 0), (4, 32), (1000, 8000)] {
+        for log in 1..=3 {
+            let (results, stats) =
+                Runtime::virtual_time(VirtualMachine { nodes: 1 << log, costs, ..VirtualMachine::default() })
+                    .run(move |top| async move {
+                        let gang = top.gang("all", 1 << log)?;
+                        let options = Options { elements, ..Options::default() };
+                        let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
+                        let task = top.task("once", once);
+                        top.launch(&gang, &task, move |_| Start::new((total, elements)))?.all().await
+                    })
+                    .unwrap();
+            // A round combines all of the value, and nothing else takes any time.
+            let ns = u64::from(log as u32) * bytes / 4;
+            assert!(results.iter().all(|r| *r == (vec![1 << log; elements], ns)), "{elements}: {results:?}");
+            assert_eq!(stats.combined_bytes, bytes * (log << log));
+        }
     }
 }
 
@@ -125,6 +154,53 @@ fn a_task_takes_what_its_launch_says() {
         .unwrap();
     // It is called after it has been launched, mapped and started, and over after its work and its end.
     assert_eq!(all, [(1230, 251_234)]);
+}
+
+#[test]
+fn a_stamp_says_when_and_takes_no_time() {
+    async fn naps(shard: Shard, stamped: bool) -> Result<Vec<u64>, Error> {
+        let ns = |at: Duration| at.as_nanos() as u64;
+        let nap = shard.launch(|| (), ()).takes(Duration::from_micros(250)).go()?;
+        let (before, none) = (stamped.then(|| nap.stamp()), nap.stamp().at());
+        assert_eq!(none, None);
+        nap.await?;
+        let awaited = now();
+        let at = before.and_then(|stamp| stamp.at());
+        let later = TaskFuture::ready(1).stamp().at();
+        Ok([at, Some(awaited), later].into_iter().flatten().map(ns).collect())
+    }
+    let costs = Costs { launch_ns: 1000.0, map_ns: 200.0, start_ns: 30.0, complete_ns: 4.0, ..Costs::default() };
+    let run = |costs, stamped| {
+        let machine = VirtualMachine { costs, ..VirtualMachine::default() };
+        let top = move |top: maniple_runtime::Top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("naps", naps));
+            top.launch(&gang, &task, move |_| Start::new(stamped))?.all().await
+        };
+        Runtime::virtual_time(machine).run(top).unwrap().0.remove(0)
+    };
+    // The shard has been launched and mapped, too, and is polled at no cost as soon as the nap is over.
+    assert_eq!(run(costs, true), [1200 + 251_234; 3]);
+    // Where polls cost, the stamp is from before them, and costs nothing itself.
+    let slow = Costs { poll_ns: 500.0, ..costs };
+    let (with, without) = (run(slow, true), run(slow, false));
+    assert!(with[0] < with[1] && with[1..] == without[..], "{with:?}, {without:?}");
+}
+
+#[test]
+fn a_stamp_is_nobody_who_sees_an_error() {
+    async fn fails(shard: Shard, _: ()) -> Result<(), Error> {
+        let wrong = shard.launch(|| -> u64 { panic!("on purpose") }, ()).go()?;
+        let stamp = wrong.stamp();
+        drop(wrong);
+        shard.launch(|| (), ()).takes(Duration::from_micros(1)).go()?.await?;
+        assert!(stamp.at().is_some());
+        Ok(())
+    }
+    let outcome = Runtime::virtual_time(VirtualMachine::default()).run(|top| async move {
+        let (gang, task) = (top.gang("one", 1)?, top.task("fails", fails));
+        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+    });
+    assert!(outcome.unwrap_err().to_string().contains("on purpose"));
 }
 
 /// A message that is sent later does not keep the way in from one that is sent before, even if the one who sends it has begun

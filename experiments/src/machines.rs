@@ -130,6 +130,7 @@ impl TryFrom<toml::Table> for CostsFile {
 struct Collectives {
     replay: Given<bool>,
     round_requirements: Given<u32>,
+    acknowledge: Option<Given<bool>>,
 }
 
 impl MachineFile {
@@ -238,6 +239,7 @@ impl MachineFile {
             costs,
             replay: own.collectives.replay.value,
             round_requirements: own.collectives.round_requirements.value,
+            acknowledge: own.collectives.acknowledge.is_none_or(|given| given.value),
             tasks,
             other_tasks,
             crowded: (0..).zip(levels).filter(|at| at.0 > 0 || at.1 > 1).map(|(i, shards)| level(i, shards)).collect(),

@@ -70,6 +70,8 @@ counters! {
     messages,
     /// Calls of replayed objects (collectives) that are over, one for each shard.
     chain_calls,
+    /// Bytes that their reads combined, of values too large for an arrival.
+    combined_bytes,
     /// Arrivals at barriers, local ones and those of replayed chains included.
     arrivals,
     /// Of these, those of replayed chains.

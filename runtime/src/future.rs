@@ -10,6 +10,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Why there is no value.
 struct Poison {
@@ -55,6 +56,20 @@ pub struct Resolver<T> {
 impl<T> Clone for TaskFuture<T> {
     fn clone(&self) -> Self {
         Self::of(self.cell.clone())
+    }
+}
+
+/// When a future is settled, by the run's clock ([`now`](crate::now)): see [`TaskFuture::stamp`].
+#[derive(Debug)]
+pub struct Stamp(Rc<Cell<u64>>);
+
+/// No time.
+const UNSETTLED: u64 = u64::MAX;
+
+impl Stamp {
+    /// When it was settled, or when the stamp was asked for if that was later; none if it is not settled yet.
+    pub fn at(&self) -> Option<Duration> {
+        Some(self.0.get()).filter(|at| *at != UNSETTLED).map(Duration::from_nanos)
     }
 }
 
@@ -106,6 +121,16 @@ impl<T: 'static> TaskFuture<T> {
         let cell = FutureCell::new(());
         let _ = cell.promise.borrow_mut().settle(Ok(value));
         Self::of(Rc::new(cell))
+    }
+
+    /// Notes when it is settled, with its value or with an error. No task is launched for that and nobody is polled, so that in
+    /// virtual time it takes no time. Never waits.
+    pub fn stamp(&self) -> Stamp {
+        let at = Rc::new(Cell::new(UNSETTLED));
+        if !self.wait(Waiting::Stamp(at.clone())) {
+            at.set(crate::time::now().as_nanos() as u64);
+        }
+        Stamp(at)
     }
 
     /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
@@ -318,7 +343,7 @@ impl<T, B> FutureCell<T, B> {
     fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
         if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
             // Who polls has not seen it before it does so once more, and may have given up.
-            seen.set(seen.get() || Poller::of(&waiting).is_none());
+            seen.set(seen.get() || waiting.takes_errors());
             core.notify_poison(waiting, || (**error).clone());
         }
     }
@@ -343,7 +368,7 @@ impl<T, B: ?Sized> FutureCell<T, B> {
 
 /// A future whose type need not be known.
 pub(crate) trait Sink {
-    /// Those who await it.
+    /// Those who await it, and not those who only want to know when it was.
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting));
 
     /// Whether somebody has seen the error, or has been told of it.
@@ -353,7 +378,7 @@ pub(crate) trait Sink {
 impl<T, B> Sink for FutureCell<T, B> {
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         if let PromiseState::Pending(waiters) = self.promise.borrow().state() {
-            waiters.iter().for_each(each);
+            waiters.iter().filter(|w| !matches!(w, Waiting::Stamp(_))).for_each(each);
         }
     }
     fn seen(&self) -> bool {

@@ -41,7 +41,7 @@ pub mod wire;
 
 pub use counters::Stats;
 pub use error::{Access, Error, Place};
-pub use future::{FutureMap, Resolver, TaskFuture};
+pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use gang::{Gang, ShardTask, Start};
 pub use launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
 pub use object::CellAddress;

@@ -13,7 +13,7 @@ use crate::{Collective, kernel};
 use maniple::barriers::{Arriver, Ready, Waiter};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
-use maniple::runtime::{CellAddress, Launch, Leaf, Requirement};
+use maniple::runtime::{CellAddress, Launch, Leaf, Requirement, Stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -112,10 +112,6 @@ pub fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
     let mut u = vec![0.0; d.as_slice().len()];
     kernel::scale(d.as_slice(), total.sqrt(), &mut u);
     u
-}
-
-fn stamp(_: Val<f64>) -> u64 {
-    now()
 }
 
 /// The regions and barriers of the ghost exchange: made once, known to every shard.
@@ -278,7 +274,7 @@ struct ShardResult {
 }
 
 /// When an iteration's local sum and total were there. On shard 0 alone: the others need no room for it.
-type Stamps = Box<(TaskFuture<u64>, TaskFuture<u64>)>;
+type Stamps = Box<(Stamp, Stamp)>;
 
 impl ShardResult {
     /// Takes an iteration's total in, unless an earlier one was the last; whether there is a next iteration. Only shard 0,
@@ -317,8 +313,7 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
                 launched += 1;
                 let local = exchange.advance(&shard, launched, last_total)?;
                 let total = sum.call(&shard, &local)?;
-                let at = |f: &TaskFuture<f64>| shard.launch(stamp, (f.into(),)).priority(Priority::RAISED).go();
-                let stamps = if watched { Some(Box::new((at(&local)?, at(&total)?))) } else { None };
+                let stamps = watched.then(|| Box::new((local.stamp(), total.stamp())));
                 if history || launched == iterations {
                     vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
                 }
@@ -330,11 +325,8 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
             }
             let Some((total, stamps)) = ahead.pop_front() else { break };
             let total = total.await?;
-            let stamps = match stamps {
-                Some(both) => Some((both.0.await?, both.1.await?)),
-                None => None,
-            };
-            if !result.add(total, stamps) {
+            let ns = |stamp: &Stamp| stamp.at().map_or(0, |at| at.as_nanos() as u64);
+            if !result.add(total, stamps.map(|both| (ns(&both.0), ns(&both.1)))) {
                 iterations = launched;
             }
         }

@@ -214,7 +214,9 @@ impl Measures {
             return Self::this_host(args.workers.unwrap_or_else(available));
         };
         if args.workers.is_some() {
-            return Err(Failure::Usage("--workers is for --wire threads: of a machine two processors are measured".into()));
+            return Err(Failure::Usage(
+                "--workers is for --wire threads: of a machine two processors are measured".into(),
+            ));
         }
         let two = parts::expect_two_processors(&machine)?;
         if two.nodes > 1 || two.utility > 0 {

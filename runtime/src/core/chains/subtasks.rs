@@ -160,6 +160,9 @@ impl Active<'_> {
             chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
             return;
         }
+        if large {
+            core.counters.combined_bytes.add(chains.bytes as u64);
+        }
         // Its owner may change it from now on.
         *came = Payload::None;
         self.arrive(step, cell | EMPTY, generation, Payload::None);

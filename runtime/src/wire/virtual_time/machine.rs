@@ -78,6 +78,10 @@ numbers! {
         complete_ns,
         /// A subtask of a collective whose rounds are replayed, with its arrival.
         replayed_ns,
+        /// Each byte that a read of a collective combines, of values of more than [`Payload::INLINE`](crate::Payload::INLINE)
+        /// bytes: smaller ones are in the subtask.
+        #[serde(default)]
+        combine_byte_ns,
         /// A call of a collective, by each shard, beside its subtasks: input and result.
         call_ns,
         /// An arrival at a barrier.
@@ -156,6 +160,9 @@ pub struct VirtualMachine {
     pub replay: bool,
     /// Region requirements of a subtask of a round.
     pub round_requirements: u32,
+    /// Whether empty arrivals, by which readers say that they have read a value, take what other messages take. If not, they
+    /// take the latency and nobody's time: a library that sends small values to where there is room for many needs none.
+    pub acknowledge: bool,
     /// Leaf tasks by the last part of their function's path, or by the name that their launch gives.
     pub tasks: BTreeMap<String, TaskCost>,
     /// Other leaf tasks.
@@ -183,6 +190,7 @@ impl Default for VirtualMachine {
             costs: Costs::default(),
             replay: true,
             round_requirements: 2,
+            acknowledge: true,
             tasks: BTreeMap::new(),
             other_tasks: TaskCost::default(),
             crowded: Vec::new(),
@@ -248,6 +256,7 @@ pub(super) struct CostsPs {
     pub leaf_tasks: Ps,
     pub chain_subtasks: Ps,
     pub chain_calls: Ps,
+    pub combined_bytes: Ps,
     pub arrivals: Ps,
     pub chain_arrivals: Ps,
     pub polls: Ps,
@@ -351,6 +360,7 @@ impl VirtualMachine {
             leaf_tasks: ps(c.complete_ns),
             chain_subtasks: ps(if self.replay { c.replayed_ns } else { round }),
             chain_calls: ps(c.call_ns),
+            combined_bytes: ps(c.combine_byte_ns),
             arrivals: ps(c.arrival_ns),
             chain_arrivals: if self.replay { 0 } else { ps(c.arrival_ns) },
             polls: ps(c.poll_ns),

@@ -39,6 +39,7 @@ impl Meter {
             (&n.leaf_tasks, c.leaf_tasks),
             (&n.chain_subtasks, c.chain_subtasks),
             (&n.chain_calls, c.chain_calls),
+            (&n.combined_bytes, c.combined_bytes),
             (&n.arrivals, c.arrivals),
             (&n.chain_arrivals, c.chain_arrivals),
             (&n.polls, c.polls),

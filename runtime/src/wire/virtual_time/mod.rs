@@ -21,6 +21,7 @@ use crate::core::{Core, Signal};
 use crate::counters::Stats;
 use crate::launch::{UNSAID, short_name};
 use crate::message::{Message, ProcessorId};
+use crate::object::EMPTY;
 use crate::payload::Payload;
 use crate::time::{Clock, Ticks};
 use crate::top::Top;
@@ -83,6 +84,7 @@ struct Net {
     /// When each node's way out and way in are free.
     out: Vec<Ps>,
     into: Vec<Ps>,
+    acknowledge: bool,
     noise: f64,
     random: fastrand::Rng,
     /// When the last message of a pair comes, or reaches the way in, where one may overtake another.
@@ -105,6 +107,20 @@ impl Net {
         self.links[usize::from(!self.machine.same_node(from, to))]
     }
 
+    /// What a message that takes no time of those at its ends is: see [`VirtualMachine::acknowledge`].
+    fn is_free(&self, message: &Message) -> bool {
+        !self.acknowledge
+            && matches!(message, Message::Arrive { cell, payload: Payload::None, .. } if cell & EMPTY != 0)
+    }
+
+    /// How long a message keeps its node's way busy, and which part of that is for its bytes.
+    fn busy(&self, link: LinkPs, message: Option<&Message>) -> (Ps, Ps) {
+        match message {
+            Some(message) if self.is_free(message) => (0, 0),
+            message => link.busy(|| message.map_or(0, size)),
+        }
+    }
+
     /// A processor sends a message at `now`, which may be later than what happens next elsewhere.
     fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
         let link = self.link(from, to);
@@ -117,7 +133,7 @@ impl Net {
             }
             return;
         }
-        let comes = now + self.noisy(link.latency) + link.busy(|| size(&message)).1;
+        let comes = now + self.noisy(link.latency) + self.busy(link, Some(&message)).1;
         let comes = self.after_last(comes, from, to);
         let letter = self.mail.post(from, to, message);
         self.events.push(comes, What::Comes(letter));
@@ -128,7 +144,7 @@ impl Net {
         let (from, to) = self.mail.address(letter);
         let (link, own) = (self.link(from, to), self.machine.node_of(from) as usize);
         let leaves = now.max(self.out[own]);
-        self.out[own] = leaves.saturating_add(link.busy(|| self.mail.message(letter).map_or(0, size)).0);
+        self.out[own] = leaves.saturating_add(self.busy(link, self.mail.message(letter)).0);
         let reaches = leaves.saturating_add(self.noisy(link.latency));
         let reaches = self.after_last(reaches, from, to);
         self.events.push(reaches, What::Reaches(letter));
@@ -137,7 +153,7 @@ impl Net {
     /// A message waits for the other node's way in from `now` on.
     fn reaches(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
-        let (busy, bytes) = self.link(from, to).busy(|| self.mail.message(letter).map_or(0, size));
+        let (busy, bytes) = self.busy(self.link(from, to), self.mail.message(letter));
         let other = self.machine.node_of(to) as usize;
         let comes = now.max(self.into[other]);
         self.into[other] = comes.saturating_add(busy);
@@ -212,7 +228,9 @@ impl Wire for VirtualWire {
             net.replicated.push_back((self.id, message));
             return;
         }
-        meter.spend(net.link(self.id, to).send);
+        if !net.is_free(&message) {
+            meter.spend(net.link(self.id, to).send);
+        }
         net.carry(meter.now(), self.id, to, message);
     }
 
@@ -273,6 +291,7 @@ where
             links: machine.links(),
             out: vec![0; nodes],
             into: vec![0; nodes],
+            acknowledge: machine.acknowledge,
             noise: machine.noise,
             random: fastrand::Rng::with_seed(machine.seed),
             last: HashMap::new(),
@@ -509,9 +528,13 @@ impl Drive<'_> {
         let mut stands = false;
         let took_in = came.is_some();
         if let Some((from, message)) = came {
-            let link = self.net().link(from, id);
-            let first = if p.drains.replace(true) { 0 } else { link.first };
-            meter.spend(link.receive + first + meter.message());
+            let net = self.net();
+            let (free, link) = (net.is_free(&message), net.link(from, id));
+            drop(net);
+            if !free {
+                let first = if p.drains.replace(true) { 0 } else { link.first };
+                meter.spend(link.receive + first + meter.message());
+            }
             p.core.receive(from, message);
         }
         // What it was waiting for it does at once, if it is still the same time: all that is needed is in a near cache.
