@@ -1,8 +1,8 @@
 //! A replayed object of one kind of round only: two shards give each other their values, again and again.
 
 use maniple::prelude::*;
-use maniple::runtime::Resolver;
 use maniple::runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple::runtime::{Lent, Resolver};
 use std::sync::Arc;
 
 /// Calls that may be under way.
@@ -15,6 +15,8 @@ const HIGHER: u8 = 1;
 /// The object: each shard exchanges `rounds` times with the same partner.
 struct Spec {
     rounds: u16,
+    /// Of each value.
+    elements: usize,
     partners: Vec<u32>,
 }
 
@@ -29,7 +31,7 @@ impl ReplaySpec for Spec {
         self.rounds.into()
     }
     fn cell_bytes(&self) -> usize {
-        size_of::<f64>()
+        self.elements * size_of::<f64>()
     }
     fn subtasks(&self, shard: u32) -> Vec<Subtask> {
         let peer = self.partners[shard as usize];
@@ -38,17 +40,18 @@ impl ReplaySpec for Spec {
         (0..self.rounds).flat_map(round).collect()
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
-        let chains = (0..shards * self.slots()).map(|_| Chain::default()).collect();
+        let large = || (self.elements > 1).then(|| Box::new(Large::new(self.elements)));
+        let chains = (0..shards * self.slots()).map(|_| Chain { large: large(), ..Chain::default() }).collect();
         Box::new(Values { chains, operator: Operator::sum() })
     }
 }
 
-/// Makes one, in which each shard has a partner among the `near` shards of its processor, an even number. Collective (top
-/// level).
+/// Makes one with values of so many elements, in which each shard has a partner among the `near` shards of its processor, an
+/// even number. Collective (top level).
 ///
 /// Partners are drawn, always the same ones: what they touch is as far apart, and whether one waits for the other as hard to
 /// foresee, as where many partners meet.
-pub fn rounds(top: &Top, gang: &Gang, rounds: u16, near: u32) -> Result<u32, Error> {
+pub fn rounds(top: &Top, gang: &Gang, rounds: u16, elements: usize, near: u32) -> Result<u32, Error> {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |n: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -62,7 +65,7 @@ pub fn rounds(top: &Top, gang: &Gang, rounds: u16, near: u32) -> Result<u32, Err
             (partners[one as usize], partners[other as usize]) = (other, one);
         }
     }
-    top.replayed(gang, Arc::new(Spec { rounds, partners }))
+    top.replayed(gang, Arc::new(Spec { rounds, elements, partners }))
 }
 
 /// Gives a value to the partner; after each round it is the sum of both.
@@ -79,6 +82,9 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
             }
         };
         chain.value = value;
+        if let Some(large) = &mut chain.large {
+            Arc::make_mut(&mut large.value).fill(value);
+        }
         cx.begin(values, number);
         future
     })
@@ -100,9 +106,24 @@ pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskF
     })
 }
 
+/// A value of many elements. What comes is combined into the other vector, since the value itself is lent.
+struct Large {
+    value: Arc<Vec<f64>>,
+    other: Arc<Vec<f64>>,
+}
+
+impl Large {
+    fn new(elements: usize) -> Self {
+        let zeros = || Arc::new(vec![0.0; elements]);
+        Self { value: zeros(), other: zeros() }
+    }
+}
+
 #[derive(Default)]
 struct Chain {
     value: f64,
+    /// In the place of the value.
+    large: Option<Box<Large>>,
     /// Where the value comes from, until it is there.
     input: Option<TaskFuture<f64>>,
     output: Option<Resolver<f64>>,
@@ -115,14 +136,30 @@ struct Values {
 
 struct Running<'a> {
     value: &'a mut f64,
+    large: Option<&'a mut Large>,
     operator: &'a Operator<f64>,
 }
 
 impl RunningValue for Running<'_> {
     fn bytes(&self) -> &[u8] {
-        bytemuck::bytes_of(&*self.value)
+        match &self.large {
+            Some(large) => bytemuck::cast_slice(&large.value),
+            None => bytemuck::bytes_of(&*self.value),
+        }
+    }
+    fn lend(&mut self) -> Arc<dyn Lent> {
+        match &self.large {
+            Some(large) => large.value.clone(),
+            None => Arc::new(vec![*self.value]),
+        }
     }
     fn combine(&mut self, how: u8, incoming: &[u8]) {
+        if let Some(Large { value, other }) = self.large.as_deref_mut() {
+            let incoming: &[f64] = bytemuck::cast_slice(incoming);
+            let (lower, higher) = if how == LOWER { (incoming, &value[..]) } else { (&value[..], incoming) };
+            self.operator.fold_into(Arc::<Vec<f64>>::make_mut(other).as_mut_slice(), lower, higher);
+            return std::mem::swap(value, other);
+        }
         let (value, incoming) = (std::slice::from_mut(self.value), [bytemuck::pod_read_unaligned(incoming)]);
         if how == LOWER {
             self.operator.fold_lower(value, &incoming)
@@ -136,7 +173,8 @@ impl Replay for Values {
     type Running<'a> = Running<'a>;
 
     fn running(&mut self, chain: u32) -> Running<'_> {
-        Running { value: &mut self.chains[chain as usize].value, operator: &self.operator }
+        let Chain { value, large, .. } = &mut self.chains[chain as usize];
+        Running { value, large: large.as_deref_mut(), operator: &self.operator }
     }
     fn begin(&mut self, chain: u32, _shard: impl FnOnce() -> u32) -> Result<bool, Error> {
         let Chain { value, input, .. } = &mut self.chains[chain as usize];

@@ -49,7 +49,7 @@ impl Calibration {
                 table = of;
             }
             // A picosecond is the least that virtual time counts; a byte may take less.
-            let digits = if key == "byte_ns" { 6 } else { 3 };
+            let digits = if key.ends_with("byte_ns") { 6 } else { 3 };
             let values: Vec<String> = price.values.iter().map(|v| format!("{v:.digits$}")).collect();
             let value = if let [value] = &values[..] { value.clone() } else { format!("[{}]", values.join(", ")) };
             let _ = writeln!(text, "{key} = {{ value = {value}, why = {} }}", quoted(&price.why));

@@ -119,6 +119,7 @@ impl Plan {
             let many = match what {
                 What::Launch(burst) | What::Send { burst, .. } => burst,
                 What::Gang => 4,
+                What::Large(_) => 64,
                 _ => 1,
             };
             let iterations = (self.operations / shards / many).max(8);
@@ -283,6 +284,7 @@ mod tests {
             requirement_ns: 26.0,
             complete_ns: 57.0,
             replayed_ns: 9.0,
+            combine_byte_ns: 0.125,
             call_ns: 47.0,
             input_ns: 33.0,
             arrival_ns: 31.0,
@@ -338,6 +340,8 @@ mod tests {
                 let value = price("costs", key, level);
                 assert!((value - ns).abs() <= 1.0, "{key}, level {level}: {value}, expected {ns}");
             }
+            let byte = price("costs", "combine_byte_ns", level);
+            assert!((byte - costs.combine_byte_ns).abs() < 1e-3, "level {level}: {byte} ns to combine a byte");
             let (value, byte) = (price("tasks.advance", "task_ns", level), price("tasks.advance", "byte_ns", level));
             assert!(
                 (value - task.task_ns).abs() <= 2.0,

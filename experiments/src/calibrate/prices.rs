@@ -1,6 +1,6 @@
 //! What each operation takes, from the times of programs that do one of them more, or more often, than another.
 
-use super::programs::{FED, What};
+use super::programs::{ELEMENTS, FED, What};
 use crate::stats::median;
 
 /// Cells of the blocks that leaf tasks are measured with, and their bytes.
@@ -13,7 +13,7 @@ pub const BURST: u32 = 32;
 pub const ROUNDS: [u16; 2] = [2, FED];
 
 /// Programs that are measured at each number of shards.
-pub const PROGRAMS: [What; 13] = [
+pub const PROGRAMS: [What; 15] = [
     What::Yield,
     What::Leaf,
     What::Launch(BURST),
@@ -26,6 +26,8 @@ pub const PROGRAMS: [What; 13] = [
     What::Fill(SMALL),
     What::Rounds(ROUNDS[0]),
     What::Rounds(ROUNDS[1]),
+    What::Large(ROUNDS[0]),
+    What::Large(ROUNDS[1]),
     What::Gang,
 ];
 
@@ -73,6 +75,8 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let [few, many] = ROUNDS.map(What::Rounds);
     let rounds = f64::from(ROUNDS[1] - ROUNDS[0]);
     let replayed = |n| less(many, few, n) / (2.0 * rounds);
+    let [few_large, many_large] = ROUNDS.map(What::Large);
+    let combined = |n| (less(many_large, few_large, n) / rounds - 2.0 * replayed(n)) / (CELL_BYTES * ELEMENTS as f64);
     let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
 
     // A call's result and a leaf task's are an input of the next.
@@ -178,6 +182,13 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
             each(&replayed),
             &[few, many],
             "calls of 8 rounds between two shards of a processor, less such of 2 rounds",
+        ),
+        price(
+            "costs",
+            "combine_byte_ns",
+            each(&combined),
+            &[few_large, many_large],
+            "the same with values of 16 KiB, less the subtasks, by the bytes that the rounds combine",
         ),
         price("costs", "call_ns", each(&call), &[few], "a call of 2 rounds, less its subtasks and poll_ns"),
         price(

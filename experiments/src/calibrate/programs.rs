@@ -32,6 +32,8 @@ pub enum What {
     Fill(u32),
     /// A call of a replayed object with so many rounds between two shards of a processor.
     Rounds(u16),
+    /// The same with values of [`ELEMENTS`] elements.
+    Large(u16),
     /// A message goes round: the shards of the first processor arrive at a barrier for one of the next processor and wait
     /// for one of the processor before, the others wait first.
     Remote,
@@ -105,6 +107,9 @@ fn across(p: &Program, s: u32) -> [u32; 2] {
 
 /// Calls under way, beside the last, before a shard waits for the oldest.
 const AHEAD: usize = 1;
+
+/// Elements of a large value.
+pub const ELEMENTS: usize = 2048;
 
 /// Rounds of a call that is fed.
 pub const FED: u16 = 8;
@@ -204,7 +209,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 }
             }
             What::Fill(_) => shard.launch(fill, (d.write(D),)).go()?.await?,
-            What::Rounds(_) => {
+            What::Rounds(_) | What::Large(_) => {
                 exchange::call(&shard, given.rounds, 1.0)?.await?;
             }
             What::Remote if s >= p.shards => {
@@ -259,8 +264,9 @@ impl Program {
             let back = top.pairs("back", &gang, |s| beside(&self, s, self.shards - 1))?;
             let far = top.pairs("far", &gang, |s| across(&self, s)[0])?;
             let rounds = match self.what {
-                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, self.shards)?,
-                What::Fed(_) => exchange::rounds(&top, &gang, FED, self.shards)?,
+                What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, 1, self.shards)?,
+                What::Large(rounds) => exchange::rounds(&top, &gang, rounds, ELEMENTS, self.shards)?,
+                What::Fed(_) => exchange::rounds(&top, &gang, FED, 1, self.shards)?,
                 _ => 0,
             };
             let given = Given { program: self, line, ghosts, near, back, far, rounds };
