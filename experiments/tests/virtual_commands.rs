@@ -7,6 +7,7 @@ mod csv;
 use csv::{column, csv, maniple};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number of a file.
 fn number(text: &str, table: &str, name: &str) -> f64 {
@@ -21,6 +22,13 @@ const LOCAL: &str = include_str!("../machines/local.toml");
 const IDEAL: &str = include_str!("../machines/ideal.toml");
 const SMALL: &str = include_str!("small.toml");
 
+/// A file of its own, which no other test writes.
+fn path(name: &str) -> PathBuf {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}.toml", std::process::id()))
+}
+
 /// A file with other values for some keys, each where it comes first.
 fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -28,7 +36,7 @@ fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
         let line = lines.iter_mut().find(|line| line.starts_with(&format!("{key} = "))).expect(key);
         *line = format!("{key} = {{ value = {value}, why = \"a test\" }}");
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()));
+    let path = path(name);
     std::fs::write(&path, lines.join("\n")).expect("written");
     path
 }
