@@ -65,10 +65,10 @@ fn in_virtual_time(args: &Args) -> Result<String, Failure> {
     }
     let file = args.wire.file()?;
     let nodes = args.wire.nodes().or(file.nodes().map(|nodes| nodes as usize));
-    let mut machine = args.wire.build(&file, args.wire.nodes(), 1)?;
+    let mut machine = args.wire.build(file, args.wire.nodes(), 1)?;
     let mut rows: Vec<(String, Value)> = [
-        ("name", file.name.into()),
-        ("about", file.about.into()),
+        ("name", file.name.as_str().into()),
+        ("about", file.about.as_str().into()),
         ("nodes", nodes.into()),
         ("processors", machine.per_node.into()),
         ("utility", machine.utility.into()),

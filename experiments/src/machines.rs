@@ -69,6 +69,8 @@ pub struct MachineFile {
     pub name: String,
     /// What machine it is.
     pub about: String,
+    /// The file itself.
+    pub text: String,
     /// Nanoseconds of a cache line between two threads that spin, one way, on the host that the file describes: with which of
     /// its states measurements are to be compared.
     pub exchange_ns: Option<f64>,
@@ -174,6 +176,7 @@ impl MachineFile {
             Ok(Self {
                 name: tables.name,
                 about: tables.about,
+                text: text.into(),
                 exchange_ns: tables.exchange_ns.map(|given| given.value),
                 nodes: either(tables.nodes, like.map(|m| &m.nodes), table("nodes"))?,
                 network: either(tables.network, like.map(|m| &m.network), table("network"))?,

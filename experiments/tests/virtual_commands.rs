@@ -5,8 +5,9 @@
 mod csv;
 
 use csv::{column, csv, maniple};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number of a file.
@@ -244,6 +245,33 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     ] {
         assert_eq!(row(&document, name)[2..], ["-", "0.000 (0.000–0.000)", "µs", "-", "not compared"], "{document}");
         assert!(document.contains(reason), "{document}");
+    }
+}
+
+/// What a pipe has held is gone: whatever a command runs, and however often, it reads each machine's file once.
+#[test]
+fn a_machine_may_come_through_a_pipe() {
+    for args in [
+        "exchange --iterations 5 --machine /dev/stdin",
+        "kernel --iterations 5 --machine /dev/stdin",
+        "allreduce --shards 3 --iterations 5 --machine /dev/stdin",
+        "barrier --shards 3 --iterations 5 --machine /dev/stdin",
+        "gang --shards 3 --machine /dev/stdin",
+        "tasks --count 50 --machine /dev/stdin",
+        "memory --shards 50 --machine /dev/stdin",
+        "stencil --shards 2 --iterations 5 --machine /dev/stdin",
+        "weak-scaling --shards 2..8 --iterations 6 --machine /dev/stdin",
+        "compare mpi --shards 2,3 --iterations 5 --machine /dev/stdin --mpi-machine ideal",
+        "compare mpi --shards 2,3 --iterations 5 --machine ideal --mpi-machine /dev/stdin",
+        "benchmarks --only memory --machine /dev/stdin --mpi-machine ideal",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        command.args(args.split(' ')).args(["--repeat", "2", "--wire", "virtual"]);
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect(args);
+        process.stdin.take().expect("a pipe").write_all(SMALL.as_bytes()).expect("read");
+        let output = process.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

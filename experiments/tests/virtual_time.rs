@@ -61,7 +61,8 @@ fn a_call_takes_about_as_long_in_a_short_run_as_in_a_long_one() {
         ("barrier --shards 128", "barrier_us", 0.001),
     ] {
         let us = [5, 50].map(|iterations| {
-            let text = csv(&format!("{program} --iterations {iterations} --repeat 1 --wire virtual --machine titan-mpi"));
+            let text =
+                csv(&format!("{program} --iterations {iterations} --repeat 1 --wire virtual --machine titan-mpi"));
             assert_eq!(column(&text, "verified"), "true", "{text}");
             column(&text, name).parse::<f64>().expect("a time")
         });

@@ -4,7 +4,7 @@ use super::others::{self, Pair};
 use crate::compare::mpi::MpiMachine;
 use crate::micro::exchange::{beside_ns, yardstick_ns};
 use crate::micro::kernel;
-use crate::workers::OnWire;
+use crate::workers::{OnWire, Told};
 use crate::{Failure, parts};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
@@ -18,13 +18,15 @@ pub const WORKERS: u32 = 2;
 pub struct On {
     machines: Option<Machines>,
     /// For a process of its own.
-    arguments: Vec<String>,
+    told: Told,
 }
 
 /// Machines in virtual time, of which two processors take part.
 struct Machines {
     here: VirtualMachine,
     mpi: VirtualMachine,
+    /// Their exchange.
+    exchange_ns: f64,
     /// Name, and what machine it is.
     about: String,
     /// The options that say all this.
@@ -37,13 +39,15 @@ impl On {
         let workers = WORKERS as usize;
         let machines = wire.machine(workers)?.zip(mpi.load(wire, workers)?);
         let Some((here, mpi_machine)) = machines else {
-            return Ok(Self { machines: None, arguments: vec!["--workers".into(), WORKERS.to_string()] });
+            let arguments = vec!["--workers".into(), WORKERS.to_string()];
+            return Ok(Self { machines: None, told: Told { arguments, input: String::new() } });
         };
         let file = wire.file()?;
         let here = parts::expect_two_processors(&here)?;
         Ok(Self {
-            arguments: wire.with_nodes(here.nodes).arguments(),
+            told: wire.with_nodes(here.nodes).told()?,
             machines: Some(Machines {
+                exchange_ns: beside_ns(&here)?,
                 here,
                 mpi: parts::expect_two_processors(&mpi_machine)?,
                 about: format!("{} in virtual time: {}", file.name, file.about),
@@ -66,9 +70,9 @@ impl On {
         self.machines.as_ref().map_or(&[], |machines| &machines.options)
     }
 
-    /// The same as arguments of a process of its own that does a run.
-    pub fn arguments(&self) -> &[String] {
-        &self.arguments
+    /// What a process of its own that does a run is told.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Two workers.
@@ -99,9 +103,9 @@ impl On {
     }
 
     /// The yardstick in nanoseconds, where there is one.
-    pub fn exchange_ns(&self) -> Result<Option<f64>, Failure> {
-        let e = self.machine().map_or_else(|| Ok(yardstick_ns()), beside_ns)?;
-        Ok(Some(e).filter(|e| !e.is_nan()))
+    pub fn exchange_ns(&self) -> Option<f64> {
+        let e = self.machines.as_ref().map_or_else(yardstick_ns, |machines| machines.exchange_ns);
+        Some(e).filter(|e| !e.is_nan())
     }
 
     /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.
@@ -117,7 +121,7 @@ impl On {
         if mpi_us == 0.0 {
             return Ok(Err("MPI takes no time on its machine".into()));
         }
-        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns()? }))
+        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns() }))
     }
 
     /// What only this host has, or why there is nothing to compare with.

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::micro::allreduce::Op;
 use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
-use crate::workers::OnWire;
+use crate::workers::{Loaded, OnWire};
 use clap::ValueEnum;
 use maniple::prelude::Algorithm;
 use maniple::runtime::VirtualMachine;
@@ -100,13 +100,17 @@ pub struct MpiMachine {
     /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi]
     #[arg(long, value_name = "NAME|FILE")]
     mpi_machine: Option<String>,
+
+    #[arg(skip)]
+    loaded: Loaded,
 }
 
 impl MpiMachine {
     /// The machine, if there is to be one, for so many ranks.
     pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
         if on.in_virtual_time()? {
-            return on.other(self.mpi_machine.as_deref().unwrap_or("titan-mpi"), ranks).map(Some);
+            let file = self.loaded.file(self.mpi_machine.as_deref().unwrap_or("titan-mpi"))?;
+            return on.build(file, None, ranks).map(Some);
         }
         match self.mpi_machine {
             None => Ok(None),
@@ -239,6 +243,7 @@ impl Case<'_> {
     fn pairs(&self, repeats: usize, output: &mut Output, wrong: &mut Vec<String>) -> Result<(), Failure> {
         // A launcher that is not there shows before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
+        let exchange_ns = self.args.on.yardstick_ns(self.shards as usize)?;
         for pair in 0..repeats {
             if output.closed() {
                 break;
@@ -246,7 +251,7 @@ impl Case<'_> {
             let (mpi, theirs) = theirs()?;
             let ours = ours()?;
             let failure = self.failure(&ours, &theirs);
-            output.add(self.record(&ours, &theirs, &mpi, failure.is_none())?)?;
+            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), exchange_ns()))?;
             wrong.extend(failure.map(|f| format!("{}, {} shards, pair {pair}: {f}", self.program.name(), self.shards)));
         }
         output.end_group()
@@ -261,13 +266,13 @@ impl Case<'_> {
         ours.failure.clone().or_else(|| theirs.failure.clone()).or_else(apart)
     }
 
-    fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool) -> Result<Record, Failure> {
+    fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let op = if self.program == Program::Allreduce { self.args.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
         // In virtual time MPI may take none at all.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
-        Ok(vec![
+        vec![
             field("program", self.program.name()),
             field("shards", self.shards),
             field("workers", self.workers),
@@ -288,7 +293,7 @@ impl Case<'_> {
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
             field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
-            field("exchange_ns", self.args.on.exchange_ns(self.shards as usize)?),
-        ])
+            field("exchange_ns", exchange_ns),
+        ]
     }
 }

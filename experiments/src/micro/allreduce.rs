@@ -243,6 +243,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     spec.check_memory()?;
     let expected = spec.expected();
     let runtime = args.traced.onto(runtime)?;
+    let exchange_ns = args.on.yardstick_ns(args.shards)?;
     repeat(&args.common, |_| {
         let began = Instant::now();
         let (results, us, stats) = spec.run_counted(&runtime)?;
@@ -262,7 +263,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("result", results[0]),
             field("expected", expected),
             field("collective_us", us),
-            field("exchange_ns", args.on.exchange_ns(args.shards)?),
+            field("exchange_ns", exchange_ns()),
         ];
         if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = host {
             let peak = peak_bytes.map_or(Field::Absent, Field::Count);

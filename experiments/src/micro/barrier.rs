@@ -56,6 +56,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let warm_up = iterations.div_ceil(10);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
+    let exchange_ns = args.on.yardstick_ns(args.shards)?;
     repeat(&args.common, |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
@@ -75,7 +76,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
-            field("exchange_ns", args.on.exchange_ns(args.shards)?),
+            field("exchange_ns", exchange_ns()),
         ];
         Ok((record, verified))
     })

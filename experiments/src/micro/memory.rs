@@ -6,8 +6,10 @@
 use super::allreduce::shard_bytes;
 use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
+use crate::workers::Told;
 use maniple::prelude::*;
 use maniple_stencil::reported_bytes;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -102,12 +104,18 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
 }
 
 /// One run, in a process of its own that is told `on` what; bytes a shard.
-pub fn measure(shards: u32, on: &[String], algorithm: Algorithm) -> Result<f64, Failure> {
+pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
     command.args(["memory", "--here", "--shards", &shards.to_string(), "--collective", algorithm.name()]);
-    command.args(on).stderr(Stdio::inherit());
-    let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
+    command.args(&on.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let failed = |e| Failure::Run(format!("can't start this program again: {e}"));
+    let mut process = command.spawn().map_err(failed)?;
+    if let Some(mut input) = process.stdin.take() {
+        // A process that does not read it says why.
+        let _ = input.write_all(on.input.as_bytes());
+    }
+    let output = process.wait_with_output().map_err(failed)?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.trim().parse::<u64>() {
         Ok(bytes) if output.status.success() => Ok(bytes as f64 / f64::from(shards)),
@@ -125,6 +133,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let bytes = grown(&runtime, shards, algorithm)?;
         return crate::output::Stdout::new().write(&format!("{bytes}\n"));
     }
+    let told = args.on.told()?;
     repeat(&args.common, |_| {
         let record = vec![
             field("program", "memory"),
@@ -133,7 +142,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("workers", workers),
             field("collective", algorithm.name()),
             field("mapper", args.on.mapper.name()),
-            field("per_shard_bytes", measure(shards, &args.on.arguments(), algorithm)?),
+            field("per_shard_bytes", measure(shards, &told, algorithm)?),
         ];
         Ok((record, true))
     })

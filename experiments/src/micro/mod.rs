@@ -10,7 +10,7 @@ pub mod tasks;
 
 use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
-use crate::workers::Workers;
+use crate::workers::{Told, Workers};
 use maniple::mapper::MapperSpec;
 use maniple::runtime::{Runtime, TraceFile};
 use maniple_stencil::{available_memory, bytes};
@@ -40,19 +40,18 @@ pub struct OnWorkers {
 }
 
 impl OnWorkers {
-    /// These as arguments of this program.
-    pub fn arguments(&self) -> Vec<String> {
-        let mapper = ["--mapper".into(), self.mapper.to_string()];
-        self.workers.arguments().into_iter().chain(mapper).collect()
+    /// What another process of this program is told to have the same.
+    pub fn told(&self) -> Result<Told, Failure> {
+        let mut told = self.workers.told()?;
+        told.arguments.extend(["--mapper".into(), self.mapper.to_string()]);
+        Ok(told)
     }
 
-    /// The yardstick beside a run of so many shards, in nanoseconds: of this host, or of the machine in virtual time. NaN with
-    /// one processor.
-    pub fn exchange_ns(&self, shards: usize) -> Result<f64, Failure> {
-        match self.workers.machine(shards)? {
-            None => Ok(exchange::yardstick_ns()),
-            Some(machine) => exchange::beside_ns(&machine),
-        }
+    /// The yardstick beside each run of so many shards, in nanoseconds: of this host, as it is then, or of the machine in
+    /// virtual time, where it is always the same. NaN with one processor.
+    pub fn yardstick_ns(&self, shards: usize) -> Result<impl Fn() -> f64 + use<>, Failure> {
+        let of_machine = self.workers.machine(shards)?.as_ref().map(exchange::beside_ns).transpose()?;
+        Ok(move || of_machine.unwrap_or_else(exchange::yardstick_ns))
     }
 
     /// The processors that run leaf tasks, and a runtime on them for so many shards.
