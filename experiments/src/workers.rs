@@ -75,9 +75,14 @@ impl OnWire {
         Ok(if self.in_virtual_time()? { Some(self.build(self.file()?, self.nodes, shards)?) } else { None })
     }
 
+    /// The machine, as it is named on the command line.
+    pub fn machine_name(&self) -> &str {
+        self.machine.as_deref().unwrap_or("ideal")
+    }
+
     /// The file of the machine in virtual time.
     pub fn file(&self) -> Result<&MachineFile, Failure> {
-        self.loaded.file(self.machine.as_deref().unwrap_or("ideal"))
+        self.loaded.file(self.machine_name())
     }
 
     /// What a file describes, for a run of so many shards, with this noise.

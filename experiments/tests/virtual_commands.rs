@@ -103,6 +103,25 @@ fn runs_report_the_exchange_of_their_machine() {
     }
 }
 
+/// Each report says what it is of: the machine, and those of its nodes that take part.
+#[test]
+fn reports_name_their_machine() {
+    for (run, nodes) in [
+        ("exchange --iterations 5", "2"),
+        ("kernel --iterations 5", "1"),
+        ("allreduce --shards 3 --iterations 5", "3"),
+        ("barrier --shards 3 --iterations 5 --nodes 7", "7"),
+        ("gang --shards 3", "3"),
+        ("tasks --count 20", "1"),
+        ("memory --shards 20", "20"),
+    ] {
+        let there = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-mpi"));
+        assert_eq!(["machine", "nodes"].map(|name| column(&there, name)), ["titan-mpi", nodes], "{run}");
+        let here = csv(&format!("{} --repeat 1", run.replace(" --nodes 7", "")));
+        assert_eq!(["machine", "nodes"].map(|name| column(&here, name)), ["", ""], "{run}");
+    }
+}
+
 /// A block, and four cells of ghosts on either side: its own, and its neighbours'.
 fn kernel_ns(text: &str, task: &str, cells: usize) -> f64 {
     number(text, task, "task_ns") + number(text, task, "byte_ns") * 8.0 * (cells + 8) as f64
@@ -172,13 +191,16 @@ fn mpi_runs_on_a_machine_of_its_own() {
     let two = compare(&format!("--program allreduce --shards 8 --machine {ours} --mpi-machine {mpi} --nodes 2"));
     assert_eq!((&*column(&two, "collective_us"), &*column(&two, "mpi_collective_us")), ("2.0", "1.5"), "{two}");
     // Of one rank there is nothing to divide by, and no other processor to go to.
-    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours}"));
+    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours} --mpi-machine {mpi}"));
     assert_eq!(
         ["mpi_collective_us", "collective_ratio", "exchange_ns"].map(|name| column(&alone, name)),
         ["0.0", "", ""]
     );
     let titan = compare("--shards 4 --machine titan-legion");
-    assert_eq!((&*column(&titan, "mpi"), &*column(&titan, "program")), ("titan-mpi", "stencil"), "{titan}");
+    assert_eq!(
+        ["program", "machine", "nodes", "mpi"].map(|n| column(&titan, n)),
+        ["stencil", "titan-legion", "4", "titan-mpi"]
+    );
 }
 
 /// The cells of a document's row.
@@ -198,7 +220,9 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
     let document = benchmarks(&format!("--machine {ours} --mpi-machine {mpi} --only allreduce"));
     assert_eq!([row(&document, "rounds")[1].as_str(), &row(&document, "e ")[1]], ["1", "1000 (1000–1000) ns"]);
     assert!(row(&document, "command")[1].contains(&format!("--mpi-machine {mpi} --repeat 1")), "{document}");
-    assert!(row(&document, "machine")[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    for machine in ["machine", "MPI's machine"] {
+        assert!(row(&document, machine)[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    }
     // A message between the two processors in one round of three; the other shards are neighbours.
     let one_message = "1.000 (1.000–1.000)";
     for (name, target, ratio, met) in [
@@ -236,6 +260,11 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
         assert_eq!(row(&document, name)[6], "not compared", "{document}");
         assert!(document.contains(&format!("nothing to compare with in virtual time: {reason}")), "{document}");
     }
+    // What MPI would take on the network of this machine is not known, unless told.
+    let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only MPI"));
+    let document = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(row(&document, "allreduce of 8 bytes, 8 shards, beside MPI")[6], "not compared", "{document}");
+    assert!(document.contains(": say --mpi-machine NAME|FILE") && !document.contains("MPI's machine"), "{document}");
     // Nor is there anything to compare with where nothing takes any time.
     let output = maniple("benchmarks --wire virtual --mpi-machine ideal --only allreduce");
     let document = String::from_utf8(output.stdout).expect("text");
@@ -326,8 +355,13 @@ fn what_does_not_go_together_is_refused() {
         ("compare mpi --wire virtual --machine titan", "unknown machine `titan`"),
         ("compare mpi --wire virtual --mpirun mpirun", "--mpirun and --timeout are for --wire threads"),
         ("compare mpi --wire virtual --timeout 300", "--mpirun and --timeout are for --wire threads"),
-        ("compare mpi --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
-        ("compare mpi --wire virtual --program stencil --cells 3", "at least 4 cells"),
+        (
+            "compare mpi --wire virtual --machine titan-mpi --workers 2",
+            "--workers, --bind and --utility are for --wire threads",
+        ),
+        ("compare mpi --wire virtual", "say --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual --machine infiniband --shards 3", "say --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual --mpi-machine ideal --program stencil --cells 3", "at least 4 cells"),
         ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),

@@ -62,7 +62,12 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
     fact("date", utc_now());
-    fact("machine", on.about().map_or_else(|| describe(&machine), |about| about.replace('|', "\\|")));
+    // A cell has no room for a bar.
+    let cell = |text: &str| text.replace('|', "\\|");
+    fact("machine", on.about().map_or_else(|| describe(&machine), cell));
+    if let Some(about) = on.mpi_about() {
+        fact("MPI's machine", cell(about));
+    }
     fact(
         "toolchain",
         format!("{}, {}, {}, opt-level {}", toolchain.rustc, toolchain.target, toolchain.profile, toolchain.opt_level),
@@ -70,9 +75,8 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
-    // A cell has no room for a bar.
     let options: String = on.options().iter().map(|option| format!(" {option}")).collect();
-    fact("command", format!("`maniple benchmarks{options} --repeat {rounds}{only}`").replace('|', "\\|"));
+    fact("command", cell(&format!("`maniple benchmarks{options} --repeat {rounds}{only}`")));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();

@@ -1,7 +1,8 @@
 //! What the rows run on, and what they are compared with: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
-use crate::compare::mpi::MpiMachine;
+use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
+use crate::machines::MachineFile;
 use crate::micro::exchange::{beside_ns, yardstick_ns};
 use crate::micro::kernel;
 use crate::workers::{OnWire, Told};
@@ -24,11 +25,13 @@ pub struct On {
 /// Machines in virtual time, of which two processors take part.
 struct Machines {
     here: VirtualMachine,
-    mpi: VirtualMachine,
+    /// What stands for MPI, where that is known.
+    mpi: Option<VirtualMachine>,
     /// Their exchange.
     exchange_ns: f64,
     /// Name, and what machine it is.
     about: String,
+    mpi_about: Option<String>,
     /// The options that say all this.
     options: Vec<String>,
 }
@@ -37,20 +40,21 @@ impl On {
     /// As the options say; refuses machines that have no two processors for shards.
     pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
         let workers = WORKERS as usize;
-        let machines = wire.machine(workers)?.zip(mpi.load(wire, workers)?);
-        let Some((here, mpi_machine)) = machines else {
+        let (here, mpi_machine) = (wire.machine(workers)?, mpi.load(wire, workers)?);
+        let Some(here) = here else {
             let arguments = vec!["--workers".into(), WORKERS.to_string()];
             return Ok(Self { machines: None, told: Told { arguments, input: String::new() } });
         };
-        let file = wire.file()?;
+        let about = |file: &MachineFile| format!("{} in virtual time: {}", file.name, file.about);
         let here = parts::expect_two_processors(&here)?;
         Ok(Self {
             told: wire.with_nodes(here.nodes).told()?,
             machines: Some(Machines {
                 exchange_ns: beside_ns(&here)?,
                 here,
-                mpi: parts::expect_two_processors(&mpi_machine)?,
-                about: format!("{} in virtual time: {}", file.name, file.about),
+                mpi: mpi_machine.as_ref().map(parts::expect_two_processors).transpose()?,
+                about: about(wire.file()?),
+                mpi_about: mpi.file(wire)?.map(about),
                 options: [wire.arguments(), mpi.arguments()].concat(),
             }),
         })
@@ -63,6 +67,11 @@ impl On {
     /// In virtual time, which machine it is.
     pub fn about(&self) -> Option<&str> {
         self.machines.as_ref().map(|machines| &*machines.about)
+    }
+
+    /// The same of MPI's machine, where it is known.
+    pub fn mpi_about(&self) -> Option<&str> {
+        self.machines.as_ref().and_then(|machines| machines.mpi_about.as_deref())
     }
 
     /// The options that ask for it.
@@ -117,7 +126,8 @@ impl On {
         let Some(machines) = &self.machines else {
             return others::allreduce_beside_mpi(shards, elements, iterations);
         };
-        let mpi_us = us(&Runtime::virtual_time(machines.mpi.clone()))?;
+        let Some(mpi) = &machines.mpi else { return Ok(Err(SAY_MPI_MACHINE.into())) };
+        let mpi_us = us(&Runtime::virtual_time(mpi.clone()))?;
         if mpi_us == 0.0 {
             return Ok(Err("MPI takes no time on its machine".into()));
         }

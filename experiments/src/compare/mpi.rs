@@ -3,6 +3,7 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
+use crate::machines::MachineFile;
 use crate::micro::allreduce::Op;
 use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
@@ -29,6 +30,7 @@ doubling: no MPI and no launcher is needed, and all times are of virtual time. -
 MPI has as many as its machine's file says, or one a rank.
 
 The reports say:
+  machine, nodes                      in virtual time: --machine's name, and its nodes
   result, mpi_result                  what the last call or iteration gave here and with MPI
   verified                            whether each side has what it must have, and both have the same
   iteration_us, mpi_iteration_us      the iteration here and with MPI; the allreduce has none
@@ -97,7 +99,8 @@ pub struct Args {
 /// What MPI runs on in virtual time.
 #[derive(Debug, clap::Args)]
 pub struct MpiMachine {
-    /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi]
+    /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi,
+    /// where --machine is titan-legion]
     #[arg(long, value_name = "NAME|FILE")]
     mpi_machine: Option<String>,
 
@@ -106,18 +109,22 @@ pub struct MpiMachine {
 }
 
 impl MpiMachine {
-    /// The machine, if there is to be one, for so many ranks.
-    pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
-        if on.in_virtual_time()? {
-            let file = self.loaded.file(self.mpi_machine.as_deref().unwrap_or("titan-mpi"))?;
-            return on.build(file, None, ranks).map(Some);
-        }
-        match self.mpi_machine {
-            None => Ok(None),
-            Some(_) => {
+    /// The file of the machine, if there is to be one and it is known.
+    pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
+        let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
+        match &self.mpi_machine {
+            Some(_) if !on.in_virtual_time()? => {
                 Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI is on this host".into()))
             }
+            Some(machine) => self.loaded.file(machine).map(Some),
+            None if on_titan => self.loaded.file("titan-mpi").map(Some),
+            None => Ok(None),
         }
+    }
+
+    /// The machine, if there is to be one and it is known, for so many ranks.
+    pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
+        self.file(on)?.map(|file| on.build(file, None, ranks)).transpose()
     }
 
     /// This as arguments of this program.
@@ -125,6 +132,10 @@ impl MpiMachine {
         self.mpi_machine.iter().flat_map(|machine| ["--mpi-machine".to_owned(), machine.clone()]).collect()
     }
 }
+
+/// What to do where no machine is known that stands for MPI.
+pub const SAY_MPI_MACHINE: &str = "say --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, and no machine that \
+    comes with the program has an MPI on another one";
 
 /// The programs that exist on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,10 +196,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 /// Refuses what is not for this wire, and this host's MPI in a build without it.
 fn check_wire(args: &Args) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Usage(why.into()));
-    args.mpi.load(&args.on.workers.wire, 1)?;
-    if args.on.workers.wire.in_virtual_time()? {
+    let wire = &args.on.workers.wire;
+    let mpi = args.mpi.load(wire, 1)?;
+    if wire.in_virtual_time()? {
+        wire.file()?;
         return match (&args.mpirun, args.timeout) {
-            (None, None) => Ok(()),
+            (None, None) if mpi.is_some() => Ok(()),
+            (None, None) => refuse(SAY_MPI_MACHINE),
             _ => refuse("--mpirun and --timeout are for --wire threads: in virtual time MPI has no launcher"),
         };
     }
@@ -274,6 +288,8 @@ impl Case<'_> {
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
         vec![
             field("program", self.program.name()),
+            field("machine", self.machine().map(|m| &*m.name)),
+            field("nodes", self.machine().map(|m| m.nodes)),
             field("shards", self.shards),
             field("workers", self.workers),
             field("elements", of(Program::Allreduce, self.args.elements)),

@@ -69,6 +69,11 @@ impl<'a> Case<'a> {
         Ok(Self { args, program, shards, workers, runtime, machines })
     }
 
+    /// The machine of this side in virtual time.
+    pub fn machine(&self) -> Option<&VirtualMachine> {
+        self.machines.as_ref().map(|[here, _]| &**here)
+    }
+
     /// What measures this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
         let Args { on, collective, .. } = self.args;

@@ -12,15 +12,16 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  collective_us  time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  collective_us   time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
 number
-  result         what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
+  result          what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
 (product: -1 where the sum of both is a multiple of 3, else 1)
-  expected       the same without an allreduce
-  verified       whether every shard has the expected result
+  expected        the same without an allreduce
+  verified        whether every shard has the expected result
   events, digest, host_s, shard_rounds_per_s, peak_bytes
-                 in virtual time: as `maniple stencil --help` says
-  exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+                  in virtual time: as `maniple stencil --help` says
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
@@ -244,6 +245,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let expected = spec.expected();
     let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, |_| {
         let began = Instant::now();
         let (results, us, stats) = spec.run_counted(&runtime)?;
@@ -252,6 +254,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let mut record = vec![
             field("program", "allreduce"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("elements", elements),

@@ -8,10 +8,11 @@ use maniple::prelude::*;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  barrier_us   time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  barrier_us      time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
 up, on the shard that took longest, divided by their number
-  verified     whether in every generation every shard found all to have arrived
-  exchange_ns  the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+  verified        whether in every generation every shard found all to have arrived
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
@@ -57,6 +58,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
@@ -70,6 +72,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "barrier"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("iterations", iterations),

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  exchange_ns  nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
+  machine, nodes  in virtual time: the machine's name, and how many of its nodes take part
+  exchange_ns     nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
 a tenth as many to warm up. With one processor it is the scheduler's time. In virtual time: from a shard's arrival at a \
 barrier until a shard on another processor has waited for it, where only what lies between the two takes time, and nothing \
 that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes
@@ -46,6 +47,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "exchange"),
             field("wire", args.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("iterations", iterations),
             field("exchange_ns", ns),
         ];

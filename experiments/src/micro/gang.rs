@@ -8,10 +8,11 @@ use maniple::prelude::*;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  launch_us     time from the launch to the first instruction of the last shard, mean of the launches
-  per_shard_us  the same divided by the shards
-  verified      whether each launch started every shard once
-  exchange_ns   the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  launch_us       time from the launch to the first instruction of the last shard, mean of the launches
+  per_shard_us    the same divided by the shards
+  verified        whether each launch started every shard once
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time that of the machine; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
@@ -66,11 +67,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, |_| {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![
             field("program", "gang"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("launches", launches),

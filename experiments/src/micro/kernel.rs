@@ -14,6 +14,7 @@ use maniple_stencil::{Config, kernel};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
+  machine, nodes     in virtual time: the machine's name, and 1 node
   iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
 machine says that the leaf task `advance` takes, which still does all of it, on the vector and four cells of ghosts at \
 either end; nothing that the runtime does takes time
@@ -113,7 +114,7 @@ async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usiz
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let machine = args.wire.machine(1)?;
+    let machine = args.wire.machine(1)?.as_ref().map(parts::one_processor);
     let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH } else { 20_000 });
     let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
@@ -126,6 +127,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "kernel"),
             field("wire", args.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("cells", cells),
             field("iterations", iterations),
             field("verified", verified),

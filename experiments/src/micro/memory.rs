@@ -19,6 +19,7 @@ use std::task::{Poll, Waker};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
+  machine, nodes   in virtual time: the machine's name, and its nodes
   per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
 three allreduces of one 64-bit float, divided by the shards
 
@@ -134,10 +135,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         return crate::output::Stdout::new().write(&format!("{bytes}\n"));
     }
     let told = args.on.told()?;
+    let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, |_| {
         let record = vec![
             field("program", "memory"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("collective", algorithm.name()),
