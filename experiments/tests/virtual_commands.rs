@@ -146,6 +146,15 @@ fn a_kernel_takes_what_the_machine_says() {
     }
 }
 
+/// Of costs that depend on the shards of a processor, those with one: the top-level task beside it is no part of a kernel.
+#[test]
+fn a_kernel_has_its_processor_for_itself() {
+    let text = SMALL.replacen("[costs]", "[costs]\nshards = { value = [1, 4], why = \"a test\" }", 1);
+    let by_shards = file("by-shards", &text, &[("task_ns", "[10, 1000]")]);
+    let args = format!("kernel --cells 4 --wire virtual --machine {} --repeat 1", by_shards.display());
+    assert_near(measured(&args, "iteration_us") * 1000.0, 10.0 + 0.1 * 8.0 * 12.0, "with one shard");
+}
+
 /// Machines on which nothing takes time but a message.
 fn latency(ns: u32) -> String {
     file(&format!("latency-{ns}"), IDEAL, &[("latency_ns", &ns.to_string())]).display().to_string()
