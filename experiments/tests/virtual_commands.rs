@@ -358,6 +358,7 @@ fn what_does_not_go_together_is_refused() {
         ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
         ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
+        ("kernel --wire virtual --nodes 2", "--nodes is not for kernel, which runs on a single processor"),
         ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
         ("compare mpi --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("compare mpi --wire virtual --mpi-machine titan", "unknown machine `titan`"),

@@ -16,7 +16,8 @@ The reports say:
   exchange_ns     nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
 a tenth as many to warm up. With one processor it is the scheduler's time. In virtual time: from a shard's arrival at a \
 barrier until a shard on another processor has waited for it, where only what lies between the two takes time, and nothing \
-that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes
+that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes. On \
+a node with two it is thus the link within the node, whatever --nodes says
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {

@@ -114,6 +114,10 @@ async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usiz
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if args.wire.in_virtual_time()? && args.wire.nodes().is_some() {
+        let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
+        return Err(Failure::Usage(refusal.into()));
+    }
     let machine = args.wire.machine(1)?.as_ref().map(parts::one_processor);
     let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH } else { 20_000 });
     let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
