@@ -372,6 +372,15 @@ fn what_does_not_go_together_is_refused() {
         ("compare mpi --wire virtual", "say --mpi-machine NAME|FILE"),
         ("compare mpi --wire virtual --machine infiniband --shards 3", "say --mpi-machine NAME|FILE"),
         ("compare mpi --wire virtual --mpi-machine ideal --program stencil --cells 3", "at least 4 cells"),
+        // Before the allreduce, which comes first, has run and been reported.
+        (
+            "compare mpi --wire virtual --machine titan-mpi --iterations 5 --repeat 1 --cells 3 --format json",
+            "at least 4 cells",
+        ),
+        (
+            "compare mpi --wire virtual --machine titan-mpi --iterations 5 --repeat 1 --cells 1e13 --format json",
+            "of memory",
+        ),
         ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
