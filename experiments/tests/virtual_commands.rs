@@ -251,6 +251,15 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
     let added = &row(&document, "stencil, added to the kernel a shard, 16 shards")[3];
     assert!(added.split(' ').next().and_then(|us| us.parse().ok()).is_some_and(|us: f64| us > 0.5), "{document}");
 
+    // With noise, too, the exchange is the one that its own command finds.
+    let noisy = format!("--machine {small} --noise 0.5 --noise-seed 3");
+    let e = measured(&format!("exchange --wire virtual --repeat 1 {noisy}"), "exchange_ns");
+    let document = benchmarks(&format!("{noisy} --only leaf"));
+    assert!(row(&document, "e ")[1].starts_with(&format!("{e:.0} (")), "{e}: {document}");
+    let beside =
+        measured(&format!("barrier --shards 2 --repeat 1 --iterations 5 --wire virtual {noisy}"), "exchange_ns");
+    assert_eq!(e, beside);
+
     // Processors of a node, where it has two: of many, two are taken.
     let wide = file("wide", SMALL, &[("processors", "64")]);
     let document = benchmarks(&format!("--machine {} --only two-level", wide.display()));
@@ -328,6 +337,14 @@ fn a_machine_is_shown_with_its_numbers() {
     {
         assert_eq!(json[format!("{table}.{name}")].as_f64(), Some(number(LEGION, table, name)), "{table}.{name}");
     }
+    assert!(["exchange_ns", "seed"].iter().all(|name| json.get(name).is_none()), "{json}");
+    let noisy = shown("--machine titan-legion --noise 0.25 --noise-seed 7 --format json");
+    let noisy: serde_json::Value = serde_json::from_str(&noisy).expect("JSON");
+    assert_eq!((&noisy["noise"], &noisy["seed"]), (&0.25.into(), &7.into()));
+    let own = format!("exchange_ns = {{ value = 61.5, why = \"a test\" }}\n{SMALL}");
+    let own = shown(&format!("--machine {} --format json", file("with-exchange", &own, &[]).display()));
+    let own: serde_json::Value = serde_json::from_str(&own).expect("JSON");
+    assert_eq!((&own["exchange_ns"], own.get("seed")), (&61.5.into(), None));
     let lines = shown("--machine local --nodes 3");
     for line in
         ["name local", "nodes 3", "processors 2", "memory.send_ns 17.096", "costs.launch_ns with 16 shards 33.852"]

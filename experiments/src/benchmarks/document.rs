@@ -50,8 +50,8 @@ one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for
   shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
 - *leaf task*: launched, mapped, ordered, run and done, on one processor.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
-- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards of nodes in
-  virtual time wait in an allreduce of 8 bytes, divided by the shards.
+- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards wait in an
+  allreduce of 8 bytes, divided by the shards; not on two processors, but on all that the node, or the two nodes, have.
 ";
 
 /// The whole document.

@@ -38,7 +38,8 @@ The reports say:
   iteration_ratio, collective_ratio   ours divided by MPI's: below 1, ours is faster; none where MPI takes no \
 virtual time
   exchange_ns                         the exchange of a cache line between two threads right after the pair, one way: the \
-yardstick that `maniple exchange` measures; in virtual time that of --machine; none with one processor
+yardstick that `maniple exchange` measures; in virtual time a message of 32 bytes on the link of --machine; none with one \
+processor
   mpi                                 the MPI library, or the machine in virtual time
 
 Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it wants to \

@@ -13,7 +13,7 @@ The reports say:
 up, on the shard that took longest, divided by their number
   verified        whether in every generation every shard found all to have arrived
   exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; in virtual time that of the machine; none with one processor
+`maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {

@@ -35,7 +35,7 @@ pub struct Args {
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let machine = args.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
-    let iterations = args.iterations.unwrap_or(if machine.is_some() { 1000 } else { 1_000_000 });
+    let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 });
     let iterations = super::at_least_one("iterations", iterations)?;
     if machine.is_none() && alone() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
@@ -57,9 +57,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     })
 }
 
+/// Exchanges that are enough in virtual time, where each takes as long as the next but for noise.
+const ENOUGH: u64 = 1000;
+
 /// The exchange beside a run on a machine in virtual time. NaN where it has a single processor for shards.
 pub fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
-    const ENOUGH: u64 = 100;
     parts::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
 }
 

@@ -16,8 +16,8 @@ use maniple_stencil::{Config, kernel};
 The reports say:
   machine, nodes     in virtual time: the machine's name, and 1 node
   iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
-machine says that the leaf task `advance` takes on a processor with one shard, which still does all of it, on the vector and four cells of ghosts at \
-either end; nothing that the runtime does takes time
+machine says that the leaf task `advance` takes on a processor with one shard. It still does all of it, on the vector and \
+four cells of ghosts at either end; nothing that the runtime does takes time
   per_1000_cells_ns  the same for each 1000 cells
   verified           whether every square sum and the last vector are what they must be
 
