@@ -122,6 +122,28 @@ fn reports_name_their_machine() {
     }
 }
 
+/// One run tells all, and is not left out of its own median.
+#[test]
+fn there_is_one_run_in_virtual_time() {
+    for run in [
+        "exchange --iterations 5",
+        "kernel --iterations 5",
+        "allreduce --shards 3 --iterations 5",
+        "barrier --shards 3 --iterations 5",
+        "gang --shards 3",
+        "tasks --count 20",
+        "memory --shards 20",
+        "compare mpi --program allreduce --iterations 5",
+    ] {
+        let run = format!("{run} --wire virtual --machine titan-mpi");
+        assert_eq!(csv(&run).lines().count(), 2, "{run}");
+        assert_eq!(csv(&format!("{run} --repeat 2")).lines().count(), 3, "{run}");
+        let table = String::from_utf8(maniple(&run).stdout).expect("text");
+        assert!(table.contains("median") && !table.contains("leave out"), "{table}");
+    }
+    assert_eq!(csv("exchange --iterations 5").lines().count(), 11);
+}
+
 /// A block, and four cells of ghosts on either side: its own, and its neighbours'.
 fn kernel_ns(text: &str, task: &str, cells: usize) -> f64 {
     number(text, task, "task_ns") + number(text, task, "byte_ns") * 8.0 * (cells + 8) as f64

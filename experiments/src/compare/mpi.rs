@@ -169,7 +169,7 @@ const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI libra
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let repeats = at_least_one("repeat", args.common.repeat)?;
+    let repeats = args.common.repeats(args.on.workers.wire.in_virtual_time()?)?;
     at_least_one("iterations", args.iterations)?;
     check_wire(args)?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;

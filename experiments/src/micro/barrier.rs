@@ -59,7 +59,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;

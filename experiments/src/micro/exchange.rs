@@ -40,7 +40,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     if machine.is_none() && alone() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
     }
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let ns = match &machine {
             None => exchange_ns(iterations as u64),
             Some(machine) => between_shards_ns(machine.clone(), iterations as u64)?,

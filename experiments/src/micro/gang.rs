@@ -68,7 +68,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![
             field("program", "gang"),

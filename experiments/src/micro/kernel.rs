@@ -123,7 +123,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = match &machine {
             None => measure(cells, iterations)?,
             Some(machine) => measure_on(machine, cells, iterations)?,

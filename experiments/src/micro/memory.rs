@@ -136,7 +136,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let told = args.on.told()?;
     let machine = args.on.workers.machine(args.shards)?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let record = vec![
             field("program", "memory"),
             field("wire", args.on.workers.wire.name()),

@@ -12,20 +12,27 @@ use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
 use crate::workers::{Told, Workers};
 use maniple::mapper::MapperSpec;
-use maniple::runtime::{Runtime, TraceFile};
+use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
 use maniple_stencil::{available_memory, bytes};
 use std::path::PathBuf;
 
 /// What all microbenchmarks are asked.
 #[derive(Debug, clap::Args)]
 pub struct Common {
-    /// Runs
-    #[arg(long, value_name = "R", default_value_t = 10, value_parser = crate::count, allow_negative_numbers = true)]
-    pub repeat: usize,
+    /// Runs [default: 10, in virtual time 1]
+    #[arg(long, value_name = "R", value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: Option<usize>,
 
     /// How runs are reported
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
+}
+
+impl Common {
+    /// How many runs: in virtual time one is as good as many, since each takes as long.
+    pub fn repeats(&self, in_virtual_time: bool) -> Result<usize, Failure> {
+        at_least_one("repeat", self.repeat.unwrap_or(if in_virtual_time { 1 } else { 10 }))
+    }
 }
 
 /// What those that run on workers are asked.
@@ -130,9 +137,13 @@ fn now() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-/// Repeats a measurement and reports each run.
-fn repeat(common: &Common, mut once: impl FnMut(usize) -> Result<(Record, bool), Failure>) -> Result<(), Failure> {
-    let repeats = at_least_one("repeat", common.repeat)?;
+/// Repeats a measurement, of a machine in virtual time or of this host, and reports each run.
+fn repeat(
+    common: &Common,
+    machine: Option<&VirtualMachine>,
+    mut once: impl FnMut(usize) -> Result<(Record, bool), Failure>,
+) -> Result<(), Failure> {
+    let repeats = common.repeats(machine.is_some())?;
     let mut output = Output::new(common.format);
     let mut wrong = 0;
     for run in 0..repeats {

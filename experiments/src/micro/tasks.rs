@@ -128,7 +128,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     check_memory("regions", set, REGION_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
     let machine = args.on.workers.machine(1)?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
             field("program", "tasks"),
