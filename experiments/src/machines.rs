@@ -157,6 +157,9 @@ impl MachineFile {
             Ok(tables) => tables,
             Err(e) => return wrong(e.to_string().trim_end().to_owned()),
         };
+        if tables.name.contains(char::is_control) {
+            return wrong(format!("name = {:?}: expected text without control characters", tables.name));
+        }
         let like = match &tables.like {
             None => None,
             // Only one that comes with the program: files that name each other would have no end.
@@ -319,6 +322,8 @@ mod tests {
         let e = refusal(MachineFile::load("titan"));
         assert!(e.contains("`titan`") && e.contains("ideal"), "{e}");
         assert!(refusal(MachineFile::load("./no.toml")).contains("./no.toml"));
+        let e = refusal(MachineFile::parse("m.toml", &text.replacen("\"ideal\"", "\"my\\nideal\"", 1)));
+        assert!(e.contains("m.toml: name = \"my\\nideal\": expected text without control characters"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'no machine'"));
         assert!(e.contains("m.toml: no table [nodes]"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'its own'\nlike = 'm'"));

@@ -87,11 +87,15 @@ impl OnWire {
 
     /// What a file describes, for a run of so many shards, with this noise.
     pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let number = |what: &str, n: usize| {
+            let most = u32::MAX;
+            u32::try_from(n).map_err(|_| Failure::Usage(format!("expected at most {most} {what}, found {n}")))
+        };
+        let (nodes, shards) = (nodes.map(|n| number("nodes", n)).transpose()?, number("shards", shards)?);
         let machine = VirtualMachine {
             noise: self.noise.unwrap_or(0.0),
             seed: self.noise_seed.unwrap_or(0),
-            ..file.machine(nodes.map(number), number(shards))
+            ..file.machine(nodes, shards)
         };
         machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(machine)

@@ -282,10 +282,14 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
         measured(&format!("barrier --shards 2 --repeat 1 --iterations 5 --wire virtual {noisy}"), "exchange_ns");
     assert_eq!(e, beside);
 
-    // Processors of a node, where it has two: of many, two are taken.
-    let wide = file("wide", SMALL, &[("processors", "64")]);
-    let document = benchmarks(&format!("--machine {} --only two-level", wide.display()));
+    // Processors of a node, where it has two: of many, two are taken. The command can be copied.
+    let wide = file("wide and far", SMALL, &[("processors", "64")]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+    let output =
+        command.args(["benchmarks", "--wire", "virtual", "--only", "two-level", "--machine"]).arg(&wide).output();
+    let document = String::from_utf8(output.expect("the program starts").stdout).expect("text");
     assert_eq!(row(&document, "e ")[1], "141.6 (141.6–141.6) ns", "{document}");
+    assert!(row(&document, "command")[1].contains(&format!(" --machine '{}' ", wide.display())), "{document}");
 }
 
 #[test]
@@ -425,6 +429,8 @@ fn what_does_not_go_together_is_refused() {
         ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
         ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
         ("machine --wire virtual --nodes 0", "0 nodes of 1"),
+        ("machine --wire virtual --nodes 100000000000", "expected at most 4294967295 nodes, found 100000000000"),
+        ("allreduce --wire virtual --shards 100000000000", "expected at most 4294967295 shards, found 100000000000"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
         let output = maniple(args);

@@ -75,7 +75,7 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
-    let options: String = on.options().iter().map(|option| format!(" {option}")).collect();
+    let options: String = on.options().iter().map(|option| format!(" {}", word(option))).collect();
     fact("command", cell(&format!("`maniple benchmarks{options} --repeat {rounds}{only}`")));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
@@ -93,6 +93,12 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     }
     text.truncate(text.trim_end().len());
     text + "\n"
+}
+
+/// A word for a shell, in quotes where it must be.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:=@+".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn describe(machine: &Machine) -> String {
@@ -193,6 +199,15 @@ mod tests {
     /// The cells of each line of a table.
     fn cells(table: &str) -> Vec<Vec<&str>> {
         table.lines().map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+    }
+
+    #[test]
+    fn words_are_quoted_where_they_must_be() {
+        for (text, expected) in
+            [("./mine-1.toml", "./mine-1.toml"), ("./my mine.toml", "'./my mine.toml'"), ("it's", "'it'\\''s'")]
+        {
+            assert_eq!(word(text), expected);
+        }
     }
 
     #[test]
