@@ -58,17 +58,18 @@ impl Shown {
     }
 }
 
-/// A machine in virtual time: every number by its name, and null nodes where it has one a shard.
+/// A machine in virtual time: every number by its name, and null nodes where it has one a shard. The seed is there with noise,
+/// and the host's exchange where the file has it.
 fn in_virtual_time(args: &Args) -> Result<String, Failure> {
     if args.workers.is_some() {
         return Err(Failure::Usage("--workers is for --wire threads: a machine says what processors it has".into()));
     }
     let file = args.wire.file()?;
     let nodes = args.wire.nodes().or(file.nodes().map(|nodes| nodes as usize));
-    let mut machine = args.wire.build(&file, args.wire.nodes(), 1)?;
+    let mut machine = args.wire.build(file, args.wire.nodes(), 1)?;
     let mut rows: Vec<(String, Value)> = [
-        ("name", file.name.into()),
-        ("about", file.about.into()),
+        ("name", file.name.as_str().into()),
+        ("about", file.about.as_str().into()),
         ("nodes", nodes.into()),
         ("processors", machine.per_node.into()),
         ("utility", machine.utility.into()),
@@ -78,6 +79,10 @@ fn in_virtual_time(args: &Args) -> Result<String, Failure> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    rows.extend(file.exchange_ns.map(|ns| ("exchange_ns".into(), ns.into())));
+    if machine.noise > 0.0 {
+        rows.push(("seed".into(), machine.seed.into()));
+    }
     rows.extend(machine.numbers_mut().into_iter().map(|(name, value)| (name, (*value).into())));
     Ok(match args.format {
         // By hand, so that the fields keep their order.

@@ -69,6 +69,8 @@ pub struct MachineFile {
     pub name: String,
     /// What machine it is.
     pub about: String,
+    /// The file itself.
+    pub text: String,
     /// Nanoseconds of a cache line between two threads that spin, one way, on the host that the file describes: with which of
     /// its states measurements are to be compared.
     pub exchange_ns: Option<f64>,
@@ -155,6 +157,9 @@ impl MachineFile {
             Ok(tables) => tables,
             Err(e) => return wrong(e.to_string().trim_end().to_owned()),
         };
+        if tables.name.contains(char::is_control) {
+            return wrong(format!("name = {:?}: expected text without control characters", tables.name));
+        }
         let like = match &tables.like {
             None => None,
             // Only one that comes with the program: files that name each other would have no end.
@@ -174,6 +179,7 @@ impl MachineFile {
             Ok(Self {
                 name: tables.name,
                 about: tables.about,
+                text: text.into(),
                 exchange_ns: tables.exchange_ns.map(|given| given.value),
                 nodes: either(tables.nodes, like.map(|m| &m.nodes), table("nodes"))?,
                 network: either(tables.network, like.map(|m| &m.network), table("network"))?,
@@ -316,6 +322,8 @@ mod tests {
         let e = refusal(MachineFile::load("titan"));
         assert!(e.contains("`titan`") && e.contains("ideal"), "{e}");
         assert!(refusal(MachineFile::load("./no.toml")).contains("./no.toml"));
+        let e = refusal(MachineFile::parse("m.toml", &text.replacen("\"ideal\"", "\"my\\nideal\"", 1)));
+        assert!(e.contains("m.toml: name = \"my\\nideal\": expected text without control characters"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'no machine'"));
         assert!(e.contains("m.toml: no table [nodes]"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'its own'\nlike = 'm'"));

@@ -66,6 +66,13 @@ impl From<f64> for Field {
     }
 }
 
+/// What there is not is absent.
+impl<T: Into<Field>> From<Option<T>> for Field {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Field::Absent, Into::into)
+    }
+}
+
 impl Field {
     fn json(&self) -> serde_json::Value {
         match self {

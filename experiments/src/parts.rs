@@ -1,7 +1,7 @@
 //! Parts of a machine in virtual time: fewer of its processors, or only what some of its numbers say.
 
 use crate::Failure;
-use maniple::runtime::{Costs, VirtualMachine};
+use maniple::runtime::VirtualMachine;
 
 /// Processors of a node that have shards: its utility processors, where it has any.
 fn with_shards(machine: &VirtualMachine) -> u32 {
@@ -46,9 +46,8 @@ pub fn links_alone(machine: VirtualMachine) -> VirtualMachine {
     VirtualMachine { costs, tasks, other_tasks, crowded, ..machine }
 }
 
-/// Only the work of leaf tasks takes time.
-pub fn tasks_alone(mut machine: VirtualMachine) -> VirtualMachine {
-    machine.crowded.iter_mut().for_each(|level| level.costs = Costs::default());
-    let (costs, network, memory) = Default::default();
-    VirtualMachine { costs, network, memory, ..machine }
+/// Only the work of leaf tasks takes time, and as much as on a processor with a single shard.
+pub fn tasks_alone(machine: VirtualMachine) -> VirtualMachine {
+    let (costs, network, memory, crowded) = Default::default();
+    VirtualMachine { costs, network, memory, crowded, ..machine }
 }

@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::machines::MachineFile;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
+use std::cell::OnceCell;
 
 /// What carries the messages of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +38,24 @@ pub struct OnWire {
     /// Seed of the noise [default: 0]
     #[arg(long, value_name = "SEED", requires = "noise")]
     noise_seed: Option<u64>,
+
+    #[arg(skip)]
+    loaded: Loaded,
+}
+
+/// The file of a machine, read once: it may be a pipe, or be another one later.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded(OnceCell<MachineFile>);
+
+impl Loaded {
+    /// The file of this machine, which is the same each time.
+    pub fn file(&self, machine: &str) -> Result<&MachineFile, Failure> {
+        if let Some(file) = self.0.get() {
+            return Ok(file);
+        }
+        let file = MachineFile::load(machine)?;
+        Ok(self.0.get_or_init(|| file))
+    }
 }
 
 impl OnWire {
@@ -53,26 +72,30 @@ impl OnWire {
 
     /// The machine in virtual time, if there is to be one, for a run of so many shards.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
-        Ok(if self.in_virtual_time()? { Some(self.build(&self.file()?, self.nodes, shards)?) } else { None })
+        Ok(if self.in_virtual_time()? { Some(self.build(self.file()?, self.nodes, shards)?) } else { None })
+    }
+
+    /// The machine, as it is named on the command line.
+    pub fn machine_name(&self) -> &str {
+        self.machine.as_deref().unwrap_or("ideal")
     }
 
     /// The file of the machine in virtual time.
-    pub fn file(&self) -> Result<MachineFile, Failure> {
-        MachineFile::load(self.machine.as_deref().unwrap_or("ideal"))
-    }
-
-    /// Another machine for the same run, with the same noise.
-    pub fn other(&self, machine: &str, shards: usize) -> Result<VirtualMachine, Failure> {
-        self.build(&MachineFile::load(machine)?, None, shards)
+    pub fn file(&self) -> Result<&MachineFile, Failure> {
+        self.loaded.file(self.machine_name())
     }
 
     /// What a file describes, for a run of so many shards, with this noise.
     pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let number = |what: &str, n: usize| {
+            let most = u32::MAX;
+            u32::try_from(n).map_err(|_| Failure::Usage(format!("expected at most {most} {what}, found {n}")))
+        };
+        let (nodes, shards) = (nodes.map(|n| number("nodes", n)).transpose()?, number("shards", shards)?);
         let machine = VirtualMachine {
             noise: self.noise.unwrap_or(0.0),
             seed: self.noise_seed.unwrap_or(0),
-            ..file.machine(nodes.map(number), number(shards))
+            ..file.machine(nodes, shards)
         };
         machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(machine)
@@ -96,6 +119,15 @@ impl OnWire {
         }
     }
 
+    /// What another process of this program is told to have the same: it reads the machine's file from its input.
+    pub fn told(&self) -> Result<Told, Failure> {
+        if !self.in_virtual_time()? {
+            return Ok(Told { arguments: self.arguments(), input: String::new() });
+        }
+        let other = Self { machine: Some("/dev/stdin".into()), ..self.clone() };
+        Ok(Told { arguments: other.arguments(), input: self.file()?.text.clone() })
+    }
+
     /// These as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
         let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
@@ -105,6 +137,14 @@ impl OnWire {
         let wire = ["--wire", self.name()].map(str::to_owned).into_iter();
         wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect()
     }
+}
+
+/// What a process of this program is told.
+pub struct Told {
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What it finds on stdin.
+    pub input: String,
 }
 
 /// Options of commands that run on workers.
@@ -143,12 +183,13 @@ impl Workers {
         self.wire.machine(shards)
     }
 
-    /// These as arguments of this program.
-    pub fn arguments(&self) -> Vec<String> {
+    /// What another process of this program is told to have the same.
+    pub fn told(&self) -> Result<Told, Failure> {
         if self.wire.wire == Wire::Virtual {
-            return self.wire.arguments();
+            return self.wire.told();
         }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
-        ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned).to_vec()
+        let arguments = ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned);
+        Ok(Told { arguments: arguments.to_vec(), input: String::new() })
     }
 }

@@ -5,8 +5,10 @@
 mod csv;
 
 use csv::{column, csv, maniple};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A number of a file.
 fn number(text: &str, table: &str, name: &str) -> f64 {
@@ -21,6 +23,13 @@ const LOCAL: &str = include_str!("../machines/local.toml");
 const IDEAL: &str = include_str!("../machines/ideal.toml");
 const SMALL: &str = include_str!("small.toml");
 
+/// A file of its own, which no other test writes.
+fn path(name: &str) -> PathBuf {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}.toml", std::process::id()))
+}
+
 /// A file with other values for some keys, each where it comes first.
 fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -28,7 +37,7 @@ fn file(name: &str, text: &str, changes: &[(&str, &str)]) -> PathBuf {
         let line = lines.iter_mut().find(|line| line.starts_with(&format!("{key} = "))).expect(key);
         *line = format!("{key} = {{ value = {value}, why = \"a test\" }}");
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()));
+    let path = path(name);
     std::fs::write(&path, lines.join("\n")).expect("written");
     path
 }
@@ -94,6 +103,47 @@ fn runs_report_the_exchange_of_their_machine() {
     }
 }
 
+/// Each report says what it is of: the machine, and those of its nodes that take part.
+#[test]
+fn reports_name_their_machine() {
+    for (run, nodes) in [
+        ("exchange --iterations 5", "2"),
+        ("kernel --iterations 5", "1"),
+        ("allreduce --shards 3 --iterations 5", "3"),
+        ("barrier --shards 3 --iterations 5 --nodes 7", "7"),
+        ("gang --shards 3", "3"),
+        ("tasks --count 20", "1"),
+        ("memory --shards 20", "20"),
+    ] {
+        let there = csv(&format!("{run} --repeat 1 --wire virtual --machine titan-mpi"));
+        assert_eq!(["machine", "nodes"].map(|name| column(&there, name)), ["titan-mpi", nodes], "{run}");
+        let here = csv(&format!("{} --repeat 1", run.replace(" --nodes 7", "")));
+        assert_eq!(["machine", "nodes"].map(|name| column(&here, name)), ["", ""], "{run}");
+    }
+}
+
+/// One run tells all, and is not left out of its own median.
+#[test]
+fn there_is_one_run_in_virtual_time() {
+    for run in [
+        "exchange --iterations 5",
+        "kernel --iterations 5",
+        "allreduce --shards 3 --iterations 5",
+        "barrier --shards 3 --iterations 5",
+        "gang --shards 3",
+        "tasks --count 20",
+        "memory --shards 20",
+        "compare mpi --program allreduce --iterations 5",
+    ] {
+        let run = format!("{run} --wire virtual --machine titan-mpi");
+        assert_eq!(csv(&run).lines().count(), 2, "{run}");
+        assert_eq!(csv(&format!("{run} --repeat 2")).lines().count(), 3, "{run}");
+        let table = String::from_utf8(maniple(&run).stdout).expect("text");
+        assert!(table.contains("median") && !table.contains("leave out"), "{table}");
+    }
+    assert_eq!(csv("exchange --iterations 5").lines().count(), 11);
+}
+
 /// A block, and four cells of ghosts on either side: its own, and its neighbours'.
 fn kernel_ns(text: &str, task: &str, cells: usize) -> f64 {
     number(text, task, "task_ns") + number(text, task, "byte_ns") * 8.0 * (cells + 8) as f64
@@ -116,6 +166,15 @@ fn a_kernel_takes_what_the_machine_says() {
             assert_near(us * 1000.0, kernel_ns(text, task, cells), &format!("{machine}, {cells} cells"));
         }
     }
+}
+
+/// Of costs that depend on the shards of a processor, those with one: the top-level task beside it is no part of a kernel.
+#[test]
+fn a_kernel_has_its_processor_for_itself() {
+    let text = SMALL.replacen("[costs]", "[costs]\nshards = { value = [1, 4], why = \"a test\" }", 1);
+    let by_shards = file("by-shards", &text, &[("task_ns", "[10, 1000]")]);
+    let args = format!("kernel --cells 4 --wire virtual --machine {} --repeat 1", by_shards.display());
+    assert_near(measured(&args, "iteration_us") * 1000.0, 10.0 + 0.1 * 8.0 * 12.0, "with one shard");
 }
 
 /// Machines on which nothing takes time but a message.
@@ -163,13 +222,16 @@ fn mpi_runs_on_a_machine_of_its_own() {
     let two = compare(&format!("--program allreduce --shards 8 --machine {ours} --mpi-machine {mpi} --nodes 2"));
     assert_eq!((&*column(&two, "collective_us"), &*column(&two, "mpi_collective_us")), ("2.0", "1.5"), "{two}");
     // Of one rank there is nothing to divide by, and no other processor to go to.
-    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours}"));
+    let alone = compare(&format!("--program allreduce --shards 1 --machine {ours} --mpi-machine {mpi}"));
     assert_eq!(
         ["mpi_collective_us", "collective_ratio", "exchange_ns"].map(|name| column(&alone, name)),
         ["0.0", "", ""]
     );
     let titan = compare("--shards 4 --machine titan-legion");
-    assert_eq!((&*column(&titan, "mpi"), &*column(&titan, "program")), ("titan-mpi", "stencil"), "{titan}");
+    assert_eq!(
+        ["program", "machine", "nodes", "mpi"].map(|n| column(&titan, n)),
+        ["stencil", "titan-legion", "4", "titan-mpi"]
+    );
 }
 
 /// The cells of a document's row.
@@ -189,7 +251,9 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
     let document = benchmarks(&format!("--machine {ours} --mpi-machine {mpi} --only allreduce"));
     assert_eq!([row(&document, "rounds")[1].as_str(), &row(&document, "e ")[1]], ["1", "1000 (1000–1000) ns"]);
     assert!(row(&document, "command")[1].contains(&format!("--mpi-machine {mpi} --repeat 1")), "{document}");
-    assert!(row(&document, "machine")[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    for machine in ["machine", "MPI's machine"] {
+        assert!(row(&document, machine)[1].starts_with("ideal in virtual time: one processor a node"), "{document}");
+    }
     // A message between the two processors in one round of three; the other shards are neighbours.
     let one_message = "1.000 (1.000–1.000)";
     for (name, target, ratio, met) in [
@@ -209,10 +273,23 @@ fn benchmarks_are_of_two_processors_of_the_machine() {
     let added = &row(&document, "stencil, added to the kernel a shard, 16 shards")[3];
     assert!(added.split(' ').next().and_then(|us| us.parse().ok()).is_some_and(|us: f64| us > 0.5), "{document}");
 
-    // Processors of a node, where it has two: of many, two are taken.
-    let wide = file("wide", SMALL, &[("processors", "64")]);
-    let document = benchmarks(&format!("--machine {} --only two-level", wide.display()));
+    // With noise, too, the exchange is the one that its own command finds.
+    let noisy = format!("--machine {small} --noise 0.5 --noise-seed 3");
+    let e = measured(&format!("exchange --wire virtual --repeat 1 {noisy}"), "exchange_ns");
+    let document = benchmarks(&format!("{noisy} --only leaf"));
+    assert!(row(&document, "e ")[1].starts_with(&format!("{e:.0} (")), "{e}: {document}");
+    let beside =
+        measured(&format!("barrier --shards 2 --repeat 1 --iterations 5 --wire virtual {noisy}"), "exchange_ns");
+    assert_eq!(e, beside);
+
+    // Processors of a node, where it has two: of many, two are taken. The command can be copied.
+    let wide = file("wide and far", SMALL, &[("processors", "64")]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+    let output =
+        command.args(["benchmarks", "--wire", "virtual", "--only", "two-level", "--machine"]).arg(&wide).output();
+    let document = String::from_utf8(output.expect("the program starts").stdout).expect("text");
     assert_eq!(row(&document, "e ")[1], "141.6 (141.6–141.6) ns", "{document}");
+    assert!(row(&document, "command")[1].contains(&format!(" --machine '{}' ", wide.display())), "{document}");
 }
 
 #[test]
@@ -227,6 +304,11 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
         assert_eq!(row(&document, name)[6], "not compared", "{document}");
         assert!(document.contains(&format!("nothing to compare with in virtual time: {reason}")), "{document}");
     }
+    // What MPI would take on the network of this machine is not known, unless told.
+    let output = maniple(&format!("benchmarks --wire virtual --machine {small} --only MPI"));
+    let document = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(row(&document, "allreduce of 8 bytes, 8 shards, beside MPI")[6], "not compared", "{document}");
+    assert!(document.contains(": say --mpi-machine NAME|FILE") && !document.contains("MPI's machine"), "{document}");
     // Nor is there anything to compare with where nothing takes any time.
     let output = maniple("benchmarks --wire virtual --mpi-machine ideal --only allreduce");
     let document = String::from_utf8(output.stdout).expect("text");
@@ -236,6 +318,33 @@ fn what_is_of_this_host_is_not_compared_in_virtual_time() {
     ] {
         assert_eq!(row(&document, name)[2..], ["-", "0.000 (0.000–0.000)", "µs", "-", "not compared"], "{document}");
         assert!(document.contains(reason), "{document}");
+    }
+}
+
+/// What a pipe has held is gone: whatever a command runs, and however often, it reads each machine's file once.
+#[test]
+fn a_machine_may_come_through_a_pipe() {
+    for args in [
+        "exchange --iterations 5 --machine /dev/stdin",
+        "kernel --iterations 5 --machine /dev/stdin",
+        "allreduce --shards 3 --iterations 5 --machine /dev/stdin",
+        "barrier --shards 3 --iterations 5 --machine /dev/stdin",
+        "gang --shards 3 --machine /dev/stdin",
+        "tasks --count 50 --machine /dev/stdin",
+        "memory --shards 50 --machine /dev/stdin",
+        "stencil --shards 2 --iterations 5 --machine /dev/stdin",
+        "weak-scaling --shards 2..8 --iterations 6 --machine /dev/stdin",
+        "compare mpi --shards 2,3 --iterations 5 --machine /dev/stdin --mpi-machine ideal",
+        "compare mpi --shards 2,3 --iterations 5 --machine ideal --mpi-machine /dev/stdin",
+        "benchmarks --only memory --machine /dev/stdin --mpi-machine ideal",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_maniple"));
+        command.args(args.split(' ')).args(["--repeat", "2", "--wire", "virtual"]);
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect(args);
+        process.stdin.take().expect("a pipe").write_all(SMALL.as_bytes()).expect("read");
+        let output = process.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -254,6 +363,14 @@ fn a_machine_is_shown_with_its_numbers() {
     {
         assert_eq!(json[format!("{table}.{name}")].as_f64(), Some(number(LEGION, table, name)), "{table}.{name}");
     }
+    assert!(["exchange_ns", "seed"].iter().all(|name| json.get(name).is_none()), "{json}");
+    let noisy = shown("--machine titan-legion --noise 0.25 --noise-seed 7 --format json");
+    let noisy: serde_json::Value = serde_json::from_str(&noisy).expect("JSON");
+    assert_eq!((&noisy["noise"], &noisy["seed"]), (&0.25.into(), &7.into()));
+    let own = format!("exchange_ns = {{ value = 61.5, why = \"a test\" }}\n{SMALL}");
+    let own = shown(&format!("--machine {} --format json", file("with-exchange", &own, &[]).display()));
+    let own: serde_json::Value = serde_json::from_str(&own).expect("JSON");
+    assert_eq!((&own["exchange_ns"], own.get("seed")), (&61.5.into(), None));
     let lines = shown("--machine local --nodes 3");
     for line in
         ["name local", "nodes 3", "processors 2", "memory.send_ns 17.096", "costs.launch_ns with 16 shards 33.852"]
@@ -284,19 +401,36 @@ fn what_does_not_go_together_is_refused() {
         ("exchange --wire virtual --workers 2", "unexpected argument '--workers'"),
         ("kernel --wire virtual --machine ./none.toml", "can't read the machine ./none.toml"),
         ("kernel --wire virtual --cells 3", "expected at least 4 cells"),
+        ("kernel --wire virtual --nodes 2", "--nodes is not for kernel, which runs on a single processor"),
         ("kernel --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
         ("compare mpi --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("compare mpi --wire virtual --mpi-machine titan", "unknown machine `titan`"),
         ("compare mpi --wire virtual --machine titan", "unknown machine `titan`"),
         ("compare mpi --wire virtual --mpirun mpirun", "--mpirun and --timeout are for --wire threads"),
         ("compare mpi --wire virtual --timeout 300", "--mpirun and --timeout are for --wire threads"),
-        ("compare mpi --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
-        ("compare mpi --wire virtual --program stencil --cells 3", "at least 4 cells"),
+        (
+            "compare mpi --wire virtual --machine titan-mpi --workers 2",
+            "--workers, --bind and --utility are for --wire threads",
+        ),
+        ("compare mpi --wire virtual", "say --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual --machine infiniband --shards 3", "say --mpi-machine NAME|FILE"),
+        ("compare mpi --wire virtual --mpi-machine ideal --program stencil --cells 3", "at least 4 cells"),
+        // Before the allreduce, which comes first, has run and been reported.
+        (
+            "compare mpi --wire virtual --machine titan-mpi --iterations 5 --repeat 1 --cells 3 --format json",
+            "at least 4 cells",
+        ),
+        (
+            "compare mpi --wire virtual --machine titan-mpi --iterations 5 --repeat 1 --cells 1e13 --format json",
+            "of memory",
+        ),
         ("benchmarks --mpi-machine titan-mpi", "--mpi-machine is for --wire virtual"),
         ("benchmarks --machine ideal", "--machine, --nodes and --noise are for --wire virtual"),
         ("benchmarks --wire virtual --repeat 0", "expected at least 1 for repeat, found 0"),
         ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
         ("machine --wire virtual --nodes 0", "0 nodes of 1"),
+        ("machine --wire virtual --nodes 100000000000", "expected at most 4294967295 nodes, found 100000000000"),
+        ("allreduce --wire virtual --shards 100000000000", "expected at most 4294967295 shards, found 100000000000"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
         let output = maniple(args);

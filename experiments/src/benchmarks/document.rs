@@ -50,8 +50,8 @@ one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for
   shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
 - *leaf task*: launched, mapped, ordered, run and done, on one processor.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
-- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards of nodes in
-  virtual time wait in an allreduce of 8 bytes, divided by the shards.
+- *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards wait in an
+  allreduce of 8 bytes, divided by the shards; not on two processors, but on all that the node, or the two nodes, have.
 ";
 
 /// The whole document.
@@ -62,7 +62,12 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
     fact("date", utc_now());
-    fact("machine", on.about().map_or_else(|| describe(&machine), |about| about.replace('|', "\\|")));
+    // A cell has no room for a bar.
+    let cell = |text: &str| text.replace('|', "\\|");
+    fact("machine", on.about().map_or_else(|| describe(&machine), cell));
+    if let Some(about) = on.mpi_about() {
+        fact("MPI's machine", cell(about));
+    }
     fact(
         "toolchain",
         format!("{}, {}, {}, opt-level {}", toolchain.rustc, toolchain.target, toolchain.profile, toolchain.opt_level),
@@ -70,9 +75,8 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
-    // A cell has no room for a bar.
-    let options: String = on.options().iter().map(|option| format!(" {option}")).collect();
-    fact("command", format!("`maniple benchmarks{options} --repeat {rounds}{only}`").replace('|', "\\|"));
+    let options: String = on.options().iter().map(|option| format!(" {}", word(option))).collect();
+    fact("command", cell(&format!("`maniple benchmarks{options} --repeat {rounds}{only}`")));
     fact("rounds", rounds.to_string());
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();
@@ -89,6 +93,12 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     }
     text.truncate(text.trim_end().len());
     text + "\n"
+}
+
+/// A word for a shell, in quotes where it must be.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:=@+".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn describe(machine: &Machine) -> String {
@@ -189,6 +199,15 @@ mod tests {
     /// The cells of each line of a table.
     fn cells(table: &str) -> Vec<Vec<&str>> {
         table.lines().map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+    }
+
+    #[test]
+    fn words_are_quoted_where_they_must_be() {
+        for (text, expected) in
+            [("./mine-1.toml", "./mine-1.toml"), ("./my mine.toml", "'./my mine.toml'"), ("it's", "'it'\\''s'")]
+        {
+            assert_eq!(word(text), expected);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What the rows run on, and what they are compared with: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
-use crate::compare::mpi::MpiMachine;
+use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
+use crate::machines::MachineFile;
 use crate::micro::exchange::{beside_ns, yardstick_ns};
 use crate::micro::kernel;
-use crate::workers::OnWire;
+use crate::workers::{OnWire, Told};
 use crate::{Failure, parts};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
@@ -18,15 +19,19 @@ pub const WORKERS: u32 = 2;
 pub struct On {
     machines: Option<Machines>,
     /// For a process of its own.
-    arguments: Vec<String>,
+    told: Told,
 }
 
 /// Machines in virtual time, of which two processors take part.
 struct Machines {
     here: VirtualMachine,
-    mpi: VirtualMachine,
+    /// What stands for MPI, where that is known.
+    mpi: Option<VirtualMachine>,
+    /// Their exchange.
+    exchange_ns: f64,
     /// Name, and what machine it is.
     about: String,
+    mpi_about: Option<String>,
     /// The options that say all this.
     options: Vec<String>,
 }
@@ -35,18 +40,21 @@ impl On {
     /// As the options say; refuses machines that have no two processors for shards.
     pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
         let workers = WORKERS as usize;
-        let machines = wire.machine(workers)?.zip(mpi.load(wire, workers)?);
-        let Some((here, mpi_machine)) = machines else {
-            return Ok(Self { machines: None, arguments: vec!["--workers".into(), WORKERS.to_string()] });
+        let (here, mpi_machine) = (wire.machine(workers)?, mpi.load(wire, workers)?);
+        let Some(here) = here else {
+            let arguments = vec!["--workers".into(), WORKERS.to_string()];
+            return Ok(Self { machines: None, told: Told { arguments, input: String::new() } });
         };
-        let file = wire.file()?;
+        let about = |file: &MachineFile| format!("{} in virtual time: {}", file.name, file.about);
         let here = parts::expect_two_processors(&here)?;
         Ok(Self {
-            arguments: wire.with_nodes(here.nodes).arguments(),
+            told: wire.with_nodes(here.nodes).told()?,
             machines: Some(Machines {
+                exchange_ns: beside_ns(&here)?,
                 here,
-                mpi: parts::expect_two_processors(&mpi_machine)?,
-                about: format!("{} in virtual time: {}", file.name, file.about),
+                mpi: mpi_machine.as_ref().map(parts::expect_two_processors).transpose()?,
+                about: about(wire.file()?),
+                mpi_about: mpi.file(wire)?.map(about),
                 options: [wire.arguments(), mpi.arguments()].concat(),
             }),
         })
@@ -61,14 +69,19 @@ impl On {
         self.machines.as_ref().map(|machines| &*machines.about)
     }
 
+    /// The same of MPI's machine, where it is known.
+    pub fn mpi_about(&self) -> Option<&str> {
+        self.machines.as_ref().and_then(|machines| machines.mpi_about.as_deref())
+    }
+
     /// The options that ask for it.
     pub fn options(&self) -> &[String] {
         self.machines.as_ref().map_or(&[], |machines| &machines.options)
     }
 
-    /// The same as arguments of a process of its own that does a run.
-    pub fn arguments(&self) -> &[String] {
-        &self.arguments
+    /// What a process of its own that does a run is told.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Two workers.
@@ -99,9 +112,9 @@ impl On {
     }
 
     /// The yardstick in nanoseconds, where there is one.
-    pub fn exchange_ns(&self) -> Result<Option<f64>, Failure> {
-        let e = self.machine().map_or_else(|| Ok(yardstick_ns()), beside_ns)?;
-        Ok(Some(e).filter(|e| !e.is_nan()))
+    pub fn exchange_ns(&self) -> Option<f64> {
+        let e = self.machines.as_ref().map_or_else(yardstick_ns, |machines| machines.exchange_ns);
+        Some(e).filter(|e| !e.is_nan())
     }
 
     /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.
@@ -113,11 +126,12 @@ impl On {
         let Some(machines) = &self.machines else {
             return others::allreduce_beside_mpi(shards, elements, iterations);
         };
-        let mpi_us = us(&Runtime::virtual_time(machines.mpi.clone()))?;
+        let Some(mpi) = &machines.mpi else { return Ok(Err(SAY_MPI_MACHINE.into())) };
+        let mpi_us = us(&Runtime::virtual_time(mpi.clone()))?;
         if mpi_us == 0.0 {
             return Ok(Err("MPI takes no time on its machine".into()));
         }
-        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns()? }))
+        Ok(Ok(Pair { ours_us: us(&self.runtime())?, mpi_us, exchange_ns: self.exchange_ns() }))
     }
 
     /// What only this host has, or why there is nothing to compare with.

@@ -37,14 +37,14 @@ impl Sample {
     }
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
-    fn in_exchanges(on: &On, measured_ns: f64, target: f64) -> Result<Self, Failure> {
-        let exchange_ns = on.exchange_ns()?;
+    fn in_exchanges(on: &On, measured_ns: f64, target: f64) -> Self {
+        let exchange_ns = on.exchange_ns();
         let target = match exchange_ns {
             Some(0.0) => Err("an exchange takes no time on this machine".into()),
             Some(e) => Ok(target * e / 1000.0),
             None => Err("the exchange needs two processors".into()),
         };
-        Ok(Self { measured: measured_ns / 1000.0, target, exchange_ns })
+        Self { measured: measured_ns / 1000.0, target, exchange_ns }
     }
 }
 
@@ -108,7 +108,7 @@ fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
     let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
-        Sample::in_exchanges(&on, us * 1000.0, exchanges)
+        Ok(Sample::in_exchanges(&on, us * 1000.0, exchanges))
     })
 }
 
@@ -116,7 +116,7 @@ fn two_level(on: &Rc<On>, shards: u32) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
-        Sample::in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards))
+        Ok(Sample::in_exchanges(&on, us * 1000.0, 3.0 + 0.35 * f64::from(shards)))
     })
 }
 
@@ -172,7 +172,7 @@ fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
         }
         let sequential_ns = verified(on.kernel(shards as usize * CELLS, iterations)?)?;
         let on_all_workers_ns = report.iteration_us.median * 1000.0 * config.processors() as f64;
-        Sample::in_exchanges(&on, (on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges)
+        Ok(Sample::in_exchanges(&on, (on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges))
     })
 }
 
@@ -181,7 +181,7 @@ fn leaf_task(on: &Rc<On>) -> Measure {
     Box::new(move || {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: on.exchange_ns()? })
+        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: on.exchange_ns() })
     })
 }
 
@@ -199,7 +199,7 @@ fn gang_launch(on: &Rc<On>) -> Measure {
 fn waiting(on: &Rc<On>, algorithm: Algorithm, kib: f64) -> Measure {
     let on = on.clone();
     Box::new(move || {
-        let bytes = memory::measure(MANY, on.arguments(), algorithm)?;
+        let bytes = memory::measure(MANY, on.told(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
         Ok(Sample { measured: bytes / 1024.0, target, exchange_ns: None })
     })

@@ -3,10 +3,11 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
+use crate::machines::MachineFile;
 use crate::micro::allreduce::Op;
 use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
-use crate::workers::OnWire;
+use crate::workers::{Loaded, OnWire};
 use clap::ValueEnum;
 use maniple::prelude::Algorithm;
 use maniple::runtime::VirtualMachine;
@@ -29,6 +30,7 @@ doubling: no MPI and no launcher is needed, and all times are of virtual time. -
 MPI has as many as its machine's file says, or one a rank.
 
 The reports say:
+  machine, nodes                      in virtual time: --machine's name, and its nodes
   result, mpi_result                  what the last call or iteration gave here and with MPI
   verified                            whether each side has what it must have, and both have the same
   iteration_us, mpi_iteration_us      the iteration here and with MPI; the allreduce has none
@@ -36,7 +38,8 @@ The reports say:
   iteration_ratio, collective_ratio   ours divided by MPI's: below 1, ours is faster; none where MPI takes no \
 virtual time
   exchange_ns                         the exchange of a cache line between two threads right after the pair, one way: the \
-yardstick that `maniple exchange` measures; in virtual time that of --machine; none with one processor
+yardstick that `maniple exchange` measures; in virtual time a message of 32 bytes on the link of --machine; none with one \
+processor
   mpi                                 the MPI library, or the machine in virtual time
 
 Open MPI gets --oversubscribe, since there may be more ranks than cores, and the environment variables that it wants to \
@@ -97,23 +100,32 @@ pub struct Args {
 /// What MPI runs on in virtual time.
 #[derive(Debug, clap::Args)]
 pub struct MpiMachine {
-    /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi]
+    /// The machine of MPI in virtual time, as for --machine: costs of an MPI library on the same network [default: titan-mpi,
+    /// where --machine is titan-legion]
     #[arg(long, value_name = "NAME|FILE")]
     mpi_machine: Option<String>,
+
+    #[arg(skip)]
+    loaded: Loaded,
 }
 
 impl MpiMachine {
-    /// The machine, if there is to be one, for so many ranks.
-    pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
-        if on.in_virtual_time()? {
-            return on.other(self.mpi_machine.as_deref().unwrap_or("titan-mpi"), ranks).map(Some);
-        }
-        match self.mpi_machine {
-            None => Ok(None),
-            Some(_) => {
+    /// The file of the machine, if there is to be one and it is known.
+    pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
+        let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
+        match &self.mpi_machine {
+            Some(_) if !on.in_virtual_time()? => {
                 Err(Failure::Usage("--mpi-machine is for --wire virtual: on threads, MPI is on this host".into()))
             }
+            Some(machine) => self.loaded.file(machine).map(Some),
+            None if on_titan => self.loaded.file("titan-mpi").map(Some),
+            None => Ok(None),
         }
+    }
+
+    /// The machine, if there is to be one and it is known, for so many ranks.
+    pub fn load(&self, on: &OnWire, ranks: usize) -> Result<Option<VirtualMachine>, Failure> {
+        self.file(on)?.map(|file| on.build(file, None, ranks)).transpose()
     }
 
     /// This as arguments of this program.
@@ -121,6 +133,10 @@ impl MpiMachine {
         self.mpi_machine.iter().flat_map(|machine| ["--mpi-machine".to_owned(), machine.clone()]).collect()
     }
 }
+
+/// What to do where no machine is known that stands for MPI.
+pub const SAY_MPI_MACHINE: &str = "say --mpi-machine NAME|FILE: titan-mpi has the network of titan-legion, and no machine that \
+    comes with the program has an MPI on another one";
 
 /// The programs that exist on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -153,7 +169,7 @@ const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI libra
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let repeats = at_least_one("repeat", args.common.repeat)?;
+    let repeats = args.common.repeats(args.on.workers.wire.in_virtual_time()?)?;
     at_least_one("iterations", args.iterations)?;
     check_wire(args)?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
@@ -181,10 +197,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 /// Refuses what is not for this wire, and this host's MPI in a build without it.
 fn check_wire(args: &Args) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Usage(why.into()));
-    args.mpi.load(&args.on.workers.wire, 1)?;
-    if args.on.workers.wire.in_virtual_time()? {
+    let wire = &args.on.workers.wire;
+    let mpi = args.mpi.load(wire, 1)?;
+    if wire.in_virtual_time()? {
+        wire.file()?;
         return match (&args.mpirun, args.timeout) {
-            (None, None) => Ok(()),
+            (None, None) if mpi.is_some() => Ok(()),
+            (None, None) => refuse(SAY_MPI_MACHINE),
             _ => refuse("--mpirun and --timeout are for --wire threads: in virtual time MPI has no launcher"),
         };
     }
@@ -239,6 +258,7 @@ impl Case<'_> {
     fn pairs(&self, repeats: usize, output: &mut Output, wrong: &mut Vec<String>) -> Result<(), Failure> {
         // A launcher that is not there shows before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
+        let exchange_ns = self.args.on.yardstick_ns(self.shards as usize)?;
         for pair in 0..repeats {
             if output.closed() {
                 break;
@@ -246,7 +266,7 @@ impl Case<'_> {
             let (mpi, theirs) = theirs()?;
             let ours = ours()?;
             let failure = self.failure(&ours, &theirs);
-            output.add(self.record(&ours, &theirs, &mpi, failure.is_none())?)?;
+            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), exchange_ns()))?;
             wrong.extend(failure.map(|f| format!("{}, {} shards, pair {pair}: {f}", self.program.name(), self.shards)));
         }
         output.end_group()
@@ -261,14 +281,16 @@ impl Case<'_> {
         ours.failure.clone().or_else(|| theirs.failure.clone()).or_else(apart)
     }
 
-    fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool) -> Result<Record, Failure> {
+    fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
         let op = if self.program == Program::Allreduce { self.args.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
         // In virtual time MPI may take none at all.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
-        Ok(vec![
+        vec![
             field("program", self.program.name()),
+            field("machine", self.machine().map(|m| &*m.name)),
+            field("nodes", self.machine().map(|m| m.nodes)),
             field("shards", self.shards),
             field("workers", self.workers),
             field("elements", of(Program::Allreduce, self.args.elements)),
@@ -288,7 +310,7 @@ impl Case<'_> {
             field("collective_us", ours.collective_us),
             field("mpi_collective_us", theirs.collective_us),
             field("collective_ratio", ratio((ours.collective_us, theirs.collective_us))),
-            field("exchange_ns", self.args.on.exchange_ns(self.shards as usize)?),
-        ])
+            field("exchange_ns", exchange_ns),
+        ]
     }
 }

@@ -66,27 +66,34 @@ impl<'a> Case<'a> {
         let (workers, runtime) = on.runtime(count)?;
         let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
         let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
-        Ok(Self { args, program, shards, workers, runtime, machines })
+        let case = Self { args, program, shards, workers, runtime, machines };
+        case.check()?;
+        Ok(case)
+    }
+
+    /// Refuses what either side could not run.
+    fn check(&self) -> Result<(), Failure> {
+        let mpi = self.machines.as_ref().map(|[_, machine]| machine);
+        if self.program == Program::Allreduce {
+            let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
+            return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
+        }
+        let total = self.args.cells.saturating_mul(self.shards as usize);
+        let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
+        check(self.our_config()?)?;
+        mpi.map_or(Ok(()), |machine| check(self.mpi_config(machine)))
+    }
+
+    /// The machine of this side in virtual time.
+    pub fn machine(&self) -> Option<&VirtualMachine> {
+        self.machines.as_ref().map(|[here, _]| &**here)
     }
 
     /// What measures this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
-        let Args { on, collective, .. } = self.args;
         match self.program {
-            Program::Allreduce => self.allreduce("here", self.runtime.clone(), *collective),
-            Program::Stencil => {
-                // The stencil has every algorithm, under the same name.
-                let collective = collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
-                let config = Config { collective, mapper: on.mapper.clone(), ..self.config() };
-                let config = match &self.machines {
-                    Some([machine, _]) => Config { machine: Some(machine.clone()), ..config },
-                    None => {
-                        let (workers, bind, utility) = (self.workers, on.workers.bind, on.workers.utility);
-                        Config { workers, bind, utility, ..config }
-                    }
-                };
-                self.stencil("here", &config)
-            }
+            Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective),
+            Program::Stencil => self.stencil("here", &self.our_config()?),
         }
     }
 
@@ -101,17 +108,13 @@ impl<'a> Case<'a> {
                 let runtime = Runtime::virtual_time((**machine).clone());
                 self.allreduce("MPI", runtime, Algorithm::RecursiveDoubling)?
             }
-            Program::Stencil => {
-                let (machine, collective) = (Some(machine.clone()), Collective::RecursiveDoubling);
-                self.stencil("MPI", &Config { machine, collective, ..self.config() })?
-            }
+            Program::Stencil => self.stencil("MPI", &self.mpi_config(machine))?,
         };
         Ok(Box::new(move || Ok((machine.name.clone(), side()?))))
     }
 
     fn allreduce(&self, who: &'static str, runtime: Runtime, algorithm: Algorithm) -> Result<Measure<'_>, Failure> {
         let spec = Spec { algorithm, ..self.spec() };
-        spec.check_memory()?;
         let expected = spec.expected();
         Ok(Box::new(move || {
             let (results, collective_us) = spec.run(&runtime)?;
@@ -159,6 +162,27 @@ impl<'a> Case<'a> {
     fn spec(&self) -> Spec {
         let Args { elements, iterations, op, collective, .. } = *self.args;
         Spec { shards: self.shards, elements, iterations, op, algorithm: collective }
+    }
+
+    /// The stencil of this side.
+    fn our_config(&self) -> Result<Config, Failure> {
+        let Args { on, collective, .. } = self.args;
+        // The stencil has every algorithm, under the same name.
+        let collective = collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
+        let config = Config { collective, mapper: on.mapper.clone(), ..self.config() };
+        Ok(match &self.machines {
+            Some([machine, _]) => Config { machine: Some(machine.clone()), ..config },
+            None => {
+                let (workers, bind, utility) = (self.workers, on.workers.bind, on.workers.utility);
+                Config { workers, bind, utility, ..config }
+            }
+        })
+    }
+
+    /// That of MPI on a machine in virtual time.
+    fn mpi_config(&self, machine: &Arc<VirtualMachine>) -> Config {
+        let (machine, collective) = (Some(machine.clone()), Collective::RecursiveDoubling);
+        Config { machine, collective, ..self.config() }
     }
 
     /// What both sides of the stencil have in common.

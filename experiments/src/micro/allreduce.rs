@@ -12,16 +12,17 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  collective_us  time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  collective_us   time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
 number
-  result         what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
+  result          what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
 (product: -1 where the sum of both is a multiple of 3, else 1)
-  expected       the same without an allreduce
-  verified       whether every shard has the expected result
+  expected        the same without an allreduce
+  verified        whether every shard has the expected result
   events, digest, host_s, shard_rounds_per_s, peak_bytes
-                 in virtual time: as `maniple stencil --help` says
-  exchange_ns    the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; in virtual time that of the machine; none with one processor
+                  in virtual time: as `maniple stencil --help` says
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -131,6 +132,9 @@ struct Calls {
 ///
 /// Of a vector one element differs from 0, another one in each call, and the result is the next contribution: outside the
 /// call nothing takes time proportional to its length.
+///
+/// One more call follows that does not count: it is over once all have measured, so that none sends its result and ends
+/// while another still measures.
 async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     let op = [Op::Sum, Op::Product, Op::Min, Op::Max][usize::from(calls.op)];
     let (mut last, mut start) = (1.0, 0);
@@ -155,6 +159,11 @@ async fn calls(shard: Shard, calls: Calls) -> Result<(f64, u64), Error> {
     }
     let over = now();
     let wrong = all.iter().any(|v| *v != 0.0);
+    if calls.elements == 1 {
+        calls.total.call(&shard, last)?.await?;
+    } else {
+        calls.total.call_vec(&shard, all)?.await?;
+    }
     Ok((if wrong { f64::NAN } else { last }, over - start))
 }
 
@@ -235,7 +244,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     spec.check_memory()?;
     let expected = spec.expected();
     let runtime = args.traced.onto(runtime)?;
-    repeat(&args.common, |_| {
+    let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
+    repeat(&args.common, machine.as_ref(), |_| {
         let began = Instant::now();
         let (results, us, stats) = spec.run_counted(&runtime)?;
         let host = HostRun::of(&stats, began.elapsed());
@@ -243,6 +254,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let mut record = vec![
             field("program", "allreduce"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("elements", elements),
@@ -254,7 +267,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("result", results[0]),
             field("expected", expected),
             field("collective_us", us),
-            field("exchange_ns", args.on.exchange_ns(args.shards)?),
+            field("exchange_ns", exchange_ns()),
         ];
         if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = host {
             let peak = peak_bytes.map_or(Field::Absent, Field::Count);

@@ -8,11 +8,12 @@ use maniple::prelude::*;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  barrier_us   time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  barrier_us      time of a generation, from a shard's arrival until it has heard of the others': of all after those to warm \
 up, on the shard that took longest, divided by their number
-  verified     whether in every generation every shard found all to have arrived
-  exchange_ns  the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; in virtual time that of the machine; none with one processor
+  verified        whether in every generation every shard found all to have arrived
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -56,7 +57,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let warm_up = iterations.div_ceil(10);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
-    repeat(&args.common, |_| {
+    let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
+    repeat(&args.common, machine.as_ref(), |_| {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
@@ -69,13 +72,15 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "barrier"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("iterations", iterations),
             field("mapper", args.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
-            field("exchange_ns", args.on.exchange_ns(args.shards)?),
+            field("exchange_ns", exchange_ns()),
         ];
         Ok((record, verified))
     })

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  exchange_ns  nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
+  machine, nodes  in virtual time: the machine's name, and how many of its nodes take part
+  exchange_ns     nanoseconds from a store on one thread until another one sees it: half of a round trip, mean of all after \
 a tenth as many to warm up. With one processor it is the scheduler's time. In virtual time: from a shard's arrival at a \
 barrier until a shard on another processor has waited for it, where only what lies between the two takes time, and nothing \
-that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes
+that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes. On \
+a node with two it is thus the link within the node, whatever --nodes says
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -33,12 +35,12 @@ pub struct Args {
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let machine = args.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
-    let iterations = args.iterations.unwrap_or(if machine.is_some() { 1000 } else { 1_000_000 });
+    let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 });
     let iterations = super::at_least_one("iterations", iterations)?;
     if machine.is_none() && alone() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
     }
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let ns = match &machine {
             None => exchange_ns(iterations as u64),
             Some(machine) => between_shards_ns(machine.clone(), iterations as u64)?,
@@ -46,6 +48,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "exchange"),
             field("wire", args.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("iterations", iterations),
             field("exchange_ns", ns),
         ];
@@ -53,9 +57,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     })
 }
 
+/// Exchanges that are enough in virtual time, where each takes as long as the next but for noise.
+const ENOUGH: u64 = 1000;
+
 /// The exchange beside a run on a machine in virtual time. NaN where it has a single processor for shards.
 pub fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
-    const ENOUGH: u64 = 100;
     parts::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
 }
 

@@ -8,11 +8,12 @@ use maniple::prelude::*;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  launch_us     time from the launch to the first instruction of the last shard, mean of the launches
-  per_shard_us  the same divided by the shards
-  verified      whether each launch started every shard once
-  exchange_ns   the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; in virtual time that of the machine; none with one processor
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  launch_us       time from the launch to the first instruction of the last shard, mean of the launches
+  per_shard_us    the same divided by the shards
+  verified        whether each launch started every shard once
+  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
+`maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -65,11 +66,15 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
-    repeat(&args.common, |_| {
+    let exchange_ns = args.on.yardstick_ns(args.shards)?;
+    let machine = args.on.workers.machine(args.shards)?;
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = measure(&runtime, shards, launches)?;
         let record = vec![
             field("program", "gang"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("launches", launches),
@@ -77,7 +82,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             field("verified", verified),
             field("launch_us", ns / 1000.0),
             field("per_shard_us", ns / 1000.0 / f64::from(shards)),
-            field("exchange_ns", args.on.exchange_ns(args.shards)?),
+            field("exchange_ns", exchange_ns()),
         ];
         Ok((record, verified))
     })

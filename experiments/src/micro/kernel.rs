@@ -14,9 +14,10 @@ use maniple_stencil::{Config, kernel};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
+  machine, nodes     in virtual time: the machine's name, and 1 node
   iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
-machine says that the leaf task `advance` takes, which still does all of it, on the vector and four cells of ghosts at \
-either end; nothing that the runtime does takes time
+machine says that the leaf task `advance` takes on a processor with one shard. It still does all of it, on the vector and \
+four cells of ghosts at either end; nothing that the runtime does takes time
   per_1000_cells_ns  the same for each 1000 cells
   verified           whether every square sum and the last vector are what they must be
 
@@ -113,12 +114,16 @@ async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usiz
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let machine = args.wire.machine(1)?;
+    if args.wire.in_virtual_time()? && args.wire.nodes().is_some() {
+        let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
+        return Err(Failure::Usage(refusal.into()));
+    }
+    let machine = args.wire.machine(1)?.as_ref().map(parts::one_processor);
     let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH } else { 20_000 });
     let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
-    repeat(&args.common, |_| {
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = match &machine {
             None => measure(cells, iterations)?,
             Some(machine) => measure_on(machine, cells, iterations)?,
@@ -126,6 +131,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let record = vec![
             field("program", "kernel"),
             field("wire", args.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("cells", cells),
             field("iterations", iterations),
             field("verified", verified),

@@ -6,8 +6,10 @@
 use super::allreduce::shard_bytes;
 use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
+use crate::workers::Told;
 use maniple::prelude::*;
 use maniple_stencil::reported_bytes;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +19,7 @@ use std::task::{Poll, Waker};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
+  machine, nodes   in virtual time: the machine's name, and its nodes
   per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
 three allreduces of one 64-bit float, divided by the shards
 
@@ -102,12 +105,18 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
 }
 
 /// One run, in a process of its own that is told `on` what; bytes a shard.
-pub fn measure(shards: u32, on: &[String], algorithm: Algorithm) -> Result<f64, Failure> {
+pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
     command.args(["memory", "--here", "--shards", &shards.to_string(), "--collective", algorithm.name()]);
-    command.args(on).stderr(Stdio::inherit());
-    let output = command.output().map_err(|e| Failure::Run(format!("can't start this program again: {e}")))?;
+    command.args(&on.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let failed = |e| Failure::Run(format!("can't start this program again: {e}"));
+    let mut process = command.spawn().map_err(failed)?;
+    if let Some(mut input) = process.stdin.take() {
+        // A process that does not read it says why.
+        let _ = input.write_all(on.input.as_bytes());
+    }
+    let output = process.wait_with_output().map_err(failed)?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.trim().parse::<u64>() {
         Ok(bytes) if output.status.success() => Ok(bytes as f64 / f64::from(shards)),
@@ -125,15 +134,19 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let bytes = grown(&runtime, shards, algorithm)?;
         return crate::output::Stdout::new().write(&format!("{bytes}\n"));
     }
-    repeat(&args.common, |_| {
+    let told = args.on.told()?;
+    let machine = args.on.workers.machine(args.shards)?;
+    repeat(&args.common, machine.as_ref(), |_| {
         let record = vec![
             field("program", "memory"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("shards", shards),
             field("workers", workers),
             field("collective", algorithm.name()),
             field("mapper", args.on.mapper.name()),
-            field("per_shard_bytes", measure(shards, &args.on.arguments(), algorithm)?),
+            field("per_shard_bytes", measure(shards, &told, algorithm)?),
         ];
         Ok((record, true))
     })

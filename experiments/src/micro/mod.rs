@@ -10,22 +10,29 @@ pub mod tasks;
 
 use crate::Failure;
 use crate::output::{Field, Format, Output, Record};
-use crate::workers::Workers;
+use crate::workers::{Told, Workers};
 use maniple::mapper::MapperSpec;
-use maniple::runtime::{Runtime, TraceFile};
+use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
 use maniple_stencil::{available_memory, bytes};
 use std::path::PathBuf;
 
 /// What all microbenchmarks are asked.
 #[derive(Debug, clap::Args)]
 pub struct Common {
-    /// Runs
-    #[arg(long, value_name = "R", default_value_t = 10, value_parser = crate::count, allow_negative_numbers = true)]
-    pub repeat: usize,
+    /// Runs [default: 10, in virtual time 1]
+    #[arg(long, value_name = "R", value_parser = crate::count, allow_negative_numbers = true)]
+    repeat: Option<usize>,
 
     /// How runs are reported
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
+}
+
+impl Common {
+    /// How many runs: in virtual time one is as good as many, since each takes as long.
+    pub fn repeats(&self, in_virtual_time: bool) -> Result<usize, Failure> {
+        at_least_one("repeat", self.repeat.unwrap_or(if in_virtual_time { 1 } else { 10 }))
+    }
 }
 
 /// What those that run on workers are asked.
@@ -40,19 +47,18 @@ pub struct OnWorkers {
 }
 
 impl OnWorkers {
-    /// These as arguments of this program.
-    pub fn arguments(&self) -> Vec<String> {
-        let mapper = ["--mapper".into(), self.mapper.to_string()];
-        self.workers.arguments().into_iter().chain(mapper).collect()
+    /// What another process of this program is told to have the same.
+    pub fn told(&self) -> Result<Told, Failure> {
+        let mut told = self.workers.told()?;
+        told.arguments.extend(["--mapper".into(), self.mapper.to_string()]);
+        Ok(told)
     }
 
-    /// The yardstick beside a run of so many shards, in nanoseconds: of this host, or of the machine in virtual time. NaN with
-    /// one processor.
-    pub fn exchange_ns(&self, shards: usize) -> Result<f64, Failure> {
-        match self.workers.machine(shards)? {
-            None => Ok(exchange::yardstick_ns()),
-            Some(machine) => exchange::beside_ns(&machine),
-        }
+    /// The yardstick beside each run of so many shards, in nanoseconds: of this host, as it is then, or of the machine in
+    /// virtual time, where it is always the same. NaN with one processor.
+    pub fn yardstick_ns(&self, shards: usize) -> Result<impl Fn() -> f64 + use<>, Failure> {
+        let of_machine = self.workers.machine(shards)?.as_ref().map(exchange::beside_ns).transpose()?;
+        Ok(move || of_machine.unwrap_or_else(exchange::yardstick_ns))
     }
 
     /// The processors that run leaf tasks, and a runtime on them for so many shards.
@@ -131,9 +137,13 @@ fn now() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-/// Repeats a measurement and reports each run.
-fn repeat(common: &Common, mut once: impl FnMut(usize) -> Result<(Record, bool), Failure>) -> Result<(), Failure> {
-    let repeats = at_least_one("repeat", common.repeat)?;
+/// Repeats a measurement, of a machine in virtual time or of this host, and reports each run.
+fn repeat(
+    common: &Common,
+    machine: Option<&VirtualMachine>,
+    mut once: impl FnMut(usize) -> Result<(Record, bool), Failure>,
+) -> Result<(), Failure> {
+    let repeats = common.repeats(machine.is_some())?;
     let mut output = Output::new(common.format);
     let mut wrong = 0;
     for run in 0..repeats {

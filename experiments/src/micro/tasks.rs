@@ -8,8 +8,9 @@ use maniple::prelude::*;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The reports say:
-  task_ns   time from the first launch until all tasks are done, divided by their number
-  verified  whether every task ran and changed each of its regions once
+  machine, nodes  in virtual time: the machine's name, and its nodes
+  task_ns         time from the first launch until all tasks are done, divided by their number
+  verified        whether every task ran and changed each of its regions once
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
@@ -126,11 +127,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let set = args.working_set;
     check_memory("regions", set, REGION_BYTES)?;
     let runtime = args.traced.onto(runtime)?;
-    repeat(&args.common, |_| {
+    let machine = args.on.workers.machine(1)?;
+    repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = measure(&runtime, count, regions, set)?;
         let record = vec![
             field("program", "tasks"),
             field("wire", args.on.workers.wire.name()),
+            field("machine", machine.as_ref().map(|m| &*m.name)),
+            field("nodes", machine.as_ref().map(|m| m.nodes)),
             field("workers", workers),
             field("count", count),
             field("regions", regions),
