@@ -9,7 +9,9 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// Why there is no value.
@@ -61,15 +63,28 @@ impl<T> Clone for TaskFuture<T> {
 
 /// When a future is settled, by the run's clock ([`now`](crate::now)): see [`TaskFuture::stamp`].
 #[derive(Debug)]
-pub struct Stamp(Rc<Cell<u64>>);
+pub struct Stamp(Arc<Noted>);
+
+/// Nanoseconds by the run's clock. It is told as a waker is: whoever tells wakers need not know of it.
+#[derive(Debug)]
+struct Noted(AtomicU64);
 
 /// No time.
 const UNSETTLED: u64 = u64::MAX;
 
+impl Wake for Noted {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(crate::time::now().as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
 impl Stamp {
     /// When it was settled, or when the stamp was asked for if that was later; none if it is not settled yet.
     pub fn at(&self) -> Option<Duration> {
-        Some(self.0.get()).filter(|at| *at != UNSETTLED).map(Duration::from_nanos)
+        Some(self.0.0.load(Ordering::Relaxed)).filter(|at| *at != UNSETTLED).map(Duration::from_nanos)
     }
 }
 
@@ -126,11 +141,11 @@ impl<T: 'static> TaskFuture<T> {
     /// Notes when it is settled, with its value or with an error. No task is launched for that and nobody is polled, so that in
     /// virtual time it takes no time. Never waits.
     pub fn stamp(&self) -> Stamp {
-        let at = Rc::new(Cell::new(UNSETTLED));
-        if !self.wait(Waiting::Stamp(at.clone())) {
-            at.set(crate::time::now().as_nanos() as u64);
+        let noted = Arc::new(Noted(AtomicU64::new(UNSETTLED)));
+        if !self.wait(Waiting::Waker(Box::new(Waker::from(noted.clone())))) {
+            noted.wake_by_ref();
         }
-        Stamp(at)
+        Stamp(noted)
     }
 
     /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
@@ -343,7 +358,7 @@ impl<T, B> FutureCell<T, B> {
     fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
         if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
             // Who polls has not seen it before it does so once more, and may have given up.
-            seen.set(seen.get() || waiting.takes_errors());
+            seen.set(seen.get() || Poller::of(&waiting).is_none());
             core.notify_poison(waiting, || (**error).clone());
         }
     }
@@ -368,7 +383,7 @@ impl<T, B: ?Sized> FutureCell<T, B> {
 
 /// A future whose type need not be known.
 pub(crate) trait Sink {
-    /// Those who await it, and not those who only want to know when it was.
+    /// Those who await it.
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting));
 
     /// Whether somebody has seen the error, or has been told of it.
@@ -378,7 +393,7 @@ pub(crate) trait Sink {
 impl<T, B> Sink for FutureCell<T, B> {
     fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         if let PromiseState::Pending(waiters) = self.promise.borrow().state() {
-            waiters.iter().filter(|w| !matches!(w, Waiting::Stamp(_))).for_each(each);
+            waiters.iter().for_each(each);
         }
     }
     fn seen(&self) -> bool {

@@ -55,15 +55,6 @@ pub(crate) enum Waiting {
     Shard(u32),
     /// A future is polled by somebody else's waker (a combinator, say).
     Waker(Box<Waker>),
-    /// Nobody waits, but wants to know when it was, in nanoseconds by the run's clock.
-    Stamp(Rc<Cell<u64>>),
-}
-
-impl Waiting {
-    /// Whether whoever waits takes an error over when it is told.
-    pub fn takes_errors(&self) -> bool {
-        matches!(self, Waiting::Task(_) | Waiting::Chain { .. })
-    }
 }
 
 /// An arrival at an empty half, on another processor, of a chain's cell.
@@ -359,7 +350,6 @@ impl Core {
             Waiting::Shard(slot) => self.wake_shard(slot),
             Waiting::Waker(waker) if !self.in_chains.get() => waker.wake(),
             Waiting::Waker(waker) => self.wakers.borrow_mut().push(*waker),
-            Waiting::Stamp(at) => at.set(crate::time::now().as_nanos() as u64),
         }
     }
 

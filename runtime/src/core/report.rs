@@ -31,7 +31,7 @@ impl Core {
                 chains.map_or(Node::Other { processor: self.id, slot: u32::MAX }, |c| c.node(*chain))
             }
             Waiting::Shard(slot) => self.slot_node(*slot),
-            Waiting::Waker(_) | Waiting::Stamp(_) => Node::Other { processor: self.id, slot: u32::MAX },
+            Waiting::Waker(_) => Node::Other { processor: self.id, slot: u32::MAX },
         }
     }
 

@@ -435,7 +435,7 @@ impl Core {
         let noted = match &released {
             Waiting::Task(id) => Some((Kind::ReleasedTask, task_key(*id))),
             Waiting::Shard(slot) => Some((Kind::ReleasedShard, *slot)),
-            Waiting::Chain { .. } | Waiting::Waker(_) | Waiting::Stamp(_) => None,
+            Waiting::Chain { .. } | Waiting::Waker(_) => None,
         };
         if let Some((kind, key)) = noted {
             trace.borrow_mut().within(kind, object, generation.min(u64::from(UNKNOWN)) as u32, key);

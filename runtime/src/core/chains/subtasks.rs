@@ -161,11 +161,18 @@ impl Active<'_> {
             return;
         }
         if large {
-            core.counters.combined_bytes.add(chains.bytes as u64);
+            self.count_combined();
         }
+        let came = &mut self.cells[at].value;
         // Its owner may change it from now on.
         *came = Payload::None;
         self.arrive(step, cell | EMPTY, generation, Payload::None);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_combined(&self) {
+        self.core.counters.combined_bytes.add(self.chains.bytes as u64);
     }
 
     /// Arrives at a cell of the peer.
