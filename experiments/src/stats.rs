@@ -38,7 +38,9 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let all = sorted.len();
         let (first, third) = (quantile(&sorted, 0.25), quantile(&sorted, 0.75));
-        let (low, high) = (first - 3.0 * (third - first), third + 3.0 * (third - first));
+        // What is on a fence stays, however the fence is rounded.
+        let rounding = 1e-12 * third.abs();
+        let (low, high) = (first - 3.0 * (third - first) - rounding, third + 3.0 * (third - first) + rounding);
         sorted.retain(|sample| (low..=high).contains(sample));
         let end = |sample: Option<&f64>| sample.copied().unwrap_or(f64::NAN);
         Self {
@@ -101,6 +103,10 @@ mod tests {
         // Quartiles between samples: 1.75 and 3.25, fences at -2.75 and 7.75.
         assert_eq!(Spread::of([1.0, 2.0, 3.0, 4.0]).kept, 4);
         assert_eq!([quantile(&[1.0, 2.0, 3.0, 4.0], 0.25), quantile(&[1.0, 2.0, 3.0, 4.0], 0.75)], [1.75, 3.25]);
+        // On the fence in any unit.
+        for unit in 1..1000 {
+            assert_eq!(Spread::of([2, 3, 4, 1, 10].map(|n| f64::from(n * unit) / 1000.0)).kept, 5, "{unit}");
+        }
         // Where most are alike, anything else is an outlier.
         assert_eq!(Spread::of([7.0, 7.0, 7.0, 7.0, 7.1]).dropped, 1);
         assert_eq!(Spread::of([7.0]), Spread { min: 7.0, median: 7.0, max: 7.0, kept: 1, dropped: 0 });
