@@ -25,8 +25,10 @@ use std::time::{Duration, Instant};
 const RING: usize = 256;
 /// Bytes that the slots of all rings take at most, should every processor talk to every other.
 const RINGS: usize = 256 << 20;
-/// Turns without work before a processor that has a core of its own sleeps.
-const SPINS: u32 = 1000;
+/// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond, several
+/// times what waking one takes on a virtual machine. With less, two that wait for each other fall asleep in turn, each while
+/// the other wakes.
+const SPINS: u32 = 20_000;
 /// Turns without work before it pauses between them.
 const BRISK: u32 = 50;
 /// Turns without work before one that shares its core sleeps: then spinning takes the core from whoever has work.
@@ -352,8 +354,9 @@ fn drive(core: &Rc<Core>, wire: &Rc<ThreadsWire>, shared: &Shared, from: &mut Ve
             }
         } else {
             wire.flush();
-            sleep(core, wire, shared, me, from, received);
-            idle = 0;
+            let timed_out = sleep(core, wire, shared, me, from, received);
+            // Nobody called: unless its own time has come for something, it sleeps again at once.
+            idle = if timed_out { patience - 1 } else { 0 };
             clock.untimed = UNTIMED;
         }
     }
@@ -388,7 +391,7 @@ impl Clock {
     }
 }
 
-/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps.
+/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if nobody woke it.
 fn sleep(
     core: &Core,
     wire: &ThreadsWire,
@@ -396,13 +399,14 @@ fn sleep(
     me: &Public,
     from: &[(ProcessorId, Receiver<Message>)],
     received: u64,
-) {
+) -> bool {
     let Some(awaits_outside) = me.announce(core, wire.sent.get(), received) else {
-        return;
+        return false;
     };
     let nothing_came =
         || me.opened.load(Ordering::Acquire) == from.len() && from.iter().all(|(_, ring)| ring.is_empty());
     let still_idle = || nothing_came() && !core.has_work();
+    let mut woken = Wake::NotIdle;
     if still_idle() && quiescent(shared) {
         shared.stuck.store(true, Ordering::SeqCst);
         shared.processors.iter().for_each(|p| p.parker.wake());
@@ -411,10 +415,11 @@ fn sleep(
         let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
         let alarm = core.next_deadline().and_then(|at| shared.start.checked_add(Duration::from_nanos(at)));
         core.parked(|| {
-            let _: Wake = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
+            woken = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
         });
     }
     me.idle.store(false, Ordering::SeqCst);
+    woken == Wake::TimedOut
 }
 
 /// Whether every processor is idle and every message sent has been received: looked at twice, because the first look

@@ -107,7 +107,7 @@ impl Net {
         self.links[usize::from(!self.machine.same_node(from, to))]
     }
 
-    /// What a message that takes no time of those at its ends is: see [`VirtualMachine::acknowledge`].
+    /// Whether a message takes nobody's time: see [`VirtualMachine::acknowledge`].
     fn is_free(&self, message: &Message) -> bool {
         !self.acknowledge
             && matches!(message, Message::Arrive { cell, payload: Payload::None, .. } if cell & EMPTY != 0)
