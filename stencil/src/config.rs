@@ -198,15 +198,10 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses a run of `total` cells that the memory available now can't hold. An estimate on the low side: the vectors,
-    /// the shards and the workers' rings.
-    ///
-    /// # Errors
-    ///
-    /// [`StencilError::Memory`].
-    pub fn check_memory(&self, total: usize) -> Result<(), StencilError> {
+    /// Bytes that a run of `total` cells takes, an estimate on the low side: the vectors, the shards and the workers' rings.
+    pub fn memory(&self, total: usize) -> u128 {
         const VECTORS: u128 = 4; // the first, d, the last, the last of the first run
-        const PER_SHARD: u128 = 12288; // measured: 14.7 GB for a million, on 131072 processors in virtual time
+        const PER_SHARD: u128 = 12800; // measured: 14.6 GiB for a million, on 131072 processors in virtual time
         const PER_PROCESSOR: u128 = 4096; // in virtual time
         const PER_ITERATION: u128 = 24; // √S and two times
         const PER_PAIR_OF_WORKERS: u128 = 256 * 64; // a ring
@@ -214,12 +209,21 @@ impl Config {
         let workers = if self.machine.is_some() { 0 } else { self.workers };
         let processors = self.machine.as_ref().map_or(0, |m| u128::from(m.nodes) * u128::from(m.per_node));
         let history = if self.input.is_some() { wide(self.iterations) } else { 0 };
-        let needed = (VECTORS + history)
+        (VECTORS + history)
             .saturating_mul(wide(total) * 8)
             .saturating_add(wide(self.shards) * PER_SHARD)
             .saturating_add(processors * PER_PROCESSOR)
             .saturating_add(wide(self.iterations) * PER_ITERATION)
-            .saturating_add(wide(workers) * wide(workers) * PER_PAIR_OF_WORKERS);
+            .saturating_add(wide(workers) * wide(workers) * PER_PAIR_OF_WORKERS)
+    }
+
+    /// Refuses a run of `total` cells that the memory available now can't hold, by [`Self::memory`].
+    ///
+    /// # Errors
+    ///
+    /// [`StencilError::Memory`].
+    pub fn check_memory(&self, total: usize) -> Result<(), StencilError> {
+        let needed = self.memory(total);
         let available = available_memory();
         if needed > u128::from(available) {
             return Err(StencilError::Memory {
@@ -234,12 +238,15 @@ impl Config {
     }
 }
 
-/// Bytes this process may still use: what Linux reports as available, or the limit of a container if that is less.
+/// Bytes this process may have in all: what Linux reports as available and what the process has already, or the limit of a
+/// container if that is less. What an earlier run has freed is often not back with the system, and serves the next run.
 /// Without such a report, half the address space.
 pub fn available_memory() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: String| text.trim().parse::<u64>().ok();
-    let machine = read("/proc/meminfo").and_then(|text| reported_bytes(&text, "MemAvailable"));
+    let reported = |path: &str, key: &str| read(path).and_then(|text| reported_bytes(&text, key));
+    let own = reported("/proc/self/status", "VmRSS").unwrap_or(0);
+    let machine = reported("/proc/meminfo", "MemAvailable").map(|available| available + own);
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let container = limits.into_iter().filter_map(|path| read(path).and_then(number)).min();
     machine.into_iter().chain(container).min().unwrap_or(isize::MAX as u64)

@@ -20,9 +20,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// The derivative, not scaled; before the first iteration, the first vector.
-const D: Field<f64> = Field::new(0, "d");
+pub const D: Field<f64> = Field::new(0, "d");
 /// Ghost cells, a field for each slot: shard s has its left ones at 4s and 4s + 1, its right ones at 4s + 2 and 4s + 3.
-const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
+pub const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
 /// One square sum a shard, and their total.
 const S: Field<f64> = Field::new(0, "sum");
 
