@@ -151,14 +151,23 @@ impl MachineFile {
         Self::parse(machine, &text)
     }
 
+    /// The same, and one node of it has to be a machine that can be run on.
+    pub fn load_host(machine: &str) -> Result<Self, Failure> {
+        let file = Self::load(machine)?;
+        file.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(file)
+    }
+
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Failure> {
         let wrong = |what: String| Err(Failure::Usage(format!("{path}: {what}")));
         let tables: Tables = match toml::from_str(text) {
             Ok(tables) => tables,
             Err(e) => return wrong(e.to_string().trim_end().to_owned()),
         };
-        if tables.name.contains(char::is_control) {
-            return wrong(format!("name = {:?}: expected text without control characters", tables.name));
+        for (key, line) in [("name", &tables.name), ("about", &tables.about)] {
+            if line.contains(char::is_control) {
+                return wrong(format!("{key} = {line:?}: expected one line of text without control characters"));
+            }
         }
         let like = match &tables.like {
             None => None,
@@ -323,7 +332,9 @@ mod tests {
         assert!(e.contains("`titan`") && e.contains("ideal"), "{e}");
         assert!(refusal(MachineFile::load("./no.toml")).contains("./no.toml"));
         let e = refusal(MachineFile::parse("m.toml", &text.replacen("\"ideal\"", "\"my\\nideal\"", 1)));
-        assert!(e.contains("m.toml: name = \"my\\nideal\": expected text without control characters"), "{e}");
+        assert!(e.contains("m.toml: name = \"my\\nideal\": expected one line of text"), "{e}");
+        let e = refusal(MachineFile::parse("m.toml", &text.replacen("about = \"", "about = \"a\\n", 1)));
+        assert!(e.contains("m.toml: about = \"a\\n") && e.contains("expected one line of text"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'no machine'"));
         assert!(e.contains("m.toml: no table [nodes]"), "{e}");
         let e = refusal(MachineFile::parse("m.toml", "name = 'm'\nabout = 'its own'\nlike = 'm'"));

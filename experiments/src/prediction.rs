@@ -1,7 +1,7 @@
 //! `maniple predict`: times in virtual time beside those on threads.
 
 use crate::Failure;
-use crate::calibrate::NEAR;
+use crate::calibrate::{Turns, is_near, warn_if_busy};
 use crate::machines::MachineFile;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{at_least_one, exchange::yardstick_ns, field};
@@ -20,7 +20,8 @@ use tabled::builder::Builder;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Programs and numbers of shards take turns on threads; then each runs once on the machine in virtual time, where every run \
-is the same.
+is the same. Without --machine what maniple calibrate runs takes turns with them, so that both see the same \
+host where it is faster at one time than at another.
 
 The reports say:
   program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
@@ -30,16 +31,17 @@ moves between parent and shards is not among the operations that are calibrated
 iteration (with more shards than workers, of the means of two iterations)
   first_us, third_us  quartiles over the runs
   runs          runs that count: those with an exchange of a cache line, measured before and after, that differs from that of \
-the machine's file by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to four \
-times as many runs as asked for until enough count. Where fewer than half do, all count, and `disturbed` says so
+the calibration by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to three \
+times as many runs as asked for until enough count. Where fewer than half as many do as were asked for, all count, and \
+`disturbed` says so
   predicted_us  the same in virtual time
   error         predicted ÷ measured − 1
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
-    /// The machine: local, or a file that ends in .toml, as `maniple calibrate` writes it
-    #[arg(long, value_name = "NAME|FILE", default_value = "local")]
-    machine: String,
+    /// The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it [default: this host, calibrated between the runs]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
 
     /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
     #[arg(long, value_name = "LIST", default_value = "2..512", allow_hyphen_values = true)]
@@ -54,7 +56,7 @@ pub struct Args {
     #[arg(allow_negative_numbers = true)]
     cells: usize,
 
-    /// Runs on threads of each program with each number of shards
+    /// Runs on threads of each program with each number of shards, and turns of the calibration between them
     #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
     repeat: usize,
 
@@ -159,7 +161,7 @@ pub struct Row {
     pub quartiles_us: [f64; 2],
     /// Runs that count.
     pub runs: usize,
-    /// Whether fewer than half of the runs were on a host as the machine describes it.
+    /// Whether fewer than half as many runs as asked for were on a host as the machine describes it; then all count.
     pub disturbed: bool,
     /// In virtual time.
     pub predicted_us: f64,
@@ -181,8 +183,8 @@ pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> (f64, f64) {
 /// What is to be compared.
 #[derive(Debug, Clone)]
 pub struct Plan<'a> {
-    /// The machine that describes this host.
-    pub machine: &'a MachineFile,
+    /// The machine that describes this host; none: it is calibrated between the runs.
+    pub machine: Option<&'a MachineFile>,
     /// Programs.
     pub programs: Vec<Program>,
     /// Numbers of shards.
@@ -194,34 +196,85 @@ pub struct Plan<'a> {
 }
 
 /// How many times the runs asked for there may be, until as many count.
-const PATIENCE: usize = 4;
+const PATIENCE: usize = 3;
+
+/// The host of a comparison.
+enum Host<'a> {
+    Described(&'a MachineFile),
+    Calibrated(Box<Turns>),
+}
+
+impl Host<'_> {
+    fn processors(&self) -> u32 {
+        match self {
+            Host::Described(file) => file.machine(Some(1), 1).per_node,
+            Host::Calibrated(turns) => turns.processors(),
+        }
+    }
+
+    /// Nanoseconds of an exchange of a cache line at the calibration.
+    fn exchange_ns(&self) -> Option<f64> {
+        match self {
+            Host::Described(file) => file.exchange_ns,
+            Host::Calibrated(turns) => turns.exchange_ns(),
+        }
+    }
+}
+
+/// What a comparison found.
+#[derive(Debug)]
+pub struct Comparison {
+    /// In the order of programs and shards.
+    pub rows: Vec<Row>,
+    /// The text of the machine's file, if the host was calibrated.
+    pub host: Option<String>,
+}
+
+/// Name of a machine that was calibrated between the runs.
+const HOST: &str = "host";
 
 /// Runs all programs with all numbers of shards in turns, on as many threads as the machine has processors, and then once
-/// each in virtual time. Rows are in the order of programs and shards.
-pub fn compare(plan: &Plan<'_>) -> Result<Vec<Row>, Failure> {
+/// each in virtual time.
+pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
+    let Plan { machine, programs, shards, cells, repeat } = plan;
+    let (cells, repeat) = (*cells, *repeat);
     let each: Vec<(Program, usize)> =
-        plan.programs.iter().flat_map(|&program| plan.shards.iter().map(move |&shards| (program, shards))).collect();
-    let machine = plan.machine.machine(Some(1), 1);
-    let threads = On::Threads(machine.per_node);
+        programs.iter().flat_map(|&program| shards.iter().map(move |&shards| (program, shards))).collect();
+    let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Turns::of_this_host())), Host::Described);
+    let threads = On::Threads(host.processors());
     let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); each.len()];
-    let near = |e: f64| plan.machine.exchange_ns.is_none_or(|own| e <= own * NEAR && e * NEAR >= own);
-    let kept = |runs: &[(f64, f64)]| -> Vec<f64> { runs.iter().filter(|(_, e)| near(*e)).map(|(us, _)| *us).collect() };
-    for round in 0..PATIENCE * plan.repeat {
-        if round >= plan.repeat && runs.iter().all(|runs| kept(runs).len() >= plan.repeat) {
+    let kept = |runs: &[(f64, f64)], own: Option<f64>| -> Vec<f64> {
+        runs.iter().filter(|(_, e)| is_near(*e, own)).map(|(us, _)| *us).collect()
+    };
+    let enough = |runs: &[Vec<(f64, f64)>], own| runs.iter().all(|runs| kept(runs, own).len() >= repeat);
+    for round in 0..PATIENCE * repeat {
+        if round >= repeat && enough(&runs, host.exchange_ns()) {
             break;
+        }
+        if let Host::Calibrated(turns) = &mut host {
+            turns.take(yardstick_ns)?;
         }
         let mut before = yardstick_ns();
         for (runs, (program, shards)) in runs.iter_mut().zip(&each) {
-            let us = program.run(*shards, plan.cells, &threads)?;
+            let us = program.run(*shards, cells, &threads)?;
             let after = yardstick_ns();
             runs.push((us, before.max(after)));
             before = after;
         }
     }
-    let virtually = On::Virtual(Arc::new(machine));
+    let own = host.exchange_ns();
+    let (virtually, text) = match host {
+        Host::Described(file) => (file.machine(Some(1), 1), None),
+        Host::Calibrated(turns) => {
+            own.into_iter().for_each(warn_if_busy);
+            let text = turns.calibration().text(HOST, None);
+            (MachineFile::parse(HOST, &text)?.machine(Some(1), 1), Some(text))
+        }
+    };
+    let virtually = On::Virtual(Arc::new(virtually));
     let row = |(runs, (program, shards)): (Vec<(f64, f64)>, &(Program, usize))| {
-        let mut kept = kept(&runs);
-        let disturbed = 2 * kept.len() < plan.repeat;
+        let mut kept = kept(&runs, own);
+        let disturbed = 2 * kept.len() < repeat;
         if disturbed {
             kept = runs.iter().map(|(us, _)| *us).collect();
         }
@@ -232,28 +285,30 @@ pub fn compare(plan: &Plan<'_>) -> Result<Vec<Row>, Failure> {
             quartiles_us: [0.25, 0.75].map(|q| quantile_of(&kept, q)),
             runs: kept.len(),
             disturbed,
-            predicted_us: program.run(*shards, plan.cells, &virtually)?,
+            predicted_us: program.run(*shards, cells, &virtually)?,
         })
     };
-    runs.into_iter().zip(&each).map(row).collect()
+    let rows = runs.into_iter().zip(&each).map(row).collect::<Result<_, Failure>>()?;
+    Ok(Comparison { rows, host: text })
 }
 
 /// Measures, predicts and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let machine = MachineFile::load(&args.machine)?;
-    machine.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+    let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
     let repeat = at_least_one("repeat", args.repeat)?;
     for &shards in &args.shards.0 {
         let config = Config { shards, cells: Some(args.cells), ..Config::default() };
         config.check().and_then(|()| config.check_memory(shards * args.cells)).map_err(failure)?;
     }
     let (shards, programs) = (args.shards.0.clone(), args.programs.clone());
-    let rows = compare(&Plan { machine: &machine, programs, shards, cells: args.cells, repeat })?;
+    let Comparison { rows, .. } =
+        compare(&Plan { machine: machine.as_ref(), programs, shards, cells: args.cells, repeat })?;
+    let name = args.machine.as_deref().unwrap_or(HOST);
     let mut output = Output::new(args.format);
     for row in &rows {
-        output.add(row.record(&args.machine))?;
+        output.add(row.record(name))?;
     }
-    output.finish_with(|_| table(&rows, &args.machine))
+    output.finish_with(|_| table(&rows, name))
 }
 
 impl Row {

@@ -52,6 +52,11 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
             assert!(measured > 0.0 && predicted > 0.0, "{rows}");
             assert!((predicted / measured - 1.0 - error).abs() < 1e-9, "{rows}");
         }
+        // Without a machine it is this host, as it is between the runs.
+        let rows = succeeds("predict --shards 2 --repeat 1 --programs allreduce --format csv");
+        let fields: Vec<&str> = rows.lines().nth(1).expect("a row").split(',').collect();
+        assert_eq!(fields[..3], ["allreduce", "host", "2"], "{rows}");
+        assert!(fields[8].parse::<f64>().expect(&rows) > 0.0, "{rows}");
         let table = succeeds(&format!("predict --machine {file} --shards 2 --repeat 1 --programs allreduce"));
         assert!(table.contains("allreduce: median error ") && table.contains("\nall: median error "), "{table}");
     }
@@ -64,6 +69,9 @@ fn what_can_not_be_is_refused() {
         ("calibrate --shards 16,4", "expected shards in ascending order, found [16, 4]"),
         ("calibrate --workers 0", "expected at least 1 for workers, found 0"),
         ("calibrate --workers 100000", "more would take turns"),
+        ("calibrate --wire virtual --machine titan-legion", "found `titan-legion` with one node of 2 processors"),
+        ("calibrate --wire virtual --machine ideal", "found `ideal` with one node of 1 processors"),
+        ("calibrate --wire virtual --machine local --workers 2", "--workers is for --wire threads"),
         ("calibrate --repeat 0", "expected at least 1 for repeat, found 0"),
         ("calibrate --output /no/such/directory/local.toml", "can't write /no/such/directory/local.toml"),
         ("predict --machine ./none.toml", "can't read the machine ./none.toml"),

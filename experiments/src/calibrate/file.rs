@@ -22,9 +22,9 @@ impl Calibration {
                 format!("exchange_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))
             }
         };
-        let why = "`maniple calibrate` was run with as many workers";
+        let why = "as many workers took part";
         let mut text = format!(
-            "# Written by `maniple calibrate` on {}, from programs that do a single operation each over and over.\n\n\
+            "# Written by maniple on {}, from programs that do a single operation each over and over.\n\n\
              name = {}\nabout = {}\n{exchange}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
              processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
              # Not used: there is one node.\n[network]\n",

@@ -25,7 +25,7 @@ tasks, region requirements, arrivals, polls, subtasks of replayed rounds between
 task without a stencil. No allreduce and no stencil is run.
 
 All programs take turns, so that what disturbs one of them disturbs all; values are medians. Before and after each turn \
-the exchange of a cache line between two threads is measured. Where it took more than 2.5 times the shortest of all, the \
+the exchange of a cache line between two threads is measured. Where it differs from its median by more than a factor of 2.5, the \
 host had its processors elsewhere, and the turn is left out.
 
 With --wire virtual it measures a machine in virtual time, two processors of one node, and should find what its file says.
@@ -78,8 +78,24 @@ fn level(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The factor by which exchanges may differ where processors are as far apart as before.
-pub const NEAR: f64 = 2.5;
+/// Whether an exchange took about as long as at other times.
+///
+/// A host may have its processors near each other at one time and far apart at another, or lend them to others.
+pub fn is_near(exchange_ns: f64, own: Option<f64>) -> bool {
+    const NEAR: f64 = 2.5;
+    own.is_none_or(|own| exchange_ns <= own * NEAR && exchange_ns * NEAR >= own)
+}
+
+/// Warns where others keep this host busy.
+pub fn warn_if_busy(exchange_ns: f64) {
+    if exchange_ns > BUSY_NS {
+        let us = crate::stats::microseconds(exchange_ns / 1000.0);
+        crate::warn(format!(
+            "a cache line took {us} µs from one processor to another: other programs are running, and what is measured is \
+             what they left"
+        ));
+    }
+}
 
 /// What is measured, and how often.
 #[derive(Debug, Clone)]
@@ -88,28 +104,20 @@ pub struct Plan {
     pub processors: u32,
     /// Shards of each, ascending.
     pub levels: Vec<u32>,
-    /// Runs of each program.
-    pub repeat: usize,
     /// Operations of a run on each processor.
     pub operations: u32,
 }
 
 impl Plan {
-    /// All processors of this process, and what nobody asked otherwise.
-    fn usual() -> Self {
-        Self { processors: available() as u32, levels: LEVELS.into(), repeat: REPEAT, operations: OPERATIONS as u32 }
-    }
-
     /// So many processors, and what was asked.
     fn new(args: &Args, processors: u32) -> Result<Self, Failure> {
         let levels = args.shards.clone();
         if !levels.is_sorted_by(|a, b| a < b) {
             return Err(Failure::Usage(format!("expected shards in ascending order, found {levels:?}")));
         }
-        let repeat = at_least_one("repeat", args.repeat)?;
         let operations = at_least_one("operations", args.operations)?;
         let operations = u32::try_from(operations).unwrap_or(u32::MAX);
-        Ok(Self { processors, levels, repeat, operations })
+        Ok(Self { processors, levels, operations })
     }
 
     /// All programs.
@@ -162,35 +170,77 @@ pub struct Calibration {
     pub exchange_ns: f64,
 }
 
-/// Runs all programs in turns. The runtime has as many processors as the plan.
-pub fn calibrate(plan: &Plan, runtime: &Runtime, exchange: impl Fn() -> f64) -> Result<Calibration, Failure> {
-    let programs = plan.programs();
-    let mut rounds = Vec::new();
-    let mut before = exchange();
-    for _ in 0..plan.repeat {
-        let times = programs.iter().map(|program| program.run(runtime)).collect::<Result<Vec<f64>, _>>()?;
-        let after = exchange();
-        rounds.push((before.max(after), times));
-        before = after;
-    }
-    // A host may have its processors near each other at one time and far apart at another, or lend them to others.
-    let nearest = rounds.iter().map(|(e, _)| *e).fold(f64::NAN, f64::min);
-    rounds.retain(|(e, _)| e.is_nan() || *e <= NEAR * nearest);
-    let mut measured = Measured::default();
-    for (_, times) in &rounds {
-        for (program, ns) in programs.iter().zip(times) {
-            measured.0.entry((program.what, program.shards)).or_default().push(*ns);
-        }
-    }
-    let prices = prices::solve(&measured, &plan.levels);
-    let (levels, processors) = (plan.levels.clone(), plan.processors);
-    let exchange_ns = crate::stats::median(rounds.iter().map(|(e, _)| *e));
-    Ok(Calibration { prices, levels, processors, exchange_ns })
+/// A calibration under way.
+pub struct Turns {
+    plan: Plan,
+    /// As many processors as the plan has.
+    runtime: Runtime,
+    programs: Vec<Program>,
+    /// For each turn the exchange of a cache line and the times of the programs.
+    rounds: Vec<(f64, Vec<f64>)>,
 }
 
-/// This host as a machine of virtual time: the text of its file.
-pub fn this_host(name: &str) -> Result<String, Failure> {
-    Measures::this_host(available())?.text(&Plan::usual(), name)
+impl Turns {
+    /// One without any turn yet.
+    fn new(plan: Plan, runtime: Runtime) -> Self {
+        Self { programs: plan.programs(), plan, runtime, rounds: Vec::new() }
+    }
+
+    /// One of this host with all its processors.
+    pub fn of_this_host() -> Self {
+        let processors = available() as u32;
+        let plan = Plan { processors, levels: LEVELS.into(), operations: OPERATIONS as u32 };
+        Self::new(plan, Runtime::threads(processors))
+    }
+
+    /// How many processors are measured.
+    pub fn processors(&self) -> u32 {
+        self.plan.processors
+    }
+
+    /// Runs all programs once, between two exchanges of a cache line.
+    pub fn take(&mut self, exchange: impl Fn() -> f64) -> Result<(), Failure> {
+        let before = exchange();
+        let run = |program: &Program| program.run(&self.runtime);
+        let times = self.programs.iter().map(run).collect::<Result<Vec<f64>, _>>()?;
+        self.rounds.push((before.max(exchange()), times));
+        Ok(())
+    }
+
+    /// Median of the exchanges; none with one processor.
+    pub fn exchange_ns(&self) -> Option<f64> {
+        Some(crate::stats::median(self.rounds.iter().map(|(e, _)| *e))).filter(|ns| !ns.is_nan())
+    }
+
+    /// What the turns come to that count.
+    pub fn calibration(&self) -> Calibration {
+        let own = self.exchange_ns();
+        let near: Vec<_> = self.rounds.iter().filter(|(e, _)| is_near(*e, own)).collect();
+        let mut measured = Measured::default();
+        for (_, times) in &near {
+            for (program, ns) in self.programs.iter().zip(times) {
+                measured.0.entry((program.what, program.shards)).or_default().push(*ns);
+            }
+        }
+        let prices = prices::solve(&measured, &self.plan.levels);
+        let (levels, processors) = (self.plan.levels.clone(), self.plan.processors);
+        let exchange_ns = crate::stats::median(near.iter().map(|(e, _)| *e));
+        Calibration { prices, levels, processors, exchange_ns }
+    }
+}
+
+/// Takes so many turns.
+fn calibrate(
+    plan: &Plan,
+    turns_to_take: usize,
+    runtime: Runtime,
+    exchange: impl Fn() -> f64,
+) -> Result<Calibration, Failure> {
+    let mut turns = Turns::new(plan.clone(), runtime);
+    for _ in 0..turns_to_take {
+        turns.take(&exchange)?;
+    }
+    Ok(turns.calibration())
 }
 
 /// What is measured.
@@ -201,18 +251,15 @@ struct Measures {
 }
 
 impl Measures {
-    fn this_host(processors: usize) -> Result<Self, Failure> {
-        let available = available();
-        if at_least_one("workers", processors)? > available {
-            let found = format!("expected at most the {available} processors of this process, found {processors}");
-            return Err(Failure::Usage(format!("{found} workers: more would take turns")));
-        }
-        Ok(Self { processors: processors as u32, machine: None })
-    }
-
     fn new(args: &Args) -> Result<Self, Failure> {
         let Some(machine) = args.wire.machine(1)? else {
-            return Self::this_host(args.workers.unwrap_or_else(available));
+            let available = available();
+            let processors = at_least_one("workers", args.workers.unwrap_or(available))?;
+            if processors > available {
+                let found = format!("expected at most the {available} processors of this process, found {processors}");
+                return Err(Failure::Usage(format!("{found} workers: more would take turns")));
+            }
+            return Ok(Self { processors: processors as u32, machine: None });
         };
         if args.workers.is_some() {
             return Err(Failure::Usage(
@@ -221,29 +268,26 @@ impl Measures {
         }
         let two = parts::expect_two_processors(&machine)?;
         if two.nodes > 1 || two.utility > 0 {
-            let found = format!("`{}` with {} of {}", machine.name, machine.per_node, machine.utility);
+            let VirtualMachine { name, per_node, utility, .. } = machine;
             return Err(Failure::Usage(format!(
-                "expected a machine with two processors on a node and no utility processors, found {found}"
+                "expected a machine with two processors on a node and no utility processors, found `{name}` with {per_node} on \
+                 a node, {utility} of them utility processors"
             )));
         }
         Ok(Self { processors: 2, machine: Some(two) })
     }
 
     /// The text of the file; warns where others keep this host busy.
-    fn text(&self, plan: &Plan, name: &str) -> Result<String, Failure> {
+    fn text(&self, plan: &Plan, repeat: usize, name: &str) -> Result<String, Failure> {
         let calibration = match &self.machine {
-            None => calibrate(plan, &Runtime::threads(plan.processors), yardstick_ns)?,
+            None => calibrate(plan, repeat, Runtime::threads(plan.processors), yardstick_ns)?,
             Some(machine) => {
                 let exchange_ns = beside_ns(machine)?;
-                calibrate(plan, &Runtime::virtual_time(machine.clone()), || exchange_ns)?
+                calibrate(plan, repeat, Runtime::virtual_time(machine.clone()), || exchange_ns)?
             }
         };
-        if self.machine.is_none() && calibration.exchange_ns > BUSY_NS {
-            let us = crate::stats::microseconds(calibration.exchange_ns / 1000.0);
-            crate::warn(format!(
-                "a cache line took {us} µs from one processor to another: other programs are running, and the file \
-                 describes what they left"
-            ));
+        if self.machine.is_none() {
+            warn_if_busy(calibration.exchange_ns);
         }
         let of = self.machine.as_ref().map(|machine| format!("`{}` in virtual time", machine.name));
         Ok(calibration.text(name, of.as_deref()))
@@ -254,11 +298,12 @@ impl Measures {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let measures = Measures::new(args)?;
     let plan = Plan::new(args, measures.processors)?;
+    let repeat = at_least_one("repeat", args.repeat)?;
     // Before anything is measured.
     if let Some(path) = &args.output {
         std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
     }
-    let text = measures.text(&plan, &args.name)?;
+    let text = measures.text(&plan, repeat, &args.name)?;
     match &args.output {
         Some(path) => {
             std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))
@@ -275,7 +320,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn plan() -> Plan {
-        Plan { processors: 2, levels: vec![2, 16], repeat: 1, operations: 4000 }
+        Plan { processors: 2, levels: vec![2, 16], operations: 4000 }
     }
 
     fn machine() -> VirtualMachine {
@@ -316,7 +361,7 @@ mod tests {
     #[test]
     fn the_prices_of_a_machine_in_virtual_time_are_found() {
         let machine = machine();
-        let found = calibrate(&plan(), &Runtime::virtual_time(machine.clone()), || f64::NAN).expect("measured");
+        let found = calibrate(&plan(), 1, Runtime::virtual_time(machine.clone()), || f64::NAN).expect("measured");
         let price = |table: &str, key: &str, level: usize| {
             let price = found.prices.iter().find(|p| p.key == (table, key)).unwrap_or_else(|| panic!("{table} {key}"));
             price.values.get(level).copied().unwrap_or(price.values[0])
@@ -360,7 +405,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
-        let found = calibrate(&plan(), &Runtime::virtual_time(machine()), || 42.0).expect("measured");
+        let found = calibrate(&plan(), 1, Runtime::virtual_time(machine()), || 42.0).expect("measured");
         let text = found.text("mine \"and\" yours", None);
         let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
         let machine = file.machine(None, 512);

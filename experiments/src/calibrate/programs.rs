@@ -4,12 +4,9 @@
 use super::exchange;
 use crate::Failure;
 use maniple::prelude::*;
+use maniple_stencil::shards::{D, G, advance};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-
-const D: Field<f64> = Field::new(0, "d");
-/// Two at each end of a block: its own ghosts' place in the tree of ghosts is 4 a shard.
-const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
 
 /// What a shard does in an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -193,7 +190,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                     continue;
                 }
                 let result = if let What::Fed(1..) = p.what {
-                    let launch = shard.launch(maniple_stencil::shards::advance, args);
+                    let launch = shard.launch(advance, args);
                     launch.wait(&from).wait(&back.1).arrive(&to).arrive(&back.0).go()?
                 } else {
                     let launch = shard.launch(no_regions_used, args);

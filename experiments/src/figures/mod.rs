@@ -6,7 +6,6 @@ mod runs;
 mod study;
 
 use crate::Failure;
-use crate::calibrate;
 use crate::directory::{Directory, pretty};
 use crate::machines::MachineFile;
 use crate::micro::check_memory;
@@ -30,8 +29,8 @@ for 16 to 512 shards of 1000 cells with 20 iterations, without the first 5, for 
 the last 3, which launch no others ahead. Beyond, runs have 16 cells a shard, whose kernels take as long as with 1000, and 7 \
 iterations, without the first 2 and the last 3.
 
-Then a collective and an iteration run on threads of this host, 2 to 512 shards on as many as --host has processors, beside what \
-virtual time predicts on that machine (see maniple calibrate and maniple predict).
+Besides, a collective and an iteration run on threads of this host with 2 to 512 shards, as maniple predict has them, beside \
+what virtual time predicts.
 
 Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
@@ -49,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, at least 128; up to 1048576 it takes 22 GiB and some two hours, up to 65536 a quarter of an hour
+    /// The most shards, at least 128; up to 1048576 it takes 23 GiB and an hour, up to 65536 three minutes
     #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
@@ -57,12 +56,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = crate::count, allow_negative_numbers = true)]
     draws: usize,
 
-    /// The machine in virtual time that describes this host, for predictions beside measurements [default: what maniple calibrate finds, before the measurements; it is written to host.toml]
+    /// The machine in virtual time that describes this host, for predictions beside measurements [default: what maniple calibrate finds, between the measurements; it is written to host.toml]
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<String>,
 
-    /// Runs on threads of each program with each number of shards beside the predictions; 0: there are none
-    #[arg(long, value_name = "R", default_value_t = 5, value_parser = crate::count, allow_negative_numbers = true)]
+    /// Runs on threads of each program with each number of shards beside the predictions, and turns of the calibration between them; 0: there are none
+    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
     repeat: usize,
 }
 
@@ -90,12 +89,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let mpi = MachineFile::load("titan-mpi")?;
     let networks: Vec<MachineFile> = NETWORKS.iter().map(|name| MachineFile::load(name)).collect::<Result<_, _>>()?;
-    let host = args.host.as_deref().map(MachineFile::load).transpose()?;
-    if let Some(host) = &host {
-        host.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
-    }
+    let host = args.host.as_deref().map(MachineFile::load_host).transpose()?;
     let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
-    check_memory("shards", args.to, (most.bytes() / args.to) as u128)?;
+    check_memory("shards", args.to, most.bytes() / args.to as u128)?;
     let directory = Directory::prepare(&args.output)?;
     let progress = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
@@ -110,7 +106,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Study::make(&plan, &mut runs, |jobs| progress.inc_length(jobs as u64), done)
     };
     let mut study = make(args.to.min(WHOLE))?;
-    study.predictions = predict(args, host, &directory, &progress)?;
+    study.predictions = predict(args, host.as_ref(), &directory, &progress)?;
     write(&study, &directory)?;
     // These take much longer: what is there is in the directory already.
     for to in study::counts(args.to).into_iter().filter(|&to| to > WHOLE) {
@@ -124,7 +120,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 /// Programs on threads of this host beside their times in virtual time.
 fn predict(
     args: &Args,
-    host: Option<MachineFile>,
+    host: Option<&MachineFile>,
     directory: &Directory,
     progress: &ProgressBar,
 ) -> Result<Vec<Row>, Failure> {
@@ -132,21 +128,17 @@ fn predict(
         return Ok(Vec::new());
     }
     progress.set_message("predictions beside measurements");
-    let host = match host {
-        Some(host) => host,
-        None => {
-            let text = calibrate::this_host("host")?;
-            directory.write("host.toml", &text)?;
-            MachineFile::parse("host", &text)?
-        }
-    };
-    prediction::compare(&prediction::Plan {
-        machine: &host,
+    let found = prediction::compare(&prediction::Plan {
+        machine: host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),
         cells: DEFAULT_CELLS,
         repeat: args.repeat,
-    })
+    })?;
+    if let Some(text) = &found.host {
+        directory.write("host.toml", text)?;
+    }
+    Ok(found.rows)
 }
 
 /// Writes all files.

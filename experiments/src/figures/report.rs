@@ -230,8 +230,8 @@ fn predictions(study: &Study) -> String {
     };
     format!(
         "<h2>Prediction held to measurement</h2>\n<p>On threads of this host, and in virtual time on the machine that \
-         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %. Disturbed: during most \
-         of the runs the host was not as the machine describes it.</p>\n\
+         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %. Disturbed: the \
+         host was not as the machine describes it, so that too few runs were left, and all count.</p>\n\
          <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles</th>\
          <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
         100.0 * middle,

@@ -22,10 +22,6 @@ const FEW_CELLS: usize = 16;
 const FEW_ITERATIONS: usize = 7;
 const FEW_WARMUP: usize = 2;
 
-/// Bytes of a shard with its node, and those of each processor of it, as runs take them with many shards.
-const SHARD_BYTES: usize = 16_500;
-const PROCESSOR_BYTES: usize = 2_500;
-
 /// A run of the stencil.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
@@ -59,10 +55,10 @@ impl Job {
         Self { machine, shards, collective, ahead: Config::default().ahead }
     }
 
-    /// Memory that it takes.
-    pub fn bytes(&self) -> usize {
-        let processors = self.machine.nodes as usize * self.machine.per_node as usize;
-        self.shards.saturating_mul(SHARD_BYTES).saturating_add(processors.saturating_mul(PROCESSOR_BYTES))
+    /// Memory that it takes, at least.
+    pub fn bytes(&self) -> u128 {
+        let config = self.config();
+        config.memory(self.shards.saturating_mul(config.cells.unwrap_or(CELLS)))
     }
 
     fn config(&self) -> Config {
@@ -133,28 +129,33 @@ impl Runs {
         let new: Vec<&Job> = jobs.iter().filter(|job| self.took(job).is_none()).collect();
         starts(new.len());
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-        let room = available_memory() as usize / at_once;
-        let (large, small): (Vec<&Job>, Vec<&Job>) = new.into_iter().partition(|job| job.bytes() > room);
-        let results = Mutex::new(Vec::new());
+        let room = u128::from(available_memory()) / at_once as u128;
+        let (large, small): (Vec<&Job>, Vec<&Job>) = new.into_iter().partition(|job| job.bytes() * 11 / 10 > room);
+        // Those that are done, up to the first failure.
+        let results = Mutex::new(Ok(Vec::new()));
+        let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |job: &Job| {
             let result = job.run();
             done(job);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((job.clone(), result));
+            let mut results = locked();
+            match (&mut *results, result) {
+                (Ok(results), Ok(took)) => results.push((job.clone(), took)),
+                (Ok(_), Err(failure)) => *results = Err(failure),
+                (Err(_), _) => {}
+            }
         };
         let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..at_once {
-                scope.spawn(|| {
-                    while let Some(job) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        run(job);
-                    }
-                });
+        let in_turn = |jobs: &[&Job]| {
+            while locked().is_ok()
+                && let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                run(job);
             }
-        });
-        large.into_iter().for_each(run);
-        for (job, result) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            self.0.push((job, result?));
-        }
+        };
+        std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(|| in_turn(&small)))));
+        next.store(0, Ordering::Relaxed);
+        in_turn(&large);
+        self.0.extend(results.into_inner().unwrap_or_else(PoisonError::into_inner)?);
         Ok(jobs.iter().filter_map(|job| self.took(job)).collect())
     }
 }

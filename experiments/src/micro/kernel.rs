@@ -6,7 +6,7 @@ use crate::{Failure, parts};
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
-use maniple_stencil::shards::{advance, load, store};
+use maniple_stencil::shards::{D, G, advance, load, store};
 use maniple_stencil::{Config, kernel};
 
 /// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks; in virtual
@@ -59,10 +59,6 @@ pub fn measure(cells: usize, iterations: usize) -> Result<(f64, bool), Failure> 
     kernel::scale(&d, root, &mut u);
     Ok((ns, verify_mode(&mode, &roots, &u).failure.is_none()))
 }
-
-const D: Field<f64> = Field::new(0, "d");
-/// The ghosts of even and of odd iterations: two cells of the left end, and two of the right one.
-const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
 
 /// Iterations that are enough in virtual time, where each takes as long as the next.
 pub const ENOUGH: usize = 200;
