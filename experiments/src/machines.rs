@@ -153,9 +153,13 @@ impl MachineFile {
 
     /// The same, and one node of it has to be a machine that can be run on.
     pub fn load_host(machine: &str) -> Result<Self, Failure> {
-        let file = Self::load(machine)?;
-        file.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok(file)
+        Self::load(machine)?.expect_host()
+    }
+
+    /// The machine, if one node of it can be run on.
+    pub fn expect_host(self) -> Result<Self, Failure> {
+        self.machine(Some(1), 1).check().map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(self)
     }
 
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, Failure> {

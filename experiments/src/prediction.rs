@@ -268,7 +268,11 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
         Host::Calibrated(turns) => {
             own.into_iter().for_each(warn_if_busy);
             let text = turns.calibration().text(HOST, None);
-            (MachineFile::parse(HOST, &text)?.machine(Some(1), 1), Some(text))
+            // Nobody gave this file: what is wrong with it is no fault of the arguments.
+            let file = MachineFile::parse(HOST, &text).and_then(MachineFile::expect_host).map_err(|e| match e {
+                Failure::Usage(what) | Failure::Run(what) => Failure::Run(format!("the calibrated machine: {what}")),
+            })?;
+            (file.machine(Some(1), 1), Some(text))
         }
     };
     let virtually = On::Virtual(Arc::new(virtually));

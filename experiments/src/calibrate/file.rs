@@ -15,8 +15,8 @@ impl Calibration {
         };
         let on = format!("{} processors of {}", self.processors, of.map_or_else(host, str::to_owned));
         let exchange = match self.exchange_ns {
-            ns if ns.is_nan() => String::new(),
-            ns => {
+            None => String::new(),
+            Some(ns) => {
                 let why = "a cache line between two threads that spin, one way: measurements are of this machine where it \
                            takes about as long";
                 format!("exchange_ns = {{ value = {ns:.1}, why = {} }}\n", quoted(why))

@@ -166,8 +166,8 @@ pub struct Calibration {
     pub levels: Vec<u32>,
     /// Processors.
     pub processors: u32,
-    /// Median of the exchange of a cache line between two processors, one way; NaN with one.
-    pub exchange_ns: f64,
+    /// Median of the exchange of a cache line between two processors, one way; none with one.
+    pub exchange_ns: Option<f64>,
 }
 
 /// A calibration under way.
@@ -214,30 +214,23 @@ impl Turns {
 
     /// What the turns come to that count.
     pub fn calibration(&self) -> Calibration {
-        let own = self.exchange_ns();
-        let near: Vec<_> = self.rounds.iter().filter(|(e, _)| is_near(*e, own)).collect();
+        let exchange_ns = self.exchange_ns();
         let mut measured = Measured::default();
-        for (_, times) in &near {
+        for (_, times) in self.rounds.iter().filter(|(e, _)| is_near(*e, exchange_ns)) {
             for (program, ns) in self.programs.iter().zip(times) {
                 measured.0.entry((program.what, program.shards)).or_default().push(*ns);
             }
         }
         let prices = prices::solve(&measured, &self.plan.levels);
         let (levels, processors) = (self.plan.levels.clone(), self.plan.processors);
-        let exchange_ns = crate::stats::median(near.iter().map(|(e, _)| *e));
         Calibration { prices, levels, processors, exchange_ns }
     }
 }
 
 /// Takes so many turns.
-fn calibrate(
-    plan: &Plan,
-    turns_to_take: usize,
-    runtime: Runtime,
-    exchange: impl Fn() -> f64,
-) -> Result<Calibration, Failure> {
-    let mut turns = Turns::new(plan.clone(), runtime);
-    for _ in 0..turns_to_take {
+fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, exchange: impl Fn() -> f64) -> Result<Calibration, Failure> {
+    let mut turns = Turns::new(plan, runtime);
+    for _ in 0..repeat {
         turns.take(&exchange)?;
     }
     Ok(turns.calibration())
@@ -278,16 +271,16 @@ impl Measures {
     }
 
     /// The text of the file; warns where others keep this host busy.
-    fn text(&self, plan: &Plan, repeat: usize, name: &str) -> Result<String, Failure> {
+    fn text(&self, plan: Plan, repeat: usize, name: &str) -> Result<String, Failure> {
         let calibration = match &self.machine {
-            None => calibrate(plan, repeat, Runtime::threads(plan.processors), yardstick_ns)?,
+            None => calibrate(plan, repeat, Runtime::threads(self.processors), yardstick_ns)?,
             Some(machine) => {
                 let exchange_ns = beside_ns(machine)?;
                 calibrate(plan, repeat, Runtime::virtual_time(machine.clone()), || exchange_ns)?
             }
         };
         if self.machine.is_none() {
-            warn_if_busy(calibration.exchange_ns);
+            calibration.exchange_ns.into_iter().for_each(warn_if_busy);
         }
         let of = self.machine.as_ref().map(|machine| format!("`{}` in virtual time", machine.name));
         Ok(calibration.text(name, of.as_deref()))
@@ -303,7 +296,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
     }
-    let text = measures.text(&plan, repeat, &args.name)?;
+    let text = measures.text(plan, repeat, &args.name)?;
     match &args.output {
         Some(path) => {
             std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))
@@ -361,7 +354,7 @@ mod tests {
     #[test]
     fn the_prices_of_a_machine_in_virtual_time_are_found() {
         let machine = machine();
-        let found = calibrate(&plan(), 1, Runtime::virtual_time(machine.clone()), || f64::NAN).expect("measured");
+        let found = calibrate(plan(), 1, Runtime::virtual_time(machine.clone()), || f64::NAN).expect("measured");
         let price = |table: &str, key: &str, level: usize| {
             let price = found.prices.iter().find(|p| p.key == (table, key)).unwrap_or_else(|| panic!("{table} {key}"));
             price.values.get(level).copied().unwrap_or(price.values[0])
@@ -405,7 +398,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
-        let found = calibrate(&plan(), 1, Runtime::virtual_time(machine()), || 42.0).expect("measured");
+        let found = calibrate(plan(), 1, Runtime::virtual_time(machine()), || 42.0).expect("measured");
         let text = found.text("mine \"and\" yours", None);
         let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
         let machine = file.machine(None, 512);
