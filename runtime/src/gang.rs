@@ -267,17 +267,19 @@ impl Launcher {
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
-        planned: impl FnOnce(&[Vec<Held>]),
+        planned: &dyn Fn(&[Vec<Held>]),
     ) -> Result<FutureMap<R>, Error> {
-        let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
-            Some(Object::Gang(table)) => table.clone(),
-            _ => {
-                return Err(Error::misuse("a gang launch", "a gang made with `Top::gang`", gang.id));
-            }
-        };
-        let starts: Vec<Start<A>> = (0..gang.shards).map(&start).collect();
-        let (resolvers, futures): (Vec<_>, Vec<_>) = starts.iter().map(|_| TaskFuture::<R>::pending()).unzip();
-        let mut resolvers: Vec<Option<Resolver<R>>> = resolvers.into_iter().map(Some).collect();
+        let count = gang.shards as usize;
+        let (mut args, mut held) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for shard in 0..gang.shards {
+            let start = start(shard);
+            args.push(Some(start.args));
+            held.push(start.held);
+            let (resolver, future) = TaskFuture::<R>::pending();
+            resolvers.push(Some(resolver));
+            futures.push(future);
+        }
         let failures = self.failures.clone();
         let settle: Settle = Box::new(move |core, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
@@ -287,26 +289,44 @@ impl Launcher {
                 resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
             }
         });
-        let (args, mut held): (Vec<A>, Vec<Vec<Held>>) = starts.into_iter().map(|s| (s.args, s.held)).unzip();
+        let mut parcel = |shard: u32| args[shard as usize].take().map(Parcel::new);
+        self.launch_any(gang, task.id, held, &mut parcel, planned, settle)?;
+        Ok(FutureMap::new(futures))
+    }
+
+    /// The same for arguments and results of any types, so that it is compiled once and not for each launch of a program.
+    fn launch_any(
+        &self,
+        gang: &Gang,
+        task: ObjectId,
+        mut held: Vec<Vec<Held>>,
+        args: &mut dyn FnMut(u32) -> Option<Parcel>,
+        planned: &dyn Fn(&[Vec<Held>]),
+        settle: Settle,
+    ) -> Result<(), Error> {
+        let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
+            Some(Object::Gang(table)) => table.clone(),
+            _ => return Err(Error::misuse("a gang launch", "a gang made with `Top::gang`", gang.id)),
+        };
         self.check(&held)?;
         self.find_homes(&table, &mut held)?;
-        let mut plan = self.plan(&table, &held, |h| h.region.rect)?;
+        let mut plan = self.plan(&table, &held, &|h| h.region.rect)?;
         if self.replicated {
-            self.core.replicated(|| self.described(task.id, &table, &held, &plan));
+            self.core.replicated(|| self.described(task, &table, &held, &plan));
         }
         planned(&held);
         let counters = &self.core.counters;
-        for ((shard, args), held) in (0u32..).zip(args).zip(held) {
+        for (shard, held) in (0u32..).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
             if self.starts(at) {
                 counters.launches.add(1);
                 counters.requirements.add(held.len() as u64);
-                batch.push(ShardStart { shard, args: Parcel::new(args), held });
+                batch.extend(args(shard).map(|args| ShardStart { shard, args, held }));
             }
         }
-        self.dispatch(plan, task.id, gang, settle)?.detach();
-        Ok(FutureMap::new(futures))
+        self.dispatch(plan, task, gang, settle)?.detach();
+        Ok(())
     }
 
     /// A launch in words: what must be the same on every node. Many requirements are shown by hashes of runs of shards, so that
@@ -337,7 +357,7 @@ impl Launcher {
     }
 
     /// Finds transfers and uses; `instance` says which instance a requirement uses. A pure function of its inputs.
-    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: impl Fn(&Held) -> Rect) -> Result<Plan, Error> {
+    fn plan(&self, table: &GangTable, held: &[Vec<Held>], instance: &dyn Fn(&Held) -> Rect) -> Result<Plan, Error> {
         let mut refused = None;
         let mut plan = Plan::default();
         let mut versions = self.versions.borrow_mut();
@@ -611,7 +631,7 @@ impl Launcher {
         let held: [Vec<Held>; 1] = [parts.iter().map(part).collect()];
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
-        let plan = self.plan(&table, &held, |h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
+        let plan = self.plan(&table, &held, &|h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
         self.dispatch(plan, 0, &Gang { id: 0, shards: 0 }, Box::new(|_, _, _, _| {}))?.await?;
         if let Some(races) = &self.core.config.races {
             races.mapped(self.number);

@@ -326,7 +326,7 @@ impl Top {
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
-        self.launcher.launch(gang, task, start, |_| {})
+        self.launcher.launch(gang, task, start, &|_| {})
     }
 
     /// Runs a parent task (see [`Self::parent`]) on processor 0 alone and gives its result to every process.
@@ -340,7 +340,7 @@ impl Top {
         start: impl Fn() -> Start<A>,
     ) -> Result<R, Error> {
         self.launcher.settle().await;
-        let results = self.launcher.launch(&SINGLE, task, |_| start(), |_| {})?;
+        let results = self.launcher.launch(&SINGLE, task, |_| start(), &|_| {})?;
         let result = results.get(0)?.clone().await;
         self.launcher.settle().await;
         result
@@ -357,7 +357,7 @@ impl Top {
         if self.core().copies().nodes() > 1 {
             let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
             let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
-            let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), |_| {})?;
+            let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), &|_| {})?;
             self.core().agree_on_mapper(numbers.get(0)?.clone().await?)?;
         }
         Ok(())
@@ -436,7 +436,7 @@ impl Parent {
             self.gangs.set(self.gangs.get() + 1);
             held.iter().flatten().for_each(|h| self.shard.pass_on(h));
         };
-        self.launcher.launch(gang, task, start, pass_on)
+        self.launcher.launch(gang, task, start, &pass_on)
     }
 
     /// Brings the valid data of fields of a region, or of a part of one, to where this parent's leaf tasks use it, after

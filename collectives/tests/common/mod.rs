@@ -13,7 +13,14 @@ use std::time::Duration;
 
 /// Runs `f`; a program that is not over after a minute ends the process, because a hang is a failure too.
 pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
-    let limit = Duration::from_secs(60);
+    let over = watchdog(name, Duration::from_secs(60));
+    let result = f();
+    drop(over);
+    result
+}
+
+/// Ends the process unless the sender is dropped in time.
+fn watchdog(name: &str, limit: Duration) -> mpsc::Sender<()> {
     let (over, wait) = mpsc::channel::<()>();
     let name = name.to_string();
     std::thread::spawn(move || {
@@ -22,9 +29,7 @@ pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
             std::process::abort();
         }
     });
-    let result = f();
-    drop(over);
-    result
+    over
 }
 
 /// Well-mixed bits of a number (splitmix64).

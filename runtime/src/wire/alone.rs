@@ -1,6 +1,6 @@
 //! What drivers have in common that run all processors in one thread.
 
-use super::{Outcome, crashed};
+use super::{AnyResult, Outcome, crashed};
 use crate::Error;
 use crate::core::Core;
 use crate::counters::Stats;
@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 /// The end of a run: drops what is left, and finds out what came of it. `failure` is why the driver stopped, `compared` what
 /// came of comparing the nodes' calls.
-pub(super) fn conclude<R>(
+pub(super) fn conclude(
     cores: Vec<Rc<Core>>,
-    outcomes: Vec<Outcome<R>>,
+    outcomes: Vec<Outcome>,
     failure: Option<Error>,
     compared: Option<Error>,
-) -> Result<(R, Stats), Error> {
+) -> Result<(AnyResult, Stats), Error> {
     // Whatever else goes wrong follows from this.
     let diverged = compared.or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
     for core in &cores {

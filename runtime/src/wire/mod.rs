@@ -20,8 +20,10 @@ use crate::trace::TraceFile;
 use crate::{Error, Place};
 pub(crate) use clock::Counter;
 use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
+use std::any::Any;
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -305,6 +307,16 @@ impl Runtime {
         Fut: Future<Output = Result<R, Error>> + 'static,
         R: Send + 'static,
     {
+        let of_any_type = move |handle: Top| -> AnyFuture {
+            let result = top(handle);
+            Box::pin(async move { Ok(Box::new(result.await?) as AnyResult) })
+        };
+        let (result, stats) = self.run_any(&of_any_type)?;
+        Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
+    }
+
+    /// The same for a task of any type, so that drivers are compiled once and not for each program.
+    fn run_any(&self, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
         let (processors, per_node, utility, one_copy) = match &self.driver {
             Driver::Threads { workers } => (*workers, *workers, self.utility, false),
             Driver::Seeded { processors, .. } => (*processors, 1, self.utility, false),
@@ -340,10 +352,10 @@ impl Runtime {
         });
         let result = match &self.driver {
             Driver::Threads { workers } => {
-                threads::run(config.clone(), bind::Places::of(&self.binding, *workers)?, &top)
+                threads::run(config.clone(), bind::Places::of(&self.binding, *workers)?, top)
             }
-            Driver::Seeded { seed, .. } => seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), &top),
-            Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), self.most_steps, &top),
+            Driver::Seeded { seed, .. } => seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), top),
+            Driver::Virtual(machine) => virtual_time::run(config.clone(), machine.clone(), self.most_steps, top),
         };
         let result = match &config.races {
             Some(races) => races.outcome(result),
@@ -358,16 +370,15 @@ impl Runtime {
     }
 }
 
-type Outcome<R> = Rc<RefCell<Option<Result<R, Error>>>>;
+type AnyResult = Box<dyn Any + Send>;
+type AnyFuture = Pin<Box<dyn Future<Output = Result<AnyResult, Error>>>>;
+/// A top-level task.
+type AnyTop = dyn Fn(Top) -> AnyFuture + Send + Sync;
+type Outcome = Rc<RefCell<Option<Result<AnyResult, Error>>>>;
 
 /// Starts a node's copy of the top-level task on its first processor.
-fn start_top<F, Fut, R>(core: &Rc<Core>, function: &F) -> Outcome<R>
-where
-    F: Fn(Top) -> Fut,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
-    let outcome: Outcome<R> = Rc::default();
+fn start_top(core: &Rc<Core>, function: &AnyTop) -> Outcome {
+    let outcome = Outcome::default();
     core.note_beginning();
     let top = Top::new(core);
     let (inner, at_end) = (outcome.clone(), outcome.clone());
@@ -406,7 +417,7 @@ where
 }
 
 /// Ends the processors of the core's node, whose top-level task is over.
-fn stop_node<R>(core: &Rc<Core>, outcome: &Outcome<R>) {
+fn stop_node(core: &Rc<Core>, outcome: &Outcome) {
     core.replica_over(outcome.borrow().as_ref().and_then(|o| o.as_ref().err()));
     for p in core.copies().processors_of(core.copies().node_of(core.id)) {
         core.send(p, Message::Stop);
@@ -414,7 +425,7 @@ fn stop_node<R>(core: &Rc<Core>, outcome: &Outcome<R>) {
 }
 
 /// The error of a processor that did not survive a panic: a destructor's, most likely.
-fn crashed(id: ProcessorId, panic: Box<dyn std::any::Any + Send>) -> Error {
+fn crashed(id: ProcessorId, panic: Box<dyn Any + Send>) -> Error {
     let place = Place { task: format!("processor {id}"), shard: None };
     Error::Panicked { place, message: crate::error::panic_message(panic) }
 }

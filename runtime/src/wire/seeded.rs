@@ -3,17 +3,15 @@
 
 use super::faults::Faults;
 use super::park::{Parker, Wake};
-use super::{OUTSIDE, Wire, alone, crashed, deadlock, start_top, too_many_steps};
+use super::{AnyResult, AnyTop, OUTSIDE, Wire, alone, crashed, deadlock, start_top, too_many_steps};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
 use crate::counters::Stats;
 use crate::message::{Message, ProcessorId};
 use crate::time::{Clock, Ticks};
-use crate::top::Top;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -125,12 +123,7 @@ impl Wire for SeededWire {
 }
 
 /// `how`: the seed, what goes wrong, and how many steps it may take.
-pub(super) fn run<F, Fut, R>(config: Arc<Config>, how: (u64, &Faults, u64), top: &F) -> Result<(R, Stats), Error>
-where
-    F: Fn(Top) -> Fut,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
+pub(super) fn run(config: Arc<Config>, how: (u64, &Faults, u64), top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors() as usize;
     let (seed, faults, most_steps) = how;
     let net = Rc::new(RefCell::new(Net {

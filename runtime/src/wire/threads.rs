@@ -4,17 +4,15 @@ use super::bind::Places;
 use super::clock::Counter;
 use super::park::{Parker, Wake, fence};
 use super::ring::{Receiver, Sender, ring, slot_bytes};
-use super::{OUTSIDE, Wire, Work, crashed, deadlock, start_top};
+use super::{AnyResult, AnyTop, OUTSIDE, Wire, Work, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::core::Core;
 use crate::counters::Stats;
 use crate::deadlock::Part;
 use crate::message::{Message, ProcessorId};
-use crate::top::Top;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -199,12 +197,7 @@ fn slots_between(n: usize) -> usize {
     1 << room.clamp(4, RING).ilog2()
 }
 
-pub(super) fn run<F, Fut, R>(config: Arc<Config>, places: Places, top: &F) -> Result<(R, Stats), Error>
-where
-    F: Fn(Top) -> Fut + Sync,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
+pub(super) fn run(config: Arc<Config>, places: Places, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
     let n = config.machine.processors() as usize;
     // Asked here, since one who is bound is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -260,20 +253,16 @@ where
     }
 }
 
-type End<R> = (Option<Result<R, Error>>, Option<Error>, Stats);
+type End = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
 
 /// One processor from start to end.
-fn processor<F, Fut, R>(
+fn processor(
     id: ProcessorId,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    top: &F,
-    ends: &crossbeam_channel::Sender<End<R>>,
-) where
-    F: Fn(Top) -> Fut,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
+    top: &AnyTop,
+    ends: &crossbeam_channel::Sender<End>,
+) {
     // First, so that what a worker allocates is near it.
     shared.places.bind(id);
     let _clock = crate::time::Clock::host(shared.start);

@@ -19,6 +19,14 @@ pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
 
 /// The same with another limit.
 pub fn watched_for<R>(name: &str, limit: Duration, f: impl FnOnce() -> R) -> R {
+    let over = watchdog(name, limit);
+    let result = f();
+    drop(over);
+    result
+}
+
+/// Ends the process unless the sender is dropped in time.
+fn watchdog(name: &str, limit: Duration) -> mpsc::Sender<()> {
     let (over, wait) = mpsc::channel::<()>();
     let name = name.to_string();
     std::thread::spawn(move || {
@@ -27,9 +35,7 @@ pub fn watched_for<R>(name: &str, limit: Duration, f: impl FnOnce() -> R) -> R {
             std::process::abort();
         }
     });
-    let result = f();
-    drop(over);
-    result
+    over
 }
 
 /// Runs a program on one runtime, watched, for its result.

@@ -14,7 +14,7 @@ mod meter;
 mod queue;
 
 use super::park::{Parker, Wake};
-use super::{OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top, too_many_steps};
+use super::{AnyResult, AnyTop, OUTSIDE, Wire, Work, alone, crashed, deadlock, start_top, too_many_steps};
 use crate::Error;
 use crate::config::Config;
 use crate::core::{Core, Signal};
@@ -24,7 +24,6 @@ use crate::message::{Message, ProcessorId};
 use crate::object::EMPTY;
 use crate::payload::Payload;
 use crate::time::{Clock, Ticks};
-use crate::top::Top;
 pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use mail::Mail;
@@ -33,7 +32,6 @@ use meter::Meter;
 use queue::Queue;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -270,17 +268,12 @@ struct Processor {
 }
 
 /// `most_steps`: how many events it may take.
-pub(super) fn run<F, Fut, R>(
+pub(super) fn run(
     config: Arc<Config>,
     machine: Arc<VirtualMachine>,
     most_steps: u64,
-    top: &F,
-) -> Result<(R, Stats), Error>
-where
-    F: Fn(Top) -> Fut,
-    Fut: Future<Output = Result<R, Error>> + 'static,
-    R: Send + 'static,
-{
+    top: &AnyTop,
+) -> Result<(AnyResult, Stats), Error> {
     let nodes = config.machine.nodes() as usize;
     let costs = Rc::new(machine.costs_ps(1));
     let shared = Rc::new(Shared {
