@@ -270,7 +270,9 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
             let text = turns.calibration().text(HOST, None);
             // Nobody gave this file: what is wrong with it is no fault of the arguments.
             let file = MachineFile::parse(HOST, &text).and_then(MachineFile::expect_host).map_err(|e| match e {
-                Failure::Usage(what) | Failure::Run(what) => Failure::Run(format!("the calibrated machine: {what}")),
+                Failure::Usage(what) | Failure::Run(what) => {
+                    Failure::Run(format!("the calibrated machine: {what}\n{text}"))
+                }
             })?;
             (file.machine(Some(1), 1), Some(text))
         }

@@ -39,7 +39,7 @@ impl Spread {
         let all = sorted.len();
         let (first, third) = (quantile(&sorted, 0.25), quantile(&sorted, 0.75));
         // What is on a fence stays, however the fence is rounded.
-        let rounding = 1e-12 * third.abs();
+        let rounding = 1e-12 * first.abs().max(third.abs());
         let (low, high) = (first - 3.0 * (third - first) - rounding, third + 3.0 * (third - first) + rounding);
         sorted.retain(|sample| (low..=high).contains(sample));
         let end = |sample: Option<&f64>| sample.copied().unwrap_or(f64::NAN);

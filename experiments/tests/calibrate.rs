@@ -71,6 +71,7 @@ fn what_can_not_be_is_refused() {
         ("calibrate --workers 100000", "more would take turns"),
         ("calibrate --wire virtual --machine titan-legion", "found `titan-legion` with one node of 2 processors"),
         ("calibrate --wire virtual --machine ideal", "found `ideal` with one node of 1 processors"),
+        ("calibrate --wire virtual --machine ideal --nodes 2", "found `ideal` with 1 on each of 2 nodes, 0 of them"),
         ("calibrate --wire virtual --machine local --workers 2", "--workers is for --wire threads"),
         ("calibrate --repeat 0", "expected at least 1 for repeat, found 0"),
         ("calibrate --output /no/such/directory/local.toml", "can't write /no/such/directory/local.toml"),

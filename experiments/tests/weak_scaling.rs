@@ -62,7 +62,7 @@ fn spread(samples: &[f64]) -> (f64, f64, f64, usize) {
     };
     let (q1, q3) = (along(&sorted, sorted.len() - 1), along(&sorted, 3 * (sorted.len() - 1)));
     // Rounding may differ where a sample is on the fence, where it stays.
-    let near = 1e-12 * q3;
+    let near = 1e-11 * q3;
     let inside = |x: &&f64| **x >= 4.0 * q1 - 3.0 * q3 - near && **x <= 4.0 * q3 - 3.0 * q1 + near;
     let kept: Vec<f64> = sorted.iter().filter(inside).copied().collect();
     (kept[0], along(&kept, 2 * (kept.len() - 1)), kept[kept.len() - 1], sorted.len() - kept.len())

@@ -30,6 +30,14 @@ pub struct Gang {
 }
 
 impl Gang {
+    /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
+    pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
+        match core.local(self.id).as_ref().map(|o| &*o.object) {
+            Some(Object::Gang(table)) => Ok(table.clone()),
+            _ => Err(Error::misuse(what, "a gang made with `Top::gang`", self.id)),
+        }
+    }
+
     /// Number of shards.
     pub fn shards(&self) -> u32 {
         self.shards
@@ -269,13 +277,13 @@ impl Launcher {
         start: impl Fn(u32) -> Start<A>,
         planned: &dyn Fn(&[Vec<Held>]),
     ) -> Result<FutureMap<R>, Error> {
+        let table = gang.table(&self.core, "a gang launch")?;
         let count = gang.shards as usize;
-        let (mut args, mut held) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut starts = Vec::with_capacity(count);
         let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for shard in 0..gang.shards {
             let start = start(shard);
-            args.push(Some(start.args));
-            held.push(start.held);
+            starts.push((Parcel::new(start.args), start.held));
             let (resolver, future) = TaskFuture::<R>::pending();
             resolvers.push(Some(resolver));
             futures.push(future);
@@ -289,8 +297,7 @@ impl Launcher {
                 resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
             }
         });
-        let mut parcel = |shard: u32| args[shard as usize].take().map(Parcel::new);
-        self.launch_any(gang, task.id, held, &mut parcel, planned, settle)?;
+        self.launch_any(gang, &table, task.id, starts, planned, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -298,31 +305,28 @@ impl Launcher {
     fn launch_any(
         &self,
         gang: &Gang,
+        table: &GangTable,
         task: ObjectId,
-        mut held: Vec<Vec<Held>>,
-        args: &mut dyn FnMut(u32) -> Option<Parcel>,
+        starts: Vec<(Parcel, Vec<Held>)>,
         planned: &dyn Fn(&[Vec<Held>]),
         settle: Settle,
     ) -> Result<(), Error> {
-        let table = match self.core.local(gang.id).as_ref().map(|o| &*o.object) {
-            Some(Object::Gang(table)) => table.clone(),
-            _ => return Err(Error::misuse("a gang launch", "a gang made with `Top::gang`", gang.id)),
-        };
+        let (args, mut held): (Vec<Parcel>, Vec<Vec<Held>>) = starts.into_iter().unzip();
         self.check(&held)?;
-        self.find_homes(&table, &mut held)?;
-        let mut plan = self.plan(&table, &held, &|h| h.region.rect)?;
+        self.find_homes(table, &mut held)?;
+        let mut plan = self.plan(table, &held, &|h| h.region.rect)?;
         if self.replicated {
-            self.core.replicated(|| self.described(task, &table, &held, &plan));
+            self.core.replicated(|| self.described(task, table, &held, &plan));
         }
         planned(&held);
         let counters = &self.core.counters;
-        for (shard, held) in (0u32..).zip(held) {
+        for ((shard, args), held) in (0u32..).zip(args).zip(held) {
             let at = table.at[shard as usize].0;
             let batch = plan.batches.entry(at).or_default();
             if self.starts(at) {
                 counters.launches.add(1);
                 counters.requirements.add(held.len() as u64);
-                batch.extend(args(shard).map(|args| ShardStart { shard, args, held }));
+                batch.push(ShardStart { shard, args, held });
             }
         }
         self.dispatch(plan, task, gang, settle)?.detach();

@@ -202,10 +202,7 @@ impl Top {
     }
 
     fn table(&self, what: &str, gang: &Gang) -> Result<Arc<GangTable>, Error> {
-        match self.core().local(gang.id).as_ref().map(|o| &*o.object) {
-            Some(Object::Gang(table)) => Ok(table.clone()),
-            _ => Err(Error::misuse(what, "a gang made with `Top::gang`", gang.id)),
-        }
+        gang.table(self.core(), what)
     }
 
     /// Makes one ready/empty pair for each shard of a gang as producer; `consumer(s)` is the shard that shard s produces

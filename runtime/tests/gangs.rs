@@ -728,6 +728,16 @@ fn interfering_shards_are_refused_by_name() {
     });
 }
 
+#[test]
+fn a_gang_of_another_run_is_refused_before_anything_starts() {
+    let (gang, _) = Runtime::threads(1).run(|top| async move { top.gang("all", 3) }).expect("a gang");
+    let outcome = Runtime::threads(1).run(move |top| async move {
+        let task = top.task("see", |_, ()| async { Ok(()) });
+        top.launch(&gang, &task, |_| -> Start<()> { unreachable!("nothing starts") })?.all().await
+    });
+    misused(outcome, &["a gang launch", "`Top::gang`"]);
+}
+
 fn misused<T>(outcome: Result<T, Error>, words: &[&str]) {
     let e = outcome.err().expect("a refusal");
     assert!(matches!(e, Error::Misuse { .. }), "{e:?}");

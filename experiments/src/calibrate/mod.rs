@@ -78,7 +78,7 @@ fn level(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Whether an exchange took about as long as at other times.
+/// Whether an exchange took about as long as `own`; without one, any does.
 ///
 /// A host may have its processors near each other at one time and far apart at another, or lend them to others.
 pub fn is_near(exchange_ns: f64, own: Option<f64>) -> bool {
@@ -207,9 +207,11 @@ impl Turns {
         Ok(())
     }
 
-    /// Median of the exchanges; none with one processor.
+    /// Median of the exchanges, of an even number the lower one: an exchange that there was. None with one processor.
     pub fn exchange_ns(&self) -> Option<f64> {
-        Some(crate::stats::median(self.rounds.iter().map(|(e, _)| *e))).filter(|ns| !ns.is_nan())
+        let mut exchanges: Vec<f64> = self.rounds.iter().map(|(e, _)| *e).filter(|e| !e.is_nan()).collect();
+        exchanges.sort_by(f64::total_cmp);
+        exchanges.get(exchanges.len().saturating_sub(1) / 2).copied()
     }
 
     /// What the turns come to that count.
@@ -261,10 +263,10 @@ impl Measures {
         }
         let two = parts::expect_two_processors(&machine)?;
         if two.nodes > 1 || two.utility > 0 {
-            let VirtualMachine { name, per_node, utility, .. } = machine;
+            let VirtualMachine { name, nodes, per_node, utility, .. } = machine;
             return Err(Failure::Usage(format!(
                 "expected a machine with two processors on a node and no utility processors, found `{name}` with {per_node} on \
-                 a node, {utility} of them utility processors"
+                 each of {nodes} nodes, {utility} of them utility processors"
             )));
         }
         Ok(Self { processors: 2, machine: Some(two) })
@@ -394,6 +396,25 @@ mod tests {
         assert!((29.0..50.0).contains(&message.ceil()), "message_ns: {message}");
         let all = message + price("memory", "first_ns", 0) + price("memory", "latency_ns", 0);
         assert!((all - 29.0 - 63.0).abs() <= 2.0, "a message: {all}");
+    }
+
+    #[test]
+    fn a_turn_with_processors_far_apart_does_not_count() {
+        let calibrated = |exchanges: &[f64]| {
+            let mut turns = Turns::new(plan(), Runtime::virtual_time(machine()));
+            turns.take(|| 30.0).expect("measured");
+            let (_, times) = turns.rounds.remove(0);
+            let scaled = |e: &f64| (*e, times.iter().map(|ns| ns * e).collect());
+            turns.rounds = exchanges.iter().map(scaled).collect();
+            let Calibration { prices, exchange_ns, .. } = turns.calibration();
+            (prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>(), exchange_ns)
+        };
+        let alone = calibrated(&[30.0]);
+        assert_eq!(alone.1, Some(30.0));
+        assert_eq!(calibrated(&[76.0, 30.0]), alone);
+        assert_ne!(calibrated(&[74.0, 30.0]).0, alone.0);
+        assert_eq!(calibrated(&[11.0, 30.0, 30.0, 300.0]), alone);
+        assert_eq!(calibrated(&[f64::NAN]).1, None);
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Job {
         config.memory(self.shards.saturating_mul(config.cells.unwrap_or(CELLS)))
     }
 
+    /// Memory that it takes at most: aggregation, with its messages under way, 6 % more than the least.
+    fn most_bytes(&self) -> u128 {
+        self.bytes() * 11 / 10
+    }
+
     fn config(&self) -> Config {
         let mut machine = self.machine.clone();
         let whole = self.shards <= WHOLE;
@@ -130,7 +135,7 @@ impl Runs {
         starts(new.len());
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
         let room = u128::from(available_memory()) / at_once as u128;
-        let (large, small): (Vec<&Job>, Vec<&Job>) = new.into_iter().partition(|job| job.bytes() * 11 / 10 > room);
+        let (large, small): (Vec<&Job>, Vec<&Job>) = new.into_iter().partition(|job| job.most_bytes() > room);
         // Those that are done, up to the first failure.
         let results = Mutex::new(Ok(Vec::new()));
         let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);

@@ -308,8 +308,8 @@ impl Runtime {
         R: Send + 'static,
     {
         let of_any_type = move |handle: Top| -> AnyFuture {
-            let result = top(handle);
-            Box::pin(async move { Ok(Box::new(result.await?) as AnyResult) })
+            let future = top(handle);
+            Box::pin(async move { Ok(Box::new(future.await?) as AnyResult) })
         };
         let (result, stats) = self.run_any(&of_any_type)?;
         Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
@@ -370,7 +370,9 @@ impl Runtime {
     }
 }
 
+/// What a top-level task gives, of whatever type.
 type AnyResult = Box<dyn Any + Send>;
+/// A node's copy of a top-level task, called.
 type AnyFuture = Pin<Box<dyn Future<Output = Result<AnyResult, Error>>>>;
 /// A top-level task.
 type AnyTop = dyn Fn(Top) -> AnyFuture + Send + Sync;

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 const RING: usize = 256;
 /// Bytes that the slots of all rings take at most, should every processor talk to every other.
 const RINGS: usize = 256 << 20;
-/// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond, several
-/// times what waking one takes on a virtual machine. With less, two that wait for each other fall asleep in turn, each while
+/// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond (longer
+/// with more, as a turn looks at the ring of each), several times what waking one takes on a virtual machine. With less, two that wait for each other fall asleep in turn, each while
 /// the other wakes.
 const SPINS: u32 = 20_000;
 /// Turns without work before it pauses between them.
@@ -380,7 +380,8 @@ impl Clock {
     }
 }
 
-/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if nobody woke it.
+/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if it slept until
+/// its time was over.
 fn sleep(
     core: &Core,
     wire: &ThreadsWire,
@@ -559,7 +560,7 @@ mod tests {
         let first = core.next_deadline().expect("two are set");
         assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
         // One sleep to its end: nothing is looked at meanwhile.
-        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(sleep(&core, &wire, &shared, me, &[], 0));
         assert!(wire.now() >= first && !shared.stuck.load(Ordering::SeqCst));
         core.time_is(wire.now());
         let [last, over] = timers;
@@ -568,7 +569,7 @@ mod tests {
         // What is cancelled is not slept for.
         drop(last);
         assert_eq!(core.next_deadline(), None);
-        sleep(&core, &wire, &shared, me, &[], 0);
+        assert!(!sleep(&core, &wire, &shared, me, &[], 0));
         assert!(shared.stuck.load(Ordering::SeqCst));
     }
 
