@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 7] = [
 
 /// A value, and where it comes from.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a value with a reason: { value = …, why = \"…\" }")]
 pub struct Given<T> {
     value: T,
     #[serde(rename = "why")]
@@ -321,7 +321,7 @@ mod tests {
         assert!(e.contains("m.toml") && e.contains("latency_us") && e.contains("line"), "{e}");
         let line = text.lines().find(|line| line.starts_with("gap_ns")).unwrap();
         let e = refusal(MachineFile::parse("m.toml", &text.replacen(line, "gap_ns = 3.0", 1)));
-        assert!(e.contains("gap_ns = 3.0"), "{e}");
+        assert!(e.contains("gap_ns = 3.0") && e.contains("expected a value with a reason: { value = "), "{e}");
         let line = text.lines().find(|line| line.starts_with("map_ns")).unwrap();
         for (other, expected) in [
             ("imput_ns = { value = 3, why = 'a slip' }", "imput_ns"),

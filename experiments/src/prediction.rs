@@ -358,6 +358,10 @@ fn table(rows: &[Row], machine: &str) -> String {
         let (middle, worst) = errors(rows.iter().filter(|row| row.program == name));
         text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
     }
+    if rows.iter().any(|row| row.disturbed) {
+        text += "disturbed: a cache line took another time between processors than when the machine was calibrated, by more than a \
+                 factor of 2.5; calibrate it anew, or leave --machine out\n";
+    }
     let (middle, worst) = errors(rows);
     text + &format!("all: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst)
 }
@@ -379,6 +383,8 @@ mod tests {
         assert_eq!([middle, worst].map(|e| (e * 1000.0).round()), [100.0, 200.0]);
         let text = table(&rows, "mine");
         assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");
-        assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n"), "{text}");
+        assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n") && !text.contains("disturbed"), "{text}");
+        let text = table(&[Row { disturbed: true, ..row(10.0, 12.0) }], "mine");
+        assert!(text.contains("3 disturbed") && text.contains("\ndisturbed: a cache line"), "{text}");
     }
 }

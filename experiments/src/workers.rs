@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::machines::MachineFile;
+use crate::micro::at_least_one;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
 use std::cell::OnceCell;
@@ -91,7 +92,8 @@ impl OnWire {
             let most = u32::MAX;
             u32::try_from(n).map_err(|_| Failure::Usage(format!("expected at most {most} {what}, found {n}")))
         };
-        let (nodes, shards) = (nodes.map(|n| number("nodes", n)).transpose()?, number("shards", shards)?);
+        let nodes = nodes.map(|n| number("nodes", at_least_one("nodes", n)?)).transpose()?;
+        let shards = number("shards", at_least_one("shards", shards)?)?;
         let machine = VirtualMachine {
             noise: self.noise.unwrap_or(0.0),
             seed: self.noise_seed.unwrap_or(0),

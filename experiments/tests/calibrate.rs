@@ -14,8 +14,17 @@ fn succeeds(args: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+fn refuses(args: &str, expected: &str) {
+    let output = maniple(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+}
+
+/// A file that is not there.
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()))
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.toml", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
 }
 
 #[test]
@@ -26,6 +35,11 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         let file = file.display();
         let tiny = "--shards 2,4 --repeat 2 --operations 60";
         assert_eq!(succeeds(&format!("calibrate --workers {workers} {tiny} --output {file}")), "");
+        // What is there stays.
+        let written = std::fs::read_to_string(file.to_string()).expect("it is there");
+        let again = format!("expected a new or an empty file for --output, found {file} with {} bytes", written.len());
+        refuses(&format!("calibrate --output {file}"), &again);
+        assert_eq!(std::fs::read_to_string(file.to_string()).ok(), Some(written));
         let stencil = "stencil --shards 5 --cells 20 --iterations 6 --repeat 2 --format csv --wire virtual";
         let once = succeeds(&format!("{stencil} --machine {file}"));
         assert!(once.contains(",true,"), "{once}");
@@ -82,8 +96,6 @@ fn what_can_not_be_is_refused() {
         ("predict --machine ideal --cells 1", "1"),
         ("predict --machine ideal --repeat 0", "expected at least 1 for repeat, found 0"),
     ] {
-        let output = maniple(args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{args}: {said}");
+        refuses(args, expected);
     }
 }

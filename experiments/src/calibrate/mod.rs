@@ -32,7 +32,7 @@ With --wire virtual it measures a machine in virtual time, two processors of one
 
 Exit codes: 0, the file is written; 1, a run failed; 2, the arguments are at fault.")]
 pub struct Args {
-    /// The file [default: stdout]
+    /// The file, which must be new or empty [default: stdout]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -296,7 +296,17 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let repeat = at_least_one("repeat", args.repeat)?;
     // Before anything is measured.
     if let Some(path) = &args.output {
-        std::fs::write(path, "").map_err(|e| Failure::Usage(format!("can't write {}: {e}", path.display())))?;
+        let file = std::fs::File::options().append(true).create(true).open(path);
+        match file.and_then(|file| file.metadata()) {
+            Ok(there) if there.len() > 0 => {
+                let path = path.display();
+                let what =
+                    format!("expected a new or an empty file for --output, found {path} with {} bytes", there.len());
+                return Err(Failure::Usage(format!("{what}; name another, or remove it")));
+            }
+            Ok(_) => {}
+            Err(e) => return Err(Failure::Usage(format!("can't write {}: {e}", path.display()))),
+        }
     }
     let text = measures.text(plan, repeat, &args.name)?;
     match &args.output {
