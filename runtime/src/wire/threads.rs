@@ -24,8 +24,8 @@ const RING: usize = 256;
 /// Bytes that the slots of all rings take at most, should every processor talk to every other.
 const RINGS: usize = 256 << 20;
 /// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond (longer
-/// with more, as a turn looks at the ring of each), several times what waking one takes on a virtual machine. With less, two that wait for each other fall asleep in turn, each while
-/// the other wakes.
+/// with more, as a turn looks at the ring of each), several times what waking one takes on a virtual machine. With less, two
+/// that wait for each other fall asleep in turn, each while the other wakes.
 const SPINS: u32 = 20_000;
 /// Turns without work before it pauses between them.
 const BRISK: u32 = 50;
