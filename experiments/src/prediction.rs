@@ -1,12 +1,12 @@
 //! `maniple predict`: times in virtual time beside those on threads.
 
 use crate::Failure;
-use crate::calibrate::{Turns, is_near, warn_if_busy};
+use crate::calibrate::{NEAR, REPEAT, Turns, is_near, warn_if_busy};
 use crate::machines::MachineFile;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{at_least_one, exchange::yardstick_ns, field};
 use crate::output::{Format, Output, Record, styled};
-use crate::stats::{median, microseconds, quantile_of};
+use crate::stats::{median, microseconds, quantile_of, undisturbed};
 use crate::stencil::failure;
 use crate::weak_scaling::counts::Counts;
 use maniple::prelude::*;
@@ -27,9 +27,10 @@ The reports say:
   program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
 doubling; aggregation: an iteration of the stencil's baseline, which takes several times what is predicted, since what it \
 moves between parent and shards is not among the operations that are calibrated
-  measured_us   median over the runs of the time on threads: of a call on the shard that took longest, or the run's median \
-iteration (with more shards than workers, of the means of two iterations)
-  first_us, third_us  quartiles over the runs
+  measured_us   lower decile over the runs of the time on threads, as of what was calibrated: what the host takes where \
+others do not disturb it. The time is that of a call on the shard that took longest, or the run's median iteration (with more \
+shards than workers, of the means of two iterations)
+  first_us, median_us, third_us  quartiles over the runs
   runs          runs that count: those with an exchange of a cache line, measured before and after, that differs from that of \
 the calibration by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to three \
 times as many runs as asked for until enough count. Where fewer than half as many do as were asked for, all count, and \
@@ -57,7 +58,7 @@ pub struct Args {
     cells: usize,
 
     /// Runs on threads of each program with each number of shards, and turns of the calibration between them
-    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = crate::count, allow_negative_numbers = true)]
     repeat: usize,
 
     /// How results are reported
@@ -155,10 +156,10 @@ pub struct Row {
     pub program: &'static str,
     /// Shards.
     pub shards: usize,
-    /// Median of the runs on threads.
+    /// On threads, where others did not disturb them: the lower decile of the runs.
     pub measured_us: f64,
-    /// Their quartiles.
-    pub quartiles_us: [f64; 2],
+    /// First quartile, median and third quartile of the runs.
+    pub quartiles_us: [f64; 3],
     /// Runs that count.
     pub runs: usize,
     /// Whether fewer than half as many runs as asked for were on a host as the machine describes it; then all count.
@@ -287,8 +288,8 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
         Ok(Row {
             program: program.name(),
             shards: *shards,
-            measured_us: median(kept.iter().copied()),
-            quartiles_us: [0.25, 0.75].map(|q| quantile_of(&kept, q)),
+            measured_us: undisturbed(&kept),
+            quartiles_us: [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q)),
             runs: kept.len(),
             disturbed,
             predicted_us: program.run(*shards, cells, &virtually)?,
@@ -327,7 +328,8 @@ impl Row {
             field("disturbed", self.disturbed),
             field("measured_us", self.measured_us),
             field("first_us", self.quartiles_us[0]),
-            field("third_us", self.quartiles_us[1]),
+            field("median_us", self.quartiles_us[1]),
+            field("third_us", self.quartiles_us[2]),
             field("predicted_us", self.predicted_us),
             field("error", self.error()),
         ]
@@ -339,7 +341,7 @@ fn table(rows: &[Row], machine: &str) -> String {
     let mut builder = Builder::default();
     builder.push_record(["program", "shards", "measured", "quartiles", "predicted", "error", "runs"]);
     for row in rows {
-        let [first, third] = row.quartiles_us.map(microseconds);
+        let [first, _, third] = row.quartiles_us.map(microseconds);
         let disturbed = if row.disturbed { " disturbed" } else { "" };
         builder.push_record([
             row.program.to_owned(),
@@ -359,8 +361,10 @@ fn table(rows: &[Row], machine: &str) -> String {
         text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
     }
     if rows.iter().any(|row| row.disturbed) {
-        text += "disturbed: a cache line took another time between processors than when the machine was calibrated, by more than a \
-                 factor of 2.5; calibrate it anew, or leave --machine out\n";
+        text += &format!(
+            "disturbed: a cache line took another time between processors than when the machine was calibrated, by more than a \
+             factor of {NEAR}; calibrate it anew, or leave --machine out\n"
+        );
     }
     let (middle, worst) = errors(rows);
     text + &format!("all: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst)
@@ -371,7 +375,7 @@ mod tests {
     use super::*;
 
     fn row(measured_us: f64, predicted_us: f64) -> Row {
-        let quartiles_us = [measured_us, measured_us];
+        let quartiles_us = [measured_us; 3];
         Row { program: "stencil", shards: 4, measured_us, quartiles_us, runs: 3, disturbed: false, predicted_us }
     }
 

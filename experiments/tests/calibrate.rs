@@ -55,14 +55,14 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         }
         let predict = format!("predict --machine {file} --shards 2,5 --cells 20 --repeat 1");
         let rows = succeeds(&format!("{predict} --format csv"));
-        let header = "program,machine,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error";
+        let header = "program,machine,shards,runs,disturbed,measured_us,first_us,median_us,third_us,predicted_us,error";
         let mut lines = rows.lines();
         assert_eq!(lines.next(), Some(header));
         let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
         let names: Vec<_> = lines.iter().map(|fields| (fields[0], fields[2])).collect();
         assert_eq!(names, [("allreduce", "2"), ("allreduce", "5"), ("stencil", "2"), ("stencil", "5")]);
         for fields in &lines {
-            let [measured, predicted, error] = [5, 8, 9].map(|at| fields[at].parse::<f64>().expect(&rows));
+            let [measured, predicted, error] = [5, 9, 10].map(|at| fields[at].parse::<f64>().expect(&rows));
             assert!(measured > 0.0 && predicted > 0.0, "{rows}");
             assert!((predicted / measured - 1.0 - error).abs() < 1e-9, "{rows}");
         }
@@ -70,7 +70,7 @@ fn what_is_calibrated_is_a_machine_and_predicts() {
         let rows = succeeds("predict --shards 2 --repeat 1 --programs allreduce --format csv");
         let fields: Vec<&str> = rows.lines().nth(1).expect("a row").split(',').collect();
         assert_eq!(fields[..3], ["allreduce", "host", "2"], "{rows}");
-        assert!(fields[8].parse::<f64>().expect(&rows) > 0.0, "{rows}");
+        assert!(fields[9].parse::<f64>().expect(&rows) > 0.0, "{rows}");
         let table = succeeds(&format!("predict --machine {file} --shards 2 --repeat 1 --programs allreduce"));
         assert!(table.contains("allreduce: median error ") && table.contains("\nall: median error "), "{table}");
     }

@@ -1,7 +1,7 @@
 //! What each operation takes, from the times of programs that do one of them more, or more often, than another.
 
 use super::programs::{ELEMENTS, FED, What};
-use crate::stats::median;
+use crate::stats::{quantile_of, undisturbed};
 
 /// Cells of the blocks that leaf tasks are measured with, and their bytes.
 pub const LARGE: u32 = 1000;
@@ -63,7 +63,7 @@ pub trait Times {
 
 /// All prices, for these numbers of shards of a processor.
 pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
-    let time = |what: What, shards: u32| times.of(what, shards).map_or(f64::NAN, |t| median(t.iter().copied()));
+    let time = |what: What, shards: u32| times.of(what, shards).map_or(f64::NAN, undisturbed);
     let each = |price: &dyn Fn(u32) -> f64| levels.iter().map(|&n| price(n).max(0.0)).collect::<Vec<f64>>();
     let less = |a: What, b: What, n: u32| (time(a, n) - time(b, n)).max(0.0);
 
@@ -247,14 +247,16 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
 /// With so many shards a processor does not wait for another one.
 const BUSY: u32 = 64;
 
-/// How far the quartiles of what was measured are from the medians, at most.
+/// How far the medians and upper quartiles of what was measured are above the lower deciles, at most.
 fn spread(times: &impl Times, used: &[What], levels: &[u32]) -> String {
     let samples = used.iter().flat_map(|&what| [1].iter().chain(levels).filter_map(move |&n| times.of(what, n)));
-    let (mut least, mut most, mut rounds) = (0.0f64, 0.0f64, 0);
+    let (mut middle, mut third, mut rounds) = (0.0f64, 0.0f64, 0);
     for samples in samples {
-        let [first, middle, third] = [0.25, 0.5, 0.75].map(|q| crate::stats::quantile_of(samples, q));
-        (least, most) = (least.min(first / middle - 1.0), most.max(third / middle - 1.0));
+        let above = |q| 100.0 * (quantile_of(samples, q) / undisturbed(samples) - 1.0);
+        (middle, third) = (middle.max(above(0.5)), third.max(above(0.75)));
         rounds = samples.len();
     }
-    format!("; medians of {rounds}, quartiles within {:+.0} to {:+.0} %", 100.0 * least, 100.0 * most)
+    format!(
+        "; lower deciles of {rounds}, medians up to {middle:.0} % and upper quartiles up to {third:.0} % above them"
+    )
 }

@@ -151,11 +151,11 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
         }
         let predicted = rows.iter().map(|row| (row.shards, row.predicted_us)).collect();
         let spread = |row: &&Row| {
-            let [min, max] = row.quartiles_us;
-            (row.shards, Spread { min, median: row.measured_us, max, kept: row.runs, dropped: 0 })
+            let (min, [.., max]) = (row.measured_us, row.quartiles_us);
+            (row.shards, Spread { min, median: min, max, kept: row.runs, dropped: 0 })
         };
         let measured = Series {
-            name: "on threads: median, bars from quartile to quartile".into(),
+            name: "on threads: lower decile, bars up to the upper quartile".into(),
             colour: VERMILION,
             marker: Marker::Circle,
             points: rows.iter().map(spread).collect(),

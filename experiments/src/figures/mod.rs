@@ -6,6 +6,7 @@ mod runs;
 mod study;
 
 use crate::Failure;
+use crate::calibrate::REPEAT;
 use crate::directory::{Directory, pretty};
 use crate::machines::MachineFile;
 use crate::micro::check_memory;
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, at least 128; up to 1048576 it takes 23 GiB and an hour, up to 65536 three minutes
+    /// The most shards, a power of two from 128 on; up to 1048576 it takes 23 GiB and an hour, up to 65536 three minutes
     #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
@@ -61,7 +62,7 @@ pub struct Args {
     host: Option<String>,
 
     /// Runs on threads of each program with each number of shards beside the predictions, and turns of the calibration between them; 0: there are none
-    #[arg(long, value_name = "R", default_value_t = 11, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = crate::count, allow_negative_numbers = true)]
     repeat: usize,
 }
 
@@ -73,6 +74,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     if args.to > MOST {
         return Err(Failure::Usage(format!("--to: expected at most {MOST}, found {}", args.to)));
+    }
+    if !args.to.is_power_of_two() {
+        return Err(Failure::Usage(format!("--to: expected a power of two, found {}", args.to)));
     }
     let machine = MachineFile::load(&args.machine)?;
     if machine.machine(None, 32).nodes != 32 {

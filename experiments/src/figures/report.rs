@@ -125,13 +125,15 @@ pub fn shares_csv(study: &Study) -> String {
 
 /// A line for each program and number of shards that was predicted.
 pub fn predictions_csv(study: &Study) -> String {
-    let mut text = String::from("program,shards,runs,disturbed,measured_us,first_us,third_us,predicted_us,error\n");
+    let mut text =
+        String::from("program,shards,runs,disturbed,measured_us,first_us,median_us,third_us,predicted_us,error\n");
     for row in &study.predictions {
-        let Row { program, shards, runs, disturbed, measured_us, quartiles_us: [first, third], predicted_us } = row;
+        let Row { program, shards, runs, disturbed, measured_us, quartiles_us, predicted_us } = row;
+        let [first, middle, third] = quartiles_us;
         let error = row.error();
         let _ = writeln!(
             text,
-            "{program},{shards},{runs},{disturbed},{measured_us:?},{first:?},{third:?},{predicted_us:?},{error:?}"
+            "{program},{shards},{runs},{disturbed},{measured_us:?},{first:?},{middle:?},{third:?},{predicted_us:?},{error:?}"
         );
     }
     text
@@ -217,7 +219,7 @@ fn predictions(study: &Study) -> String {
     }
     let (middle, worst) = errors(&study.predictions);
     let row = |r: &Row| {
-        let [first, third] = r.quartiles_us.map(microseconds);
+        let [first, _, third] = r.quartiles_us.map(microseconds);
         let (measured, predicted, error) =
             (microseconds(r.measured_us), microseconds(r.predicted_us), 100.0 * r.error());
         format!(
@@ -230,7 +232,7 @@ fn predictions(study: &Study) -> String {
     };
     format!(
         "<h2>Prediction held to measurement</h2>\n<p>On threads of this host, and in virtual time on the machine that \
-         describes it, whose numbers come from single operations only. Median error {:.1} %, worst {:.1} %. Disturbed: the \
+         describes it, whose numbers come from single operations only: lower deciles on both sides. Median error {:.1} %, worst {:.1} %. Disturbed: the \
          host was not as the machine describes it, so that too few runs were left, and all count.</p>\n\
          <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles</th>\
          <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
