@@ -16,10 +16,17 @@ pub enum Wire {
     Virtual,
 }
 
+/// The wire of commands that have no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum VirtualWire {
+    /// A machine that exists in virtual time only
+    Virtual,
+}
+
 /// Options of commands that run programs, on this host or on a machine in virtual time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OnWire {
-    /// What carries the messages. Predict has both, and figures and explore are in virtual time anyway
+    /// What carries the messages
     #[arg(long, value_name = "WIRE", default_value = "threads")]
     wire: Wire,
 

@@ -32,6 +32,15 @@ fn a_few_hundred_seeds_are_right_and_the_same_each_time() {
 }
 
 #[test]
+fn programs_run_in_virtual_time_and_on_a_machine_if_asked() {
+    let drawn = counts(&["--seeds", "300", "--wire", "virtual"]);
+    assert_eq!((&drawn["programs"], &drawn["in_virtual_time"]), (&300.into(), &300.into()), "{drawn}");
+    // Here rounds are mapped anew each time, and a node has a utility processor.
+    let there = counts(&["--seeds", "300", "--wire", "virtual", "--machine", "titan-legion"]);
+    assert_eq!((&there["in_virtual_time"], &there["failed_seed"]), (&300.into(), &Value::Null), "{there}");
+}
+
+#[test]
 fn one_seed_is_run_alone_and_shown() {
     let output = explore(&["--seed", "17"]);
     assert_eq!(output.status.code(), Some(0));
@@ -43,12 +52,14 @@ fn one_seed_is_run_alone_and_shown() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let wrong: [&[&str]; 7] = [
+    let wrong: [&[&str]; 9] = [
         &["--seeds", "0"],
         &["--seeds", "many"],
         &["--seed", "1", "--seeds", "2"],
         &["--workers", "0"],
         &["--time", "-1"],
+        &["--wire", "virtual", "--machine", "none"],
+        &["--machine", "titan-legion"],
         // Nothing would be run, or fewer than asked for.
         &["--seed", "18446744073709551615"],
         &["--from", "18446744073709551600", "--seeds", "100"],

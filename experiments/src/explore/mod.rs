@@ -12,19 +12,24 @@ mod run;
 mod show;
 mod shrink;
 mod top;
+mod watch;
 mod wild;
 mod worker;
 
 use crate::Failure;
+use crate::machines::MachineFile;
 use crate::output::{Format, Output};
+use crate::workers::VirtualWire;
 use counts::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
 use judge::Wrong;
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
+use program::Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// Programs drawn from seeds, under orders and faults drawn from seeds, against a sequential interpreter
 #[derive(Debug, clap::Args)]
@@ -32,7 +37,8 @@ use std::time::{Duration, Instant};
 A seed gives a program (leaf tasks on parts of regions, index launches, exchanges through barriers, phase barriers, allreduces, \
 gang launches by the top-level task and by parents, mappers that are replaced, deadlines, panics), a mapper, and a run of it: \
 seven in eight on the seeded driver with slow pairs of processors, pauses and lost processors, the others in virtual time. Each \
-value that a shard sees must be what the interpreter says, or an error with the right cause; nothing may hang or be left over.
+value that a shard sees must be what the interpreter says, or an error with the right cause; nothing may hang or be left over. \
+A run that does not end after a minute is named, and is the last one.
 
 Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
 are at fault.")]
@@ -48,6 +54,14 @@ pub struct Args {
     /// This seed alone; its program is printed
     #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
+
+    /// Every run in virtual time [default: one in eight, the others on the seeded driver]
+    #[arg(long, value_name = "WIRE")]
+    wire: Option<VirtualWire>,
+
+    /// On this machine: a name, or a file that ends in .toml [default: machines drawn from the seeds]
+    #[arg(long, value_name = "NAME|FILE", requires = "wire")]
+    machine: Option<String>,
 
     /// Threads that run seeds side by side; a run is in one thread
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
@@ -79,6 +93,22 @@ fn planted(name: &str) -> Result<maniple::runtime::plant::Bug, String> {
 }
 
 impl Args {
+    /// Those that a seed's run depends on.
+    fn options(&self) -> String {
+        let mut text = String::new();
+        if self.wire.is_some() {
+            text += " --wire virtual";
+        }
+        if let Some(machine) = &self.machine {
+            text += &format!(" --machine {machine}");
+        }
+        #[cfg(feature = "plant")]
+        if let Some(bug) = self.plant {
+            text += &format!(" --plant {}", bug.name());
+        }
+        text
+    }
+
     /// The last changes to the runtime of a seed.
     #[cfg(feature = "plant")]
     fn set(&self, seed: u64, runtime: Runtime) -> Runtime {
@@ -118,20 +148,37 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         },
         None => None,
     };
+    let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
+    let draw = |seed: u64| match args.wire {
+        Some(VirtualWire::Virtual) => draw::draw(seed).in_virtual_time(machine.as_ref()),
+        None => draw::draw(seed),
+    };
     if let Some(seed) = args.seed {
-        crate::note(format_args!("seed {seed}\n{}", draw::draw(seed)));
+        crate::note(format_args!("seed {seed}\n{}", draw(seed)));
     }
     quiet_about_what_is_caught();
     let bar = progress(seeds.end - seeds.start);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
-    let run = |seed: u64, program: &program::Program| run::caught(program, &|runtime| args.set(seed, runtime));
+    let options = args.options();
+    let watch = Watch::start(watch::LIMIT, move |seed| {
+        let again = again(seed, &options);
+        crate::complain(format_args!(
+            "seed {seed} does not end: its run takes longer than {:?}\n{again}",
+            watch::LIMIT
+        ));
+        std::process::exit(1)
+    });
+    let run = |seed: u64, program: &Program| {
+        let _watched = watch.over(seed);
+        run::caught(program, machine.as_ref(), &|runtime| args.set(seed, runtime))
+    };
     let found = first_failure(seeds, workers as u32, |seed| {
         if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {
             over.store(true, Ordering::Relaxed);
             return Ok(());
         }
-        let program = draw::draw(seed);
+        let program = draw(seed);
         let right = run(seed, &program)?;
         counts.lock().unwrap_or_else(PoisonError::into_inner).add(&program, &right);
         bar.inc(1);
@@ -145,18 +192,26 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     output.finish_with(counts::table)?;
     match found {
         None => Ok(()),
-        Some((seed, wrong)) => Err(Failure::Run(report(args, seed, wrong, &|program| run(seed, program).map(drop)))),
+        Some((seed, wrong)) => {
+            Err(Failure::Run(report(args, seed, draw(seed), wrong, &|program| run(seed, program).map(drop))))
+        }
     }
 }
 
+/// How to have that run again.
+fn again(seed: u64, options: &str) -> String {
+    format!("to see it again: maniple explore --seed {seed}{options}")
+}
+
 /// What is said of a seed that fails.
-fn report(args: &Args, seed: u64, wrong: Wrong, run: &dyn Fn(&program::Program) -> Result<(), Wrong>) -> String {
-    #[cfg(feature = "plant")]
-    let planted = args.plant.map_or(String::new(), |bug| format!(" --plant {}", bug.name()));
-    #[cfg(not(feature = "plant"))]
-    let planted = "";
-    let text = format!("seed {seed}: {wrong}\nto see it again: maniple explore --seed {seed}{planted}");
-    let program = draw::draw(seed);
+fn report(
+    args: &Args,
+    seed: u64,
+    program: Program,
+    wrong: Wrong,
+    run: &dyn Fn(&Program) -> Result<(), Wrong>,
+) -> String {
+    let text = format!("seed {seed}: {wrong}\n{}", again(seed, &args.options()));
     if args.no_shrink {
         return format!("{text}\nthe program:\n{program}");
     }

@@ -1,5 +1,6 @@
 //! Generated programs, as plain data.
 
+use crate::machines::MachineFile;
 use maniple::runtime::Faults;
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +217,20 @@ impl Program {
     pub fn points((lo, hi): (i64, i64), points: u8) -> Vec<(i64, i64)> {
         let n = (1 + i64::from(points) % 5).min(hi - lo);
         (0..n).map(|i| (lo + i * (hi - lo) / n, lo + (i + 1) * (hi - lo) / n)).collect()
+    }
+
+    /// The same in virtual time, on as many processors or more: of this file's machine, or of one drawn from its seed.
+    pub fn in_virtual_time(mut self, file: Option<&MachineFile>) -> Self {
+        let (nodes, per_node, seed) = match self.on {
+            On::Seeded { processors, seed } => (processors, 1, seed),
+            On::Virtual { nodes, per_node, seed } => (nodes, per_node, seed),
+        };
+        self.on = match file.map(|file| file.machine(Some(1), 1).per_node) {
+            Some(own) => On::Virtual { nodes: (nodes * per_node).div_ceil(own), per_node: own, seed },
+            None => On::Virtual { nodes, per_node, seed },
+        };
+        self.faults = Faults::default();
+        self
     }
 
     pub fn processors(&self) -> u32 {

@@ -5,6 +5,7 @@ use super::oracle::interpret;
 use super::program::{Chosen, On, Program};
 use super::top::{Shared, top_level};
 use super::wild::Wild;
+use crate::machines::MachineFile;
 use maniple::mapper::{Mapper, MapperSlot, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
@@ -27,7 +28,14 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
 }
 
-fn machine(nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
+/// A machine of the file, or else one drawn from the seed.
+fn machine(file: Option<&MachineFile>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
+    if let Some(file) = file {
+        let machine = file.machine(Some(nodes), 1);
+        // A program made smaller may have fewer processors; half of the programs see noise.
+        let utility = machine.utility.min(per_node - 1);
+        return VirtualMachine { per_node, utility, noise: [0.0, 0.5][(seed % 2) as usize], seed, ..machine };
+    }
     let mut r = fastrand::Rng::with_seed(seed);
     // On some nothing takes any time, so that much happens at once.
     let most = [0, 1000, 1000][r.usize(0..3)];
@@ -52,13 +60,13 @@ fn machine(nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
 }
 
 /// Runs a program; a panic of whoever runs and judges it is told as well.
-pub fn caught(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
-    catch_unwind(AssertUnwindSafe(|| run(program, set)))
+pub fn caught(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+    catch_unwind(AssertUnwindSafe(|| run(program, file, set)))
         .unwrap_or_else(|panic| Err(Wrong { kind: Kind::Crash, what: panic_text(&*panic) }))
 }
 
 /// Runs a program. `set` makes the last changes to the runtime.
-fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+fn run(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
     let expected = interpret(program);
     let probe = Arc::new(());
     let first = mapper(program.mapper);
@@ -73,7 +81,7 @@ fn run(program: &Program, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wro
     });
     let runtime = match program.on {
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
-        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(nodes, per_node, seed)),
+        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(file, nodes, per_node, seed)),
     };
     let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
     if program.checks_races {
