@@ -130,7 +130,7 @@ fn a_machine_that_can_not_be_is_refused() {
     let costs = Costs { map_ns: -1.0, ..Costs::default() };
     assert!(refused(VirtualMachine { costs, ..good() }).contains("costs.map_ns"));
     assert!(refused(VirtualMachine { noise: 1001.0, ..good() }).contains("noise: expected a part of a time"));
-    let round_requirements = u32::MAX;
+    let round_requirements = 1001.0;
     assert!(refused(VirtualMachine { round_requirements, ..good() }).contains("round_requirements: expected at most"));
     // This many would not fit into any host.
     assert!(refused(VirtualMachine { nodes: 1 << 31, ..good() }).contains("1 to 2^24"));

@@ -74,7 +74,6 @@ fn in_virtual_time(args: &Args) -> Result<String, Failure> {
         ("processors", machine.per_node.into()),
         ("utility", machine.utility.into()),
         ("collectives.replay", machine.replay.into()),
-        ("collectives.round_requirements", machine.round_requirements.into()),
         ("collectives.acknowledge", machine.acknowledge.into()),
     ]
     .map(|(name, value)| (name.to_owned(), value))

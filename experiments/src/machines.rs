@@ -131,7 +131,7 @@ impl TryFrom<toml::Table> for CostsFile {
 #[serde(deny_unknown_fields)]
 struct Collectives {
     replay: Given<bool>,
-    round_requirements: Given<u32>,
+    round_requirements: Given<f64>,
     acknowledge: Option<Given<bool>>,
 }
 

@@ -158,7 +158,11 @@ fn what_does_not_go_together_is_refused() {
         ("gang --wire virtual --nodes 0", "expected at least 1 for nodes, found 0"),
         ("weak-scaling --wire virtual --workers 2", "--workers, --bind and --utility are for --wire threads"),
         ("figures --output /tmp/none --to 64", "--to: expected at least 128"),
-        ("figures --output /tmp/none --to 129", "--to: expected a power of two, found 129"),
+        (
+            "figures --output /tmp/none --to 129",
+            "--to: expected 128, 256, 512, 1024, or 1024 times a power of four, found 129",
+        ),
+        ("figures --output /tmp/none --to 2048", "found 2048"),
         ("figures --output /tmp/none --machine ideal", "nothing takes any time on `ideal`"),
         ("figures --output /tmp/none --to 18446744073709551615", "--to: expected at most 16777216"),
         (

@@ -155,7 +155,7 @@ pub fn all(study: &Study) -> Result<Vec<(&'static str, String)>, String> {
             (row.shards, Spread { min, median: min, max, kept: row.runs, dropped: 0 })
         };
         let measured = Series {
-            name: "on threads: lower decile, bars up to the upper quartile".into(),
+            name: "on threads: lower decile, bars up to the upper quartile of the runs".into(),
             colour: VERMILION,
             marker: Marker::Circle,
             points: rows.iter().map(spread).collect(),

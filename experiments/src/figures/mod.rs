@@ -12,6 +12,7 @@ use crate::machines::MachineFile;
 use crate::micro::check_memory;
 use crate::output::Stdout;
 use crate::prediction::{self, Program, Row};
+use crate::workers::VirtualWire;
 use indicatif::{ProgressBar, ProgressStyle};
 use maniple_stencil::{Collective, DEFAULT_CELLS};
 use runs::{Job, Runs, WHOLE, machine_of};
@@ -33,7 +34,8 @@ iterations, without the first 2 and the last 3.
 Besides, a collective and an iteration run on threads of this host with 2 to 512 shards, as maniple predict has them, beside \
 what virtual time predicts.
 
-Bands: each number of the machine halved and doubled, one at a time; and --draws times all of them, by chance. Shares: \
+Bands: each number of the machine halved and doubled, one at a time; and all of them at once, --draws times by chance, and \
+each as it makes the ratio grow most or least. Shares: \
 d ln(result) / d ln(number) between half and twice the number.
 
 The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json: \
@@ -45,11 +47,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
 
+    /// What carries the messages
+    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
+    _wire: VirtualWire,
+
     /// The machine in virtual time: a name, or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
-    /// The most shards, a power of two from 128 on; up to 1048576 it takes 23 GiB and an hour, up to 65536 three minutes
+    /// The most shards: 128, 256, 512, 1024, or fourfold from there; up to 1048576 it takes 23 GiB and an hour, up to 65536 four minutes
     #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
     to: usize,
 
@@ -75,8 +81,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     if args.to > MOST {
         return Err(Failure::Usage(format!("--to: expected at most {MOST}, found {}", args.to)));
     }
-    if !args.to.is_power_of_two() {
-        return Err(Failure::Usage(format!("--to: expected a power of two, found {}", args.to)));
+    if study::counts(args.to).last() != Some(&args.to) {
+        let expected = "128, 256, 512, 1024, or 1024 times a power of four";
+        return Err(Failure::Usage(format!("--to: expected {expected}, found {}", args.to)));
     }
     let machine = MachineFile::load(&args.machine)?;
     if machine.machine(None, 32).nodes != 32 {
@@ -85,7 +92,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let mut some = machine.machine(None, 16);
     some.check().map_err(|e| Failure::Usage(e.to_string()))?;
-    if some.numbers_mut().iter().all(|(_, number)| **number == 0.0) {
+    if some.numbers_mut().iter().all(|(name, number)| !name.contains("_ns") || **number == 0.0) {
         let name = &machine.name;
         return Err(Failure::Usage(format!(
             "--machine: nothing takes any time on `{name}`, so there is nothing to draw"

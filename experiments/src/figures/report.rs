@@ -11,33 +11,45 @@ use tabled::builder::Builder;
 
 /// What each figure's page says of the paper, and what was found.
 fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
-    let (first, last) = (study.points[0], study.points[study.bands.len() - 1]);
+    let at_last = study.bands.len() - 1;
+    let (first, last) = (study.points[0], study.points[at_last]);
     let range = |b: Band| format!("{} to {}", microseconds(b.low), microseconds(b.high));
     let at = |i: usize| {
         let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
-        let all = if study.draws > 0 { format!("; all by chance: {}", range(wide)) } else { String::new() };
         format!(
-            "{} at {} (one number halved or doubled: {}{all})",
+            "{} at {} (one number halved or doubled: {}; all at once: {})",
             microseconds(point.ratio()),
             point.shards,
-            range(narrow)
+            range(narrow),
+            range(wide)
         )
     };
     let part = |p: Point| microseconds(p.iteration_us / p.collective_us);
     let grows = |of: fn(&Point) -> f64| microseconds(of(&last) / of(&first));
     let logs = microseconds((last.shards as f64).log2() / (first.shards as f64).log2());
-    let all =
-        if study.draws > 0 { format!("; all by chance: {}", range(study.growth_wide_band)) } else { String::new() };
     let slopes = match study.points.len() > study.bands.len() {
         true => format!(", {:.3} to the end", study.slopes[1]),
         false => String::new(),
     };
     let shards = |p: Point| p.shards;
+    let mpi = |i: usize| study.mpi[i].1;
     vec![
         (
             "collective (Figure 4)",
             "about as log₂P".into(),
             format!("from {} to {} shards ×{}; log₂P ×{logs}", first.shards, last.shards, grows(|p| p.collective_us)),
+        ),
+        (
+            "an optimised MPI allreduce (Figure 5)",
+            "in general less than the collective".into(),
+            format!(
+                "the collective takes {} times as long at {}, {} times at {}; from one to the other it grows ×{}",
+                microseconds(first.collective_us / mpi(0)),
+                shards(first),
+                microseconds(last.collective_us / mpi(at_last)),
+                shards(last),
+                microseconds(mpi(at_last) / mpi(0))
+            ),
         ),
         (
             "iteration (Figure 6)",
@@ -50,7 +62,7 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             format!("slope of log(time) over log(P) from 64 shards on: {:.3}{slopes}", study.slopes[0]),
         ),
         ("baseline ÷ iteration, at the fewest shards", "about 5 at 16".into(), at(0)),
-        ("baseline ÷ iteration, at the most of the paper's", "about 75 at 512".into(), at(study.bands.len() - 1)),
+        ("baseline ÷ iteration, at the most of the paper's", "about 75 at 512".into(), at(at_last)),
         (
             "cost of a relaunch that would give the paper's ratios",
             "-".into(),
@@ -66,7 +78,12 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
         (
             "growth of that ratio",
             "about 15, from 16 to 512".into(),
-            format!("{} (one number halved or doubled: {}{all})", microseconds(study.growth), range(study.growth_band)),
+            format!(
+                "{} (one number halved or doubled: {}; all at once: {})",
+                microseconds(study.growth),
+                range(study.growth_band),
+                range(study.growth_wide_band)
+            ),
         ),
     ]
 }
@@ -202,7 +219,7 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
             .into(),
         table(&texts(&["P", "one collective", "one iteration", "baseline", "ratio"]), points.collect()),
         "<h2>What decides it</h2>\n<p>By which part of it a result changes where a number changes by a small part: \
-         d ln(result) / d ln(number). Shares of a time add up to about 1. The last two columns: ratio at the larger \
+         d ln(result) / d ln(number). In a result, the shares of all times add up to about 1. The last two columns: ratio at the larger \
          number of shards ÷ ratio at the smaller.</p>\n"
             .into(),
         table(&share_head, shares.collect()),
@@ -217,13 +234,14 @@ fn predictions(study: &Study) -> String {
     if study.predictions.is_empty() {
         return String::new();
     }
-    let (middle, worst) = errors(&study.predictions);
+    let (middle, worst) = errors(&study.predictions, Row::error);
+    let usual = errors(&study.predictions, Row::error_of_median);
     let row = |r: &Row| {
-        let [first, _, third] = r.quartiles_us.map(microseconds);
+        let [first, middle, third] = r.quartiles_us.map(microseconds);
         let (measured, predicted, error) =
             (microseconds(r.measured_us), microseconds(r.predicted_us), 100.0 * r.error());
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{measured}</td><td>{first} to {third}</td><td>{predicted}</td>\
+            "<tr><td>{}</td><td>{}</td><td>{measured}</td><td>{first}, {middle}, {third}</td><td>{predicted}</td>\
              <td>{error:+.1} %{}</td></tr>\n",
             r.program,
             r.shards,
@@ -232,12 +250,15 @@ fn predictions(study: &Study) -> String {
     };
     format!(
         "<h2>Prediction held to measurement</h2>\n<p>On threads of this host, and in virtual time on the machine that \
-         describes it, whose numbers come from single operations only: lower deciles on both sides. Median error {:.1} %, worst {:.1} %. Disturbed: the \
-         host was not as the machine describes it, so that too few runs were left, and all count.</p>\n\
-         <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles</th>\
+         describes it, whose numbers come from single operations only. Of the runs it is the lower decile that is predicted, what they take where \
+         others leave the host alone: median error {:.1} %, worst {:.1} %. Against the runs' medians: {:.1} %, {:.1} %. \
+         Disturbed: the host was not as the machine describes it, so that too few runs were left, and it is the median of all.</p>\n\
+         <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles, µs</th>\
          <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
         100.0 * middle,
         100.0 * worst,
+        100.0 * usual.0,
+        100.0 * usual.1,
         study.predictions.iter().map(row).collect::<String>()
     )
 }
@@ -269,7 +290,7 @@ pub fn summary(study: &Study, output: &Path) -> String {
         most.collect::<Vec<_>>().join(", ")
     );
     if !study.predictions.is_empty() {
-        let (middle, worst) = errors(&study.predictions);
+        let (middle, worst) = errors(&study.predictions, Row::error);
         let _ = writeln!(
             text,
             "prediction, 2 to 512 shards on threads: median error {:.1} %, worst {:.1} %",

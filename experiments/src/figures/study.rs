@@ -104,7 +104,7 @@ pub struct Study {
     /// For the paper's numbers of shards: the bands of collective, iteration, baseline and ratio, when any one number of
     /// the machine is halved or doubled.
     pub bands: Vec<[Band; 4]>,
-    /// The same when each is halved or doubled by chance, all at once.
+    /// The same when all are at once: each as it makes the ratio grow most, each as it makes it grow least, and by chance.
     pub wide_bands: Vec<[Band; 4]>,
     /// How many times chance was asked.
     pub draws: usize,
@@ -237,7 +237,7 @@ impl Study {
             jobs.extend(both(&paper, |p| machine_of(network, p)));
         }
 
-        let took = runs.all(&jobs, starts, done)?;
+        let took = runs.all(&jobs, &starts, &done)?;
         let mut rest = &took[..];
         let mut take = |n: usize| {
             let (first, others) = rest.split_at(n);
@@ -247,7 +247,7 @@ impl Study {
         let base = points(&counts, take(2 * counts.len()));
         let mut of_paper = || points(&paper, take(2 * paper.len()));
         let each: Vec<[Vec<Point>; 2]> = numbers.iter().map(|_| [of_paper(), of_paper()]).collect();
-        let drawn: Vec<Vec<Point>> = (0..plan.draws).map(|_| of_paper()).collect();
+        let mut drawn: Vec<Vec<Point>> = (0..plan.draws).map(|_| of_paper()).collect();
         let replayed = of_paper();
         let mpi = counts.iter().copied().zip(take(counts.len()).iter().map(|t| t.collective_us)).collect();
         let as_elsewhere = Variant {
@@ -261,6 +261,16 @@ impl Study {
         let variants = std::iter::once(as_elsewhere).chain(others).collect();
         let networks = plan.networks.iter();
         let networks = networks.map(|n| (n.name.clone(), points(&paper, take(2 * paper.len())))).collect();
+
+        // Two more with all numbers changed: each as it makes the ratio grow most, or least, by itself.
+        for most in [true, false] {
+            let factor = |name: &str| match numbers.iter().zip(&each).find(|((number, _), _)| number == name) {
+                Some((_, [half, twice])) if (growth(twice) > growth(half)) == most => 2.0,
+                Some(_) => 0.5,
+                None => 1.0,
+            };
+            drawn.push(points(&paper, &runs.all(&both(&paper, |p| changed(p, &factor)), &starts, &done)?));
+        }
 
         let unchanged = base[..paper.len()].to_vec();
         let one_changed = || std::iter::once(&unchanged).chain(each.iter().flatten());
@@ -321,6 +331,34 @@ mod tests {
     fn counts_are_the_papers_and_fourfold_beyond() {
         assert_eq!(counts(64), [16, 32, 64]);
         assert_eq!(counts(1 << 20), [16, 32, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20]);
+    }
+
+    /// What experiments/machines/README.md says of titan-legion, and that the curves come from the algorithms.
+    #[test]
+    fn the_papers_shapes_are_there() {
+        let file = MachineFile::load("titan-legion").unwrap_or_else(|e| panic!("{e:?}"));
+        let counts = [16, 64, 512];
+        let variants = variants(&file);
+        let mut jobs = both(&counts, |p| machine_of(&file, p));
+        jobs.extend(variants.iter().map(|(_, job)| job(512)));
+        let took = Runs::default().all(&jobs, |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
+        let (own, others) = took.split_at(2 * counts.len());
+        let points = points(&counts, own);
+        let said = include_str!("../../machines/README.md").replace(',', "");
+        for point in &points {
+            let [collective, iteration, baseline, ratio] = point.values();
+            let row = format!("| {} | {collective:.0} | {iteration:.0} | {baseline:.0} | {ratio:.1} (", point.shards);
+            assert!(said.contains(&row), "{row}");
+        }
+        let slope = slope(points[1..].iter());
+        assert!((0.9..1.05).contains(&slope), "{slope}");
+        assert!((11.0..20.0).contains(&growth(&points)), "{points:?}");
+        let [few, .., many] = points[..] else { unreachable!() };
+        let collective = many.collective_us / few.collective_us / (512_f64.log2() / 16_f64.log2());
+        assert!((0.9..1.1).contains(&collective), "{collective} times as log₂P");
+        for ((name, _), took) in variants.iter().zip(others) {
+            assert!((took.iteration_us / many.iteration_us - 1.0).abs() > 0.02, "{name}: {took:?}, {many:?}");
+        }
     }
 
     #[test]

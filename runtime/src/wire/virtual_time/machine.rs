@@ -53,7 +53,7 @@ numbers! {
         /// What the receiver takes more for the first of several that it finds: the others are fetched meanwhile.
         #[serde(default)]
         first_ns,
-        /// g: least time from message to message on a node's way out, and on its way in.
+        /// g: least time from message to message on a node's way out, and on its way in; within a node there is none.
         gap_ns,
         /// G: for each byte.
         byte_ns,
@@ -159,7 +159,7 @@ pub struct VirtualMachine {
     /// started and completed like any leaf task, with [`Self::round_requirements`].
     pub replay: bool,
     /// Region requirements of a subtask of a round.
-    pub round_requirements: u32,
+    pub round_requirements: f64,
     /// Whether empty arrivals, by which readers say that they have read a value, take what other messages take. If not, they
     /// take the latency and nobody's time: a library that sends small values to where there is room for many needs none.
     pub acknowledge: bool,
@@ -189,7 +189,7 @@ impl Default for VirtualMachine {
             memory: Link::default(),
             costs: Costs::default(),
             replay: true,
-            round_requirements: 2,
+            round_requirements: 2.0,
             acknowledge: true,
             tasks: BTreeMap::new(),
             other_tasks: TaskCost::default(),
@@ -269,9 +269,12 @@ fn ps(ns: f64) -> Ps {
 }
 
 impl VirtualMachine {
-    /// Every number of the machine that is a time or a part of one, by its name in a file: `network.latency_ns`.
+    /// Every number of the machine that times depend on, by its name in a file: `network.latency_ns`.
     pub fn numbers_mut(&mut self) -> Vec<(String, &mut f64)> {
-        let mut all = vec![("noise".to_owned(), &mut self.noise)];
+        let mut all = vec![
+            ("collectives.round_requirements".to_owned(), &mut self.round_requirements),
+            ("noise".to_owned(), &mut self.noise),
+        ];
         let mut add = |table: &str, number: &'static str, value| all.push((format!("{table}.{number}"), value));
         self.network.each_mut().map(|number, value| add("network", number, value));
         self.memory.each_mut().map(|number, value| add("memory", number, value));
@@ -317,7 +320,7 @@ impl VirtualMachine {
         if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {
             return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
         }
-        if self.round_requirements > 1000 {
+        if self.round_requirements > 1000.0 {
             return wrong("round_requirements", "at most 1000", self.round_requirements.to_string());
         }
         if self.noise > 1000.0 {
@@ -348,8 +351,7 @@ impl VirtualMachine {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| level.map_or(&self.costs, |c| &c.costs));
         let c = below.towards(above, part);
-        let round =
-            c.launch_ns + f64::from(self.round_requirements) * c.requirement_ns + c.map_ns + c.start_ns + c.complete_ns;
+        let round = c.launch_ns + self.round_requirements * c.requirement_ns + c.map_ns + c.start_ns + c.complete_ns;
         CostsPs {
             shards: ps(c.shard_ns),
             launches: ps(c.launch_ns),
