@@ -9,6 +9,7 @@ use crate::output::{Format, Output, Record, styled};
 use crate::stats::{median, microseconds, quantile_of, undisturbed};
 use crate::stencil::failure;
 use crate::weak_scaling::counts::Counts;
+use crate::workers::VirtualWire;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, DEFAULT_CELLS, Session, alternating};
@@ -27,19 +28,23 @@ The reports say:
   program       allreduce: a call of 8 bytes that depends on the one before; stencil: an iteration; both with recursive \
 doubling; aggregation: an iteration of the stencil's baseline, which takes several times what is predicted, since what it \
 moves between parent and shards is not among the operations that are calibrated
-  measured_us   lower decile over the runs of the time on threads, as of what was calibrated: what the host takes where \
-others do not disturb it. The time is that of a call on the shard that took longest, or the run's median iteration (with more \
-shards than workers, of the means of two iterations)
+  measured_us   lower decile over the runs of the time on threads: what they take where others leave the host alone, as \
+maniple calibrate measures it. The time is that of a call on the shard that took longest, or the run's median iteration (with \
+more shards than workers, of the means of two iterations)
   first_us, median_us, third_us  quartiles over the runs
   runs          runs that count: those with an exchange of a cache line, measured before and after, that differs from that of \
 the calibration by a factor of 2.5 at most, so that the host has its processors where it had them; there are up to three \
-times as many runs as asked for until enough count. Where fewer than half as many do as were asked for, all count, and \
-`disturbed` says so
+times as many runs as asked for until enough count. Where fewer than half as many do as were asked for, measured_us is the \
+median of all, and `disturbed` says so
   predicted_us  the same in virtual time
-  error         predicted ÷ measured − 1
+  error         predicted_us ÷ measured_us − 1
 
 Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
 pub struct Args {
+    /// What the predictions are made on
+    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
+    _wire: VirtualWire,
+
     /// The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it [default: this host, calibrated between the runs]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
@@ -156,7 +161,7 @@ pub struct Row {
     pub program: &'static str,
     /// Shards.
     pub shards: usize,
-    /// On threads, where others did not disturb them: the lower decile of the runs.
+    /// On threads, where others leave the host alone: the lower decile of the runs; their median if disturbed.
     pub measured_us: f64,
     /// First quartile, median and third quartile of the runs.
     pub quartiles_us: [f64; 3],
@@ -169,15 +174,48 @@ pub struct Row {
 }
 
 impl Row {
+    /// One out of its runs, each with the exchange of a cache line beside it: those count that are near `own`.
+    fn new(
+        (program, shards): (Program, usize),
+        runs: &[(f64, f64)],
+        own: Option<f64>,
+        repeat: usize,
+        predicted_us: f64,
+    ) -> Self {
+        let near = near(runs, own);
+        let disturbed = 2 * near.len() < repeat;
+        let kept = if disturbed { runs.iter().map(|(us, _)| *us).collect() } else { near };
+        Self {
+            program: program.name(),
+            shards,
+            // Of runs in another state of the host the fastest say the least about the one that was calibrated.
+            measured_us: if disturbed { median(kept.iter().copied()) } else { undisturbed(&kept) },
+            quartiles_us: [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q)),
+            runs: kept.len(),
+            disturbed,
+            predicted_us,
+        }
+    }
+
     /// By how much the prediction is too long, as a part of what was measured.
     pub fn error(&self) -> f64 {
         self.predicted_us / self.measured_us - 1.0
     }
+
+    /// The same against the median of the runs: what the host usually takes, disturbed or not.
+    pub fn error_of_median(&self) -> f64 {
+        self.predicted_us / self.quartiles_us[1] - 1.0
+    }
+}
+
+/// The times of the runs with an exchange near this one.
+fn near(runs: &[(f64, f64)], own: Option<f64>) -> Vec<f64> {
+    runs.iter().filter(|(_, exchange)| is_near(*exchange, own)).map(|(us, _)| *us).collect()
 }
 
 /// The median and the largest of the errors of some rows, without their signs.
-pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> (f64, f64) {
-    let errors: Vec<f64> = rows.into_iter().map(|row| row.error().abs()).collect();
+pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>, error: fn(&Row) -> f64) -> (f64, f64) {
+    let errors: Vec<f64> = rows.into_iter().map(|row| error(row).abs()).collect();
     (median(errors.iter().copied()), errors.iter().copied().fold(f64::NAN, f64::max))
 }
 
@@ -244,10 +282,7 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
     let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Turns::of_this_host())), Host::Described);
     let threads = On::Threads(host.processors());
     let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); each.len()];
-    let kept = |runs: &[(f64, f64)], own: Option<f64>| -> Vec<f64> {
-        runs.iter().filter(|(_, e)| is_near(*e, own)).map(|(us, _)| *us).collect()
-    };
-    let enough = |runs: &[Vec<(f64, f64)>], own| runs.iter().all(|runs| kept(runs, own).len() >= repeat);
+    let enough = |runs: &[Vec<(f64, f64)>], own| runs.iter().all(|runs| near(runs, own).len() >= repeat);
     for round in 0..PATIENCE * repeat {
         if round >= repeat && enough(&runs, host.exchange_ns()) {
             break;
@@ -279,23 +314,11 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
         }
     };
     let virtually = On::Virtual(Arc::new(virtually));
-    let row = |(runs, (program, shards)): (Vec<(f64, f64)>, &(Program, usize))| {
-        let mut kept = kept(&runs, own);
-        let disturbed = 2 * kept.len() < repeat;
-        if disturbed {
-            kept = runs.iter().map(|(us, _)| *us).collect();
-        }
-        Ok(Row {
-            program: program.name(),
-            shards: *shards,
-            measured_us: undisturbed(&kept),
-            quartiles_us: [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q)),
-            runs: kept.len(),
-            disturbed,
-            predicted_us: program.run(*shards, cells, &virtually)?,
-        })
+    let row = |(runs, &what): (&Vec<_>, &(Program, usize))| {
+        let (program, shards) = what;
+        Ok(Row::new(what, runs, own, repeat, program.run(shards, cells, &virtually)?))
     };
-    let rows = runs.into_iter().zip(&each).map(row).collect::<Result<_, Failure>>()?;
+    let rows = runs.iter().zip(&each).map(row).collect::<Result<_, Failure>>()?;
     Ok(Comparison { rows, host: text })
 }
 
@@ -339,15 +362,15 @@ impl Row {
 /// A row for each, and what the errors of each program come to.
 fn table(rows: &[Row], machine: &str) -> String {
     let mut builder = Builder::default();
-    builder.push_record(["program", "shards", "measured", "quartiles", "predicted", "error", "runs"]);
+    builder.push_record(["program", "shards", "lower decile", "quartiles", "predicted", "error", "runs"]);
     for row in rows {
-        let [first, _, third] = row.quartiles_us.map(microseconds);
+        let [first, middle, third] = row.quartiles_us.map(microseconds);
         let disturbed = if row.disturbed { " disturbed" } else { "" };
         builder.push_record([
             row.program.to_owned(),
             row.shards.to_string(),
             microseconds(row.measured_us),
-            format!("{first}-{third}"),
+            format!("{first} {middle} {third}"),
             microseconds(row.predicted_us),
             format!("{:+.1} %", 100.0 * row.error()),
             format!("{}{disturbed}", row.runs),
@@ -357,7 +380,7 @@ fn table(rows: &[Row], machine: &str) -> String {
     let mut programs: Vec<&str> = rows.iter().map(|row| row.program).collect();
     programs.dedup();
     for name in programs {
-        let (middle, worst) = errors(rows.iter().filter(|row| row.program == name));
+        let (middle, worst) = errors(rows.iter().filter(|row| row.program == name), Row::error);
         text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
     }
     if rows.iter().any(|row| row.disturbed) {
@@ -366,8 +389,11 @@ fn table(rows: &[Row], machine: &str) -> String {
              factor of {NEAR}; calibrate it anew, or leave --machine out\n"
         );
     }
-    let (middle, worst) = errors(rows);
-    text + &format!("all: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst)
+    for (what, error) in [("against the runs' medians", Row::error_of_median as fn(&Row) -> f64), ("all", Row::error)] {
+        let (middle, worst) = errors(rows, error);
+        text += &format!("{what}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -380,10 +406,41 @@ mod tests {
     }
 
     #[test]
+    fn a_row_has_the_runs_that_were_in_the_state_of_the_calibration() {
+        // 1 to 21 in any order, and twice as many in another state.
+        let near = (0..21).map(|i| (f64::from(1 + (i * 8) % 21), 30.0));
+        let far = (0..42).map(|i| (0.1 + f64::from(i), 300.0));
+        let runs: Vec<(f64, f64)> = far.clone().chain(near).collect();
+        let row = Row::new((Program::Stencil, 4), &runs, Some(31.0), 21, 3.3);
+        let expected = Row {
+            program: "stencil",
+            shards: 4,
+            measured_us: 3.0,
+            quartiles_us: [6.0, 11.0, 16.0],
+            runs: 21,
+            disturbed: false,
+            predicted_us: 3.3,
+        };
+        assert_eq!(row, expected);
+        assert_eq!([row.error(), row.error_of_median()].map(|e| (e * 1000.0).round()), [100.0, -700.0]);
+        let names = ["measured_us", "first_us", "median_us", "third_us"];
+        let record = row.record("mine");
+        let values = names.map(|name| record.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone()));
+        assert_eq!(values, [3.0, 6.0, 11.0, 16.0].map(|us| Some(us.into())));
+        assert!(table(&[row], "mine").contains(" 6.000 11.00 16.00 "));
+
+        // Ten of 21 are too few.
+        let few: Vec<(f64, f64)> = far.take(11).chain((0..10).map(|_| (50.0, 30.0))).collect();
+        let row = Row::new((Program::Stencil, 4), &few, Some(31.0), 21, 3.3);
+        assert_eq!((row.runs, row.disturbed, row.measured_us), (21, true, 10.1));
+        assert!(!Row::new((Program::Stencil, 4), &few, Some(31.0), 20, 3.3).disturbed);
+    }
+
+    #[test]
     fn errors_are_parts_of_what_was_measured() {
         let rows = [row(10.0, 12.0), row(10.0, 9.0), row(10.0, 10.5)];
         assert_eq!(rows.each_ref().map(|r| (r.error() * 1000.0).round()), [200.0, -100.0, 50.0]);
-        let (middle, worst) = errors(&rows);
+        let (middle, worst) = errors(&rows, Row::error);
         assert_eq!([middle, worst].map(|e| (e * 1000.0).round()), [100.0, 200.0]);
         let text = table(&rows, "mine");
         assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");

@@ -25,7 +25,7 @@ tasks, region requirements, arrivals, polls, subtasks of replayed rounds between
 task without a stencil. No allreduce and no stencil is run.
 
 All programs take turns, so that what disturbs one of them disturbs all. Values are lower deciles: others can only make a \
-host slower, and what they leave alone for a fifth of the turns is measured without them. Before and after each turn the \
+host slower, and where they leave it alone for half of the time, most values are without them. Before and after each turn the \
 exchange of a cache line between two threads is measured. Where it differs from its median by more than a factor of 2.5, the \
 host had its processors elsewhere, and the turn is left out.
 
