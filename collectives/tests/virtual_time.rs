@@ -130,8 +130,10 @@ fn a_machine_that_can_not_be_is_refused() {
     let costs = Costs { map_ns: -1.0, ..Costs::default() };
     assert!(refused(VirtualMachine { costs, ..good() }).contains("costs.map_ns"));
     assert!(refused(VirtualMachine { noise: 1001.0, ..good() }).contains("noise: expected a part of a time"));
-    let round_requirements = 1001.0;
-    assert!(refused(VirtualMachine { round_requirements, ..good() }).contains("round_requirements: expected at most"));
+    for round_requirements in [1000.5, -1.0, f64::NAN] {
+        let message = refused(VirtualMachine { round_requirements, ..good() });
+        assert!(message.contains("collectives.round_requirements: expected 0 to 1000"), "{message}");
+    }
     // This many would not fit into any host.
     assert!(refused(VirtualMachine { nodes: 1 << 31, ..good() }).contains("1 to 2^24"));
 }

@@ -38,6 +38,7 @@ fn programs_run_in_virtual_time_and_on_a_machine_if_asked() {
     // Here rounds are mapped anew each time, and a node has a utility processor.
     let there = counts(&["--seeds", "300", "--wire", "virtual", "--machine", "titan-legion"]);
     assert_eq!((&there["in_virtual_time"], &there["failed_seed"]), (&300.into(), &Value::Null), "{there}");
+    assert_ne!(there["messages"], drawn["messages"], "another machine has other nodes");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
 //!
 //! `draw` makes a program out of a seed, `oracle` says what each shard must see, `run` has the framework run it (`top`,
-//! `worker`), `judge` compares, `shrink` makes a program that fails smaller, `show` puts it into words.
+//! `worker`), `judge` compares, `shrink` makes a program that fails smaller, `show` puts it into words; `watch` names a run
+//! that does not end.
 
 mod counts;
 mod draw;
@@ -27,7 +28,7 @@ use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
 use program::Program;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "WIRE")]
     wire: Option<VirtualWire>,
 
-    /// On this machine: a name, or a file that ends in .toml [default: machines drawn from the seeds]
+    /// On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml [default: machines drawn from the seeds]
     #[arg(long, value_name = "NAME|FILE", requires = "wire")]
     machine: Option<String>,
 
@@ -100,7 +101,7 @@ impl Args {
             text += " --wire virtual";
         }
         if let Some(machine) = &self.machine {
-            text += &format!(" --machine {machine}");
+            text += &format!(" --machine {machine:?}");
         }
         #[cfg(feature = "plant")]
         if let Some(bug) = self.plant {
@@ -161,11 +162,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
+    // What is found first is told even if a later run, or that of a smaller program, does not end.
+    let first = Arc::new(Mutex::new(None::<String>));
+    let told = first.clone();
     let watch = Watch::start(watch::LIMIT, move |seed| {
-        let again = again(seed, &options);
+        let before = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = before.map_or(String::new(), |text| format!("{text}\nand then "));
         crate::complain(format_args!(
-            "seed {seed} does not end: its run takes longer than {:?}\n{again}",
-            watch::LIMIT
+            "{before}seed {seed}, or a smaller program that it was to be shrunk to, does not end within {:?}\n{}",
+            watch::LIMIT,
+            again(seed, &options)
         ));
         std::process::exit(1)
     });
@@ -179,7 +185,10 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             return Ok(());
         }
         let program = draw(seed);
-        let right = run(seed, &program)?;
+        let right = run(seed, &program).inspect_err(|wrong| {
+            let text = format!("seed {seed}: {wrong}\n{}", again(seed, &args.options()));
+            first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+        })?;
         counts.lock().unwrap_or_else(PoisonError::into_inner).add(&program, &right);
         bar.inc(1);
         Ok(())

@@ -20,7 +20,7 @@ impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             On::Seeded { processors, seed } => write!(f, "{processors} seeded processors, order {seed}"),
-            On::Virtual { nodes, per_node, seed } => write!(f, "{nodes} virtual nodes of {per_node}, machine {seed}"),
+            On::Virtual { nodes, per_node, seed } => write!(f, "{nodes} virtual nodes of {per_node}, seed {seed}"),
         }
     }
 }

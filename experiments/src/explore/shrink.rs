@@ -36,9 +36,8 @@ pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(
 }
 
 fn ordered(mut program: Program, order: u64) -> Program {
-    if let On::Seeded { seed, .. } = &mut program.on {
-        *seed = if order == 0 { *seed } else { order };
-    }
+    let (On::Seeded { seed, .. } | On::Virtual { seed, .. }) = &mut program.on;
+    *seed = if order == 0 { *seed } else { order };
     program
 }
 
@@ -74,7 +73,15 @@ fn candidates(program: &Program) -> Vec<Program> {
         change(&|p| p.faults = p.faults.without(which));
     }
     let processors = program.processors();
-    for fewer in 1..processors {
+    if let On::Virtual { nodes: 2.., .. } = program.on {
+        change(&|p| {
+            if let On::Virtual { nodes, .. } = &mut p.on {
+                *nodes -= 1;
+            }
+        });
+    }
+    // A file's machine may have many to a node.
+    for fewer in 1..processors.min(64) {
         change(&|p| {
             match &mut p.on {
                 On::Seeded { processors, .. } => *processors = fewer,

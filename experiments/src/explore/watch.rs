@@ -2,59 +2,71 @@
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A run that takes this long hangs within a step, as the steps themselves are counted: most runs take less than a
 /// millisecond.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// The seeds whose runs are under way, and since when.
-type Begun = Arc<Mutex<Vec<(u64, Instant)>>>;
+/// The runs under way.
+#[derive(Default)]
+struct State {
+    /// How often the watch has woken up. It counts these and not time, which goes on where the whole process is stopped.
+    wakes: u64,
+    /// Seeds, and how often it had when they began.
+    begun: Vec<(u64, u64)>,
+}
 
 /// Watches runs from a thread of its own, which ends with it.
 pub struct Watch {
-    begun: Begun,
+    state: Arc<Mutex<State>>,
     _until: Sender<()>,
 }
 
 impl Watch {
     /// Calls `late` once, with the seed of a run that takes longer than `limit`, before it took twice that.
     pub fn start(limit: Duration, late: impl FnOnce(u64) + Send + 'static) -> Self {
-        let begun = Begun::default();
+        let state = Arc::<Mutex<State>>::default();
         let (until, over) = channel();
-        let seen = begun.clone();
+        let seen = state.clone();
         std::thread::spawn(move || {
             while over.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                let found = locked(&seen).iter().find(|(_, since)| since.elapsed() >= limit).map(|(seed, _)| *seed);
+                let mut state = locked(&seen);
+                state.wakes += 1;
+                // The first was any time after it began, the second a limit later.
+                let found = state.begun.iter().find(|(_, at)| state.wakes - at >= 2).map(|(seed, _)| *seed);
+                drop(state);
                 if let Some(seed) = found {
                     return late(seed);
                 }
             }
         });
-        Self { begun, _until: until }
+        Self { state, _until: until }
     }
 
     /// Watches a run of this seed for as long as the guard lives.
     pub fn over(&self, seed: u64) -> Watched<'_> {
-        locked(&self.begun).push((seed, Instant::now()));
-        Watched(&self.begun, seed)
+        let mut state = locked(&self.state);
+        let wakes = state.wakes;
+        state.begun.push((seed, wakes));
+        Watched(&self.state, seed)
     }
 }
 
 /// A run under way.
-pub struct Watched<'a>(&'a Begun, u64);
+pub struct Watched<'a>(&'a Mutex<State>, u64);
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let mut begun = locked(self.0);
+        let begun = &mut locked(self.0).begun;
         if let Some(at) = begun.iter().position(|(seed, _)| *seed == self.1) {
             begun.swap_remove(at);
         }
     }
 }
 
-fn locked(begun: &Begun) -> MutexGuard<'_, Vec<(u64, Instant)>> {
-    begun.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let at = |i: usize| {
         let (point, narrow, wide) = (study.points[i], study.bands[i][3], study.wide_bands[i][3]);
         format!(
-            "{} at {} (one number halved or doubled: {}; all at once: {})",
+            "{} at {} (one number halved or doubled: {}; all at once, by chance and to both ends of the growth: {})",
             microseconds(point.ratio()),
             point.shards,
             range(narrow),
@@ -43,7 +43,7 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             "an optimised MPI allreduce (Figure 5)",
             "in general less than the collective".into(),
             format!(
-                "the collective takes {} times as long at {}, {} times at {}; from one to the other it grows ×{}",
+                "on titan-mpi; the collective takes {} times as long at {}, {} times at {}; from one to the other it grows ×{}",
                 microseconds(first.collective_us / mpi(0)),
                 shards(first),
                 microseconds(last.collective_us / mpi(at_last)),
@@ -79,7 +79,7 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             "growth of that ratio",
             "about 15, from 16 to 512".into(),
             format!(
-                "{} (one number halved or doubled: {}; all at once: {})",
+                "{} (one number halved or doubled: {}; all at once, by chance and to both ends: {})",
                 microseconds(study.growth),
                 range(study.growth_band),
                 range(study.growth_wide_band)
@@ -219,7 +219,7 @@ pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
             .into(),
         table(&texts(&["P", "one collective", "one iteration", "baseline", "ratio"]), points.collect()),
         "<h2>What decides it</h2>\n<p>By which part of it a result changes where a number changes by a small part: \
-         d ln(result) / d ln(number). In a result, the shares of all times add up to about 1. The last two columns: ratio at the larger \
+         d ln(result) / d ln(number). For a time, the shares of all numbers in ns add up to about 1, for a ratio to 0. The last two columns: ratio at the larger \
          number of shards ÷ ratio at the smaller.</p>\n"
             .into(),
         table(&share_head, shares.collect()),
@@ -291,11 +291,15 @@ pub fn summary(study: &Study, output: &Path) -> String {
     );
     if !study.predictions.is_empty() {
         let (middle, worst) = errors(&study.predictions, Row::error);
+        let usual = errors(&study.predictions, Row::error_of_median);
         let _ = writeln!(
             text,
-            "prediction, 2 to 512 shards on threads: median error {:.1} %, worst {:.1} %",
+            "prediction, 2 to 512 shards on threads, lower deciles: median error {:.1} %, worst {:.1} %; against the runs' \
+             medians: {:.1} %, {:.1} %",
             100.0 * middle,
-            100.0 * worst
+            100.0 * worst,
+            100.0 * usual.0,
+            100.0 * usual.1
         );
     }
     text + &format!("report: {}\n", output.join("index.html").display())

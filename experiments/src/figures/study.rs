@@ -362,6 +362,21 @@ mod tests {
     }
 
     #[test]
+    fn all_numbers_at_once_go_further_than_any_one() {
+        let load = |name| MachineFile::load(name).unwrap_or_else(|e| panic!("{e:?}"));
+        let plan = Plan { machine: &load("titan-legion"), mpi: &load("titan-mpi"), networks: &[], to: 32, draws: 0 };
+        let study = Study::make(&plan, &mut Runs::default(), |_| {}, |_| {}).unwrap_or_else(|e| panic!("{e:?}"));
+        let (one, all) = (study.growth_band, study.growth_wide_band);
+        assert!(all.low < one.low && one.low < study.growth, "{one:?} {all:?}");
+        assert!(study.growth < one.high && one.high < all.high, "{one:?} {all:?}");
+        let names: Vec<&str> = study.shares.iter().map(|s| s.number.as_str()).collect();
+        assert!(
+            names.contains(&"collectives.round_requirements") && names.contains(&"network.latency_ns"),
+            "{names:?}"
+        );
+    }
+
+    #[test]
     fn the_slope_of_a_power_is_its_exponent() {
         let power = |shards: usize| Point {
             shards,

@@ -320,8 +320,8 @@ impl VirtualMachine {
         if let Some((less, more)) = shards.clone().zip(shards.skip(1)).find(|(less, more)| less >= more) {
             return wrong("costs by shards", "numbers of shards that ascend from 2", format!("{more} after {less}"));
         }
-        if self.round_requirements > 1000.0 {
-            return wrong("round_requirements", "at most 1000", self.round_requirements.to_string());
+        if !(0.0..=1000.0).contains(&self.round_requirements) {
+            return wrong("collectives.round_requirements", "0 to 1000", self.round_requirements.to_string());
         }
         if self.noise > 1000.0 {
             return wrong("noise", "a part of a time, from 0 to 1000", self.noise.to_string());
