@@ -79,8 +79,10 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
             "growth of that ratio",
             "about 15, from 16 to 512".into(),
             format!(
-                "{} (one number halved or doubled: {}; all at once, by chance and to both ends: {})",
+                "{} from {} to {} (one number halved or doubled: {}; all at once, by chance and to both ends: {})",
                 microseconds(study.growth),
+                first.shards,
+                last.shards,
                 range(study.growth_band),
                 range(study.growth_wide_band)
             ),
