@@ -185,12 +185,13 @@ impl Row {
         let near = near(runs, own);
         let disturbed = 2 * near.len() < repeat;
         let kept = if disturbed { runs.iter().map(|(us, _)| *us).collect() } else { near };
+        let quartiles_us = [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q));
         Self {
             program: program.name(),
             shards,
             // Of runs in another state of the host the fastest say the least about the one that was calibrated.
-            measured_us: if disturbed { median(kept.iter().copied()) } else { undisturbed(&kept) },
-            quartiles_us: [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q)),
+            measured_us: if disturbed { quartiles_us[1] } else { undisturbed(&kept) },
+            quartiles_us,
             runs: kept.len(),
             disturbed,
             predicted_us,

@@ -165,13 +165,15 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     // What is found first is told even if a later run, or that of a smaller program, does not end.
     let first = Arc::new(Mutex::new(None::<String>));
     let told = first.clone();
+    let failed = |seed: u64, wrong: &Wrong| format!("seed {seed}: {wrong}\n{}", again(seed, &options));
+    let late_options = options.clone();
     let watch = Watch::start(watch::LIMIT, move |seed| {
         let before = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = before.map_or(String::new(), |text| format!("{text}\nand then "));
         crate::complain(format_args!(
             "{before}seed {seed}, or a smaller program that it was to be shrunk to, does not end within {:?}\n{}",
             watch::LIMIT,
-            again(seed, &options)
+            again(seed, &late_options)
         ));
         std::process::exit(1)
     });
@@ -186,8 +188,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         }
         let program = draw(seed);
         let right = run(seed, &program).inspect_err(|wrong| {
-            let text = format!("seed {seed}: {wrong}\n{}", again(seed, &args.options()));
-            first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+            first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| failed(seed, wrong));
         })?;
         counts.lock().unwrap_or_else(PoisonError::into_inner).add(&program, &right);
         bar.inc(1);
@@ -196,13 +197,19 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut output = Output::new(args.format);
-    let failed = found.as_ref().map(|(seed, _)| *seed);
-    output.add(counts.record(failed, began.elapsed()))?;
+    let failed_seed = found.as_ref().map(|(seed, _)| *seed);
+    output.add(counts.record(failed_seed, began.elapsed()))?;
     output.finish_with(counts::table)?;
     match found {
         None => Ok(()),
         Some((seed, wrong)) => {
-            Err(Failure::Run(report(args, seed, draw(seed), wrong, &|program| run(seed, program).map(drop))))
+            let text = failed(seed, &wrong);
+            let run = |program: &Program| run(seed, program).map(drop);
+            Err(Failure::Run(if args.no_shrink {
+                format!("{text}\nthe program:\n{}", draw(seed))
+            } else {
+                format!("{text}\n{}", smallest(draw(seed), wrong, &run))
+            }))
         }
     }
 }
@@ -212,22 +219,12 @@ fn again(seed: u64, options: &str) -> String {
     format!("to see it again: maniple explore --seed {seed}{options}")
 }
 
-/// What is said of a seed that fails.
-fn report(
-    args: &Args,
-    seed: u64,
-    program: Program,
-    wrong: Wrong,
-    run: &dyn Fn(&Program) -> Result<(), Wrong>,
-) -> String {
-    let text = format!("seed {seed}: {wrong}\n{}", again(seed, &args.options()));
-    if args.no_shrink {
-        return format!("{text}\nthe program:\n{program}");
-    }
+/// The smallest program that fails as this one does.
+fn smallest(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> String {
     let before = program.steps().count();
     let (least, wrong) = shrink::shrink(program, wrong, run);
     let steps = least.steps().count();
-    text + &format!("\nthe smallest program that fails alike, of {steps} steps in place of {before}: {wrong}\n{least}")
+    format!("the smallest program that fails alike, of {steps} steps in place of {before}: {wrong}\n{least}")
 }
 
 /// Panics in destructors and in the runtime itself are caught and reported; their lines on stderr would be in the way of that.
