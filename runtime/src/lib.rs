@@ -21,6 +21,7 @@ mod future;
 mod gang;
 mod index;
 mod launch;
+mod maps;
 mod message;
 mod object;
 mod parcel;
@@ -35,7 +36,7 @@ mod shard;
 mod time;
 mod top;
 mod trace;
-mod versions;
+
 #[allow(unsafe_code)]
 pub mod wire;
 

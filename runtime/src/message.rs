@@ -1,3 +1,4 @@
+use crate::gang::union_of;
 use crate::payload::Payload;
 use crate::{Error, parcel::Parcel};
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
@@ -22,6 +23,13 @@ pub(crate) struct ColumnKey {
     pub tree: TreeId,
     pub field: FieldId,
     pub rect: Rect,
+}
+
+impl ColumnKey {
+    /// A part of the region.
+    pub fn region(&self, rect: Rect) -> Region {
+        Region::new(self.tree, rect)
+    }
 }
 
 /// An arrival at an empty half of the same object that travels with one at a ready half.
@@ -165,7 +173,7 @@ impl Held {
 pub(crate) struct ShardStart {
     pub shard: u32,
     pub args: Parcel,
-    pub held: Vec<Held>,
+    pub held: Arc<[Held]>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -188,7 +196,7 @@ pub(crate) struct Batch {
     pub hold: bool,
     /// Who wants the results: one processor, or the first of every node.
     pub reply: Reply,
-    pub uses: Vec<BatchUse>,
+    pub touches: Arc<[Touch]>,
 }
 
 /// A call of a replicated top-level task.
@@ -219,27 +227,54 @@ pub(crate) enum Does {
     },
 }
 
-/// A use of a column by an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct BatchUse {
+/// What an operation does to the points of a rectangle in one field of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Touch {
     pub tree: TreeId,
     pub field: FieldId,
     pub does: Does,
-    /// The instance's rectangle; none to write, because it does not matter which.
-    pub instance: Option<Rect>,
     pub rect: Rect,
+    /// The rectangle of the instance, where it is not just that one. There are many: they are small.
+    other: Option<Box<Rect>>,
 }
 
-impl BatchUse {
-    pub fn of(column: &ColumnKey, does: Does, instance: Rect) -> Self {
-        let instance = (does != Does::Writes).then_some(instance);
-        Self { tree: column.tree, field: column.field, does, instance, rect: column.rect }
+impl Touch {
+    pub fn new(column: &ColumnKey, does: Does, instance: Rect) -> Self {
+        let other = (does != Does::Writes && instance != column.rect).then(|| Box::new(instance));
+        Self { tree: column.tree, field: column.field, does, rect: column.rect, other }
+    }
+
+    /// The rectangle of the instance; none to write, because it does not matter which.
+    pub fn instance(&self) -> Option<Rect> {
+        (self.does != Does::Writes).then(|| self.other.as_ref().map_or(self.rect, |other| **other))
     }
 
     /// Whether both are of one instance or one of them writes, and they have a point in common.
     pub fn meets(&self, other: &Self) -> bool {
-        let one = self.does == Does::Writes || other.does == Does::Writes || self.instance == other.instance;
+        let one = self.does == Does::Writes || other.does == Does::Writes || self.instance() == other.instance();
         one && (self.tree, self.field) == (other.tree, other.field) && self.rect.overlaps(&other.rect)
+    }
+
+    /// What tells it apart but for the rectangle.
+    fn kind(&self) -> (TreeId, FieldId, Does, Option<Rect>) {
+        (self.tree, self.field, self.does, self.instance())
+    }
+
+    /// The same points with fewer rectangles, where neighbours are one: a row of blocks.
+    pub fn joined(mut all: Vec<Self>) -> Arc<[Self]> {
+        all.sort_unstable_by_key(|t| (t.kind(), t.rect));
+        let mut joined: Vec<Self> = Vec::with_capacity(all.len());
+        for mut last in all {
+            while let Some(before) = joined.last().filter(|before| before.kind() == last.kind())
+                && let Some(rect) = union_of(before.rect, last.rect)
+            {
+                let Self { tree, field, does, .. } = last;
+                last = Self::new(&ColumnKey { tree, field, rect }, does, last.instance().unwrap_or(rect));
+                joined.pop();
+            }
+            joined.push(last);
+        }
+        joined.into()
     }
 }
 

@@ -3,6 +3,7 @@ use crate::core::{Asker, Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};
 use crate::deadline::UnderWay;
 use crate::future::{FutureMap, TaskFuture};
+use crate::gang::{Right, Versions};
 use crate::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, ObjectId, Valid};
 use crate::object::{GangTable, Object};
@@ -10,7 +11,6 @@ use crate::phase::PhaseAddress;
 use crate::races;
 use crate::region::{Column, Local, Store};
 use crate::replay::{Replay, ReplayCx};
-use crate::versions::{Right, Rights, Versions};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
 use maniple_mapper::{SliceInput, validate};
@@ -62,20 +62,13 @@ pub(crate) struct ShardInner {
     gang: Arc<GangTable>,
     pub(crate) origin: Rc<Origin>,
     index: u32,
-    held: Box<[Held]>,
+    held: Arc<[Held]>,
     /// None as long as it has looked at none: there are many shards.
     #[allow(clippy::box_collection)]
     regions: RefCell<Option<Box<Vec<LocalRegion>>>>,
     pub(crate) owner: Rc<Owner>,
-    parent: OnceCell<Box<ParentSide>>,
-}
-
-/// What only a shard that is a parent has.
-struct ParentSide {
-    /// What it knows to be valid where.
-    versions: Rc<RefCell<Versions>>,
-    /// What the gangs it launched leave to it.
-    rights: RefCell<Rights>,
+    /// Of a parent, what it knows to be valid where, and what the gangs that it launched leave to it.
+    parent: OnceCell<Rc<RefCell<Versions>>>,
 }
 
 /// A running shard task's view of itself: its place in the gang, its regions, and the launching of subtasks.
@@ -98,14 +91,14 @@ impl Shard {
         origin: &Rc<Origin>,
         gang: &Arc<GangTable>,
         index: u32,
-        held: Vec<Held>,
+        held: Arc<[Held]>,
     ) -> Self {
         let inner = ShardInner {
             core: core.clone(),
             gang: gang.clone(),
             origin: origin.clone(),
             index,
-            held: held.into(),
+            held,
             regions: RefCell::default(),
             owner: Rc::default(),
             parent: OnceCell::new(),
@@ -115,7 +108,7 @@ impl Shard {
 
     /// The shard may launch gangs; `versions` says what it knows to be valid where.
     pub(crate) fn becomes_parent(&self, versions: Rc<RefCell<Versions>>) {
-        self.inner.parent.get_or_init(|| Box::new(ParentSide { versions, rights: RefCell::default() }));
+        self.inner.parent.get_or_init(|| versions);
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {
@@ -134,7 +127,7 @@ impl Shard {
         format!("gang `{}`", self.inner.gang.name)
     }
 
-    pub(crate) fn held(&self) -> &[Held] {
+    pub(crate) fn held(&self) -> &Arc<[Held]> {
         &self.inner.held
     }
 
@@ -288,8 +281,8 @@ impl Shard {
     /// A parent does not use what a gang of its own may be using, or has left elsewhere.
     #[inline]
     fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
-        match self.inner.parent.get().map(|p| p.rights.borrow()) {
-            Some(rights) if !rights.are_all() => self.check_right_of_parent(&rights, region, field, privilege),
+        match self.inner.parent.get().map(|p| p.borrow()) {
+            Some(known) if known.are_restricted() => self.check_right_of_parent(&known, region, field, privilege),
             _ => Ok(()),
         }
     }
@@ -297,12 +290,12 @@ impl Shard {
     #[cold]
     fn check_right_of_parent(
         &self,
-        rights: &Rights,
+        known: &Versions,
         region: &Region,
         field: &FieldInfo,
         privilege: Privilege,
     ) -> Result<(), Error> {
-        let right = rights.of(region.tree, field.id, region.rect);
+        let right = known.right(region.tree, field.id, region.rect);
         let (needed, does) = if privilege.writes() { (Right::All, "uses") } else { (Right::Read, "writes") };
         if right >= needed {
             return Ok(());
@@ -313,17 +306,17 @@ impl Shard {
         Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without that", field.name)))
     }
 
-    /// A gang is launched that holds this: what of it is left to its parent.
-    pub(crate) fn pass_on(&self, h: &Held) {
-        let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
-        for &field in &h.fields {
-            let key = ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
-            if let Some(parent) = self.inner.parent.get() {
-                parent.rights.borrow_mut().lower(&key, left);
-            }
-        }
-        if h.privilege == Privilege::WriteDiscard {
-            self.columns_of(h.region, &h.fields).iter().for_each(|c| c.clear_poison_within(h.region.rect));
+    /// A gang is launched whose shards hold this: what they write anew is as it should be.
+    pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
+        let poisoned: Vec<Rc<Column>> = {
+            let regions = self.inner.regions.borrow();
+            let columns = regions.iter().flat_map(|all| all.iter()).flat_map(|r| &r.columns).map(|u| &u.column);
+            columns.filter(|c| c.is_poisoned_for(Privilege::Read)).cloned().collect()
+        };
+        for column in poisoned {
+            let discards = |h: &&Held| h.privilege == Privilege::WriteDiscard && h.fields.contains(&column.field.id);
+            let all = held.iter().flat_map(|held| held.iter()).filter(discards);
+            all.filter(|h| h.region.overlaps(&column.region)).for_each(|h| column.clear_poison_within(h.region.rect));
         }
     }
 
@@ -340,7 +333,7 @@ impl Shard {
             *column.store.borrow_mut() = store;
         }
         if let Some(parent) = self.inner.parent.get() {
-            parent.rights.borrow_mut().raise(&key, right);
+            parent.borrow_mut().raise(&key, right);
         }
         Ok(())
     }
@@ -621,7 +614,7 @@ impl Shard {
         let Some(parent) = self.inner.parent.get() else {
             return Vec::new();
         };
-        let versions = parent.versions.borrow();
+        let versions = parent.borrow();
         // Copies of what it only read are nobody's news, and may be old by now.
         let held = self.inner.held.iter().filter(|h| h.privilege.writes());
         let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));

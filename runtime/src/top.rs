@@ -403,8 +403,8 @@ impl Parent {
         let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
         launcher.within = shard.inner.origin.within.clone();
         launcher.node = Some(shard.node());
-        launcher.held = Some(shard.held().to_vec());
-        for h in shard.held() {
+        launcher.held = Some(shard.held().clone());
+        for h in shard.held().iter() {
             for &field in &h.fields {
                 let key = crate::message::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
                 launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
@@ -429,9 +429,9 @@ impl Parent {
         start: impl Fn(u32) -> Start<A>,
     ) -> Result<FutureMap<R>, Error> {
         self.shard.no_leaves().await;
-        let pass_on = |held: &[Vec<Held>]| {
+        let pass_on = |held: &[Arc<[Held]>]| {
             self.gangs.set(self.gangs.get() + 1);
-            held.iter().flatten().for_each(|h| self.shard.pass_on(h));
+            self.shard.pass_on(held);
         };
         self.launcher.launch(gang, task, start, &pass_on)
     }

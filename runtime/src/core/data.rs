@@ -1,8 +1,8 @@
 //! Instances of this processor, and the messages that move their contents.
 
-use super::maps::HashMap;
 use super::queue::TaskId;
 use super::{Asker, Core, Staged};
+use crate::maps::{Hash, HashMap};
 use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, RefusedData, Remote, Transfer};
 use crate::region::{Column, Store};
 use crate::{Error, Place};
@@ -12,7 +12,7 @@ use maniple_regions::{
     Buffer, Coherence, FieldId, FieldInfo, Instance, MemoryId, Privilege, Rect, Region, RegionError, SharedInstance,
     TreeId,
 };
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ struct Instances(HashTable<(TreeId, Held)>);
 
 impl Instances {
     fn hash(tree: TreeId, covers: (FieldId, Rect)) -> u64 {
-        BuildHasherDefault::<DefaultHasher>::default().hash_one((tree, covers))
+        Hash.hash_one((tree, covers))
     }
 
     /// The hash of a column, and whether an instance is the column's.
@@ -83,7 +83,7 @@ pub(crate) struct Data {
     /// Remote reads and writes under way.
     tokens: HashMap<u64, Fetcher>,
     next_token: u64,
-    early: Vec<(ProcessorId, LaunchKey, ColumnKey, Early)>,
+    early: HashMap<LaunchKey, Vec<(ProcessorId, ColumnKey, Early)>>,
 }
 
 impl Data {
@@ -276,14 +276,14 @@ impl Core {
         if self.launch_started(launch) {
             return Some(early);
         }
-        self.data.borrow_mut().early.push((from, launch, key, early));
+        self.data.borrow_mut().early.entry(launch).or_default().push((from, key, early));
         None
     }
 
-    /// Serves the requests that came before their launch.
-    pub(super) fn serve_early(self: &Rc<Self>) {
-        let early = std::mem::take(&mut self.data.borrow_mut().early);
-        for (from, launch, key, request) in early {
+    /// Serves the requests that came before their launch, which has started.
+    pub(super) fn serve_early(self: &Rc<Self>, launch: LaunchKey) {
+        let early = self.data.borrow_mut().early.remove(&launch);
+        for (from, key, request) in early.into_iter().flatten() {
             self.serve(from, launch, key, request);
         }
     }

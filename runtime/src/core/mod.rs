@@ -11,7 +11,7 @@ mod data;
 mod exec;
 mod leaves;
 mod lost;
-mod maps;
+
 mod objects;
 mod queue;
 pub(crate) mod replicas;
@@ -31,13 +31,14 @@ pub(crate) use trace::{Event, Kind, Recording};
 
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::gang::Order;
+use crate::maps::HashMap;
 use crate::message::{Also, LaunchKey, Message, ObjectId, ProcessorId};
 use crate::payload::Payload;
 use crate::wire::Wire;
 use crate::{Error, Place};
 use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
-use maps::HashMap;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -90,7 +91,7 @@ pub(crate) struct Core {
     batches: OnceCell<Box<RefCell<batches::Batches>>>,
     data: RefCell<data::Data>,
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
-    launches_early: RefCell<Vec<crate::message::BatchDone>>,
+    launches_early: RefCell<HashMap<LaunchKey, Vec<crate::message::BatchDone>>>,
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<BTreeMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: OnceCell<Box<Error>>,
@@ -247,10 +248,10 @@ impl Core {
             }
             Message::Release { object, generation, value } => self.release(object, generation, value),
             Message::Poison { object, cell, generation, error } => self.poison_here(object, cell, generation, *error),
-            Message::Batch(batch) => self.take_batch(*batch),
+            Message::Batch(batch) => self.take_order(Order::Start(batch)),
             Message::BatchDone(done) => self.take_batch_done(*done),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
-            Message::SendColumns(order) => self.take_send_order(*order),
+            Message::SendColumns(order) => self.take_order(Order::Send(order)),
             Message::Columns(columns) => self.take_columns(*columns),
             Message::Attach(ask) => self.take_attach(from, ask.0, ask.1),
             Message::Attached(answer) => self.take_attached(answer.0, answer.1, answer.2),

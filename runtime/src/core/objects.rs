@@ -1,9 +1,9 @@
 //! What the top-level task has made, as far as this processor knows, and the messages that came too early.
 
 use super::barriers::PhaseLocal;
-use super::maps::HashMap;
 use super::{Bank, Chains, Core};
 use crate::Error;
+use crate::maps::HashMap;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{EMPTY, Object};
 use maniple_regions::{FieldInfo, Region, TreeId};

@@ -4,9 +4,9 @@ mod run;
 mod stuck;
 mod subtasks;
 
-use super::maps::HashMap;
 use super::objects::Local;
 use super::{Asker, Core, Owner, queue};
+use crate::maps::HashMap;
 use crate::message::{Also, Message, ObjectId, ProcessorId};
 use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
 use crate::payload::Payload;

@@ -2,8 +2,8 @@
 
 use super::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Half, Planned, State, Task, unknown};
 use crate::Error;
-use crate::core::maps::HashMap;
 use crate::core::{Core, Late};
+use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::object::EMPTY;
 use crate::payload::Payload;

@@ -1,13 +1,17 @@
+//! What one parent, or the top-level task, knows of the regions it launches gangs on: which instances hold valid values,
+//! and what it may still do itself.
+
+use super::pieces::{Known, Pieces};
+use crate::maps::HashMap;
 use crate::message::{ColumnKey, ProcessorId, Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::rc::Rc;
 
 /// An instance that holds valid values: its rectangle and its processor.
 type Holder = (Rect, ProcessorId);
 
 /// The instances that hold valid values of a piece.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Holders {
     /// One over just the piece: so it is nearly always, and pieces may be many.
     Own(ProcessorId),
@@ -15,7 +19,7 @@ enum Holders {
 }
 
 /// Holders in the order in which they came.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 struct Several {
     list: Vec<Holder>,
     /// Where the first holder of each processor is in the list, of which there may be very many.
@@ -87,81 +91,12 @@ impl Holders {
     }
 }
 
-/// What may be known of a piece.
-trait Known: Clone {
-    /// Of a part of it.
-    fn of_part(&self, _piece: &Rect) -> Self {
-        self.clone()
-    }
-}
-
 impl Known for Holders {
     fn of_part(&self, piece: &Rect) -> Self {
         match self {
             Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
             Self::Several(_) => self.clone(),
         }
-    }
-}
-
-/// What is known to be valid where, as one parent sees it. Every copy of a replicated parent computes the same.
-#[derive(Default)]
-pub(crate) struct Versions {
-    columns: HashMap<(TreeId, FieldId), Pieces<Holders>>,
-}
-
-/// Disjoint rectangles, each with what is known of it: holders, of one that was written. Ordered by their first points, so
-/// that scans are the same everywhere and look only where an overlap can be.
-struct Pieces<T> {
-    map: BTreeMap<Rect, T>,
-    /// The longest piece in the first dimension.
-    longest: i64,
-}
-
-impl<T> Default for Pieces<T> {
-    fn default() -> Self {
-        Self { map: BTreeMap::new(), longest: 0 }
-    }
-}
-
-impl<T: Known> Pieces<T> {
-    /// Where pieces that overlap `rect` are.
-    fn range(&self, rect: Rect) -> Range<Rect> {
-        let from = starting_at(rect, rect.lo(0));
-        let first = if rect.dim() == 1 {
-            // On a line only the last of those that start before it can reach into it.
-            self.map.range(..from).next_back().map_or(from, |(before, _)| *before)
-        } else {
-            starting_at(rect, rect.lo(0).saturating_sub(self.longest))
-        };
-        first..starting_at(rect, rect.hi(0)).max(first)
-    }
-
-    fn overlapping(&self, rect: Rect) -> impl Iterator<Item = (&Rect, &T)> {
-        self.map.range(self.range(rect)).filter(move |(r, _)| r.overlaps(&rect))
-    }
-
-    fn insert(&mut self, rect: Rect, known: T) {
-        self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
-        self.map.insert(rect, known);
-    }
-
-    fn write(&mut self, rect: Rect, known: T) {
-        if rect.is_empty() {
-            return;
-        }
-        if let Some(of_piece) = self.map.get_mut(&rect) {
-            *of_piece = known;
-            return;
-        }
-        let cut: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
-        for old in cut {
-            let Some(of_piece) = self.map.remove(&old) else { continue };
-            for rest in old.subtract(&rect) {
-                self.insert(rest, of_piece.of_part(&old));
-            }
-        }
-        self.insert(rect, known);
     }
 }
 
@@ -193,90 +128,17 @@ impl Pieces<Holders> {
         }
     }
 
+    /// Whether all pieces within `rect` are valid in the instance `into`.
+    fn is_held(&self, rect: Rect, into: (Rect, ProcessorId)) -> bool {
+        self.overlapping(rect).filter(|(p, _)| rect.contains_rect(p)).all(|(p, holders)| holders.contains(p, into))
+    }
+
     /// All of `rect` has become valid in the instance `into`.
     fn hold(&mut self, rect: Rect, into: (Rect, ProcessorId)) {
         let range = self.range(rect);
         for (piece, holders) in self.map.range_mut(range).filter(|(p, _)| rect.contains_rect(p)) {
             holders.add(piece, into);
         }
-    }
-}
-
-/// The least rectangle, in the order of rectangles of `like`'s dimension, that starts at `x` in the first.
-fn starting_at(like: Rect, x: i64) -> Rect {
-    const LEAST: i64 = i64::MIN;
-    match like.dim() {
-        1 => Rect::new([x], [x]),
-        2 => Rect::new([x, LEAST], [x, LEAST]),
-        _ => Rect::new([x, LEAST, LEAST], [x, LEAST, LEAST]),
-    }
-}
-
-fn hull(a: &Rect, b: &Rect) -> Rect {
-    let lo = |d| a.lo(d).min(b.lo(d));
-    let hi = |d| a.hi(d).max(b.hi(d));
-    match a.dim() {
-        1 => Rect::new([lo(0)], [hi(0)]),
-        2 => Rect::new([lo(0), lo(1)], [hi(0), hi(1)]),
-        _ => Rect::new([lo(0), lo(1), lo(2)], [hi(0), hi(1), hi(2)]),
-    }
-}
-
-/// The union of two rectangles of the same dimension, when it is one.
-pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
-    if a.contains_rect(&b) || b.contains_rect(&a) {
-        return Some(hull(&a, &b));
-    }
-    let mut differ = (0..a.dim()).filter(|&d| (a.lo(d), a.hi(d)) != (b.lo(d), b.hi(d)));
-    match (differ.next(), differ.next()) {
-        (Some(d), None) if a.lo(d) <= b.hi(d) && b.lo(d) <= a.hi(d) => Some(hull(&a, &b)),
-        _ => None,
-    }
-}
-
-impl Versions {
-    /// `key` was, or will be, written through the instance over `from` on `at`.
-    pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
-        self.columns.entry((key.tree, key.field)).or_default().write(key.rect, Holders::of(key.rect, (from, at)));
-    }
-
-    /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
-    /// they are made, [`Self::hold`] says so. `select` picks one of several processors to take a part from.
-    pub fn read(
-        &self,
-        key: &ColumnKey,
-        into: Rect,
-        at: ProcessorId,
-        select: impl FnMut(Rect, &[ProcessorId]) -> ProcessorId,
-        mut emit: impl FnMut(ProcessorId, Transfer),
-    ) {
-        let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
-            return;
-        };
-        pieces.read(key.rect, (into, at), select, |rect, (from, source)| {
-            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into });
-        });
-    }
-
-    /// `key` is, or will be, valid in the instance over `into` on `at`, beside where it was before.
-    pub fn hold(&mut self, key: &ColumnKey, into: Rect, at: ProcessorId) {
-        if let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) {
-            pieces.hold(key.rect, (into, at));
-        }
-    }
-
-    /// Everything known to be valid within `key`.
-    pub fn within(&self, key: &ColumnKey) -> Vec<Valid> {
-        let Some(pieces) = self.columns.get(&(key.tree, key.field)) else {
-            return Vec::new();
-        };
-        let inside = pieces.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
-        inside
-            .filter_map(|(p, holders)| {
-                let (from, at) = holders.first(p)?;
-                Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
-            })
-            .collect()
     }
 }
 
@@ -293,44 +155,152 @@ pub(crate) enum Right {
 
 impl Known for Right {}
 
-/// The rights of one task; everything where nothing else is said.
+/// Every copy of a replicated parent computes the same.
 #[derive(Default)]
-pub(crate) struct Rights {
-    columns: HashMap<(TreeId, FieldId), Pieces<Right>>,
+pub(crate) struct Versions {
+    columns: HashMap<(TreeId, FieldId), Column>,
+    /// Some right has been lowered.
+    restricted: bool,
 }
 
-impl Rights {
-    /// A gang was launched that leaves at most `to` of `key`.
+/// What is known of one field of a tree. Shared with launches that are remembered, until it changes.
+#[derive(Clone, Default)]
+pub(crate) struct Column {
+    /// Of what was written.
+    holders: Rc<Pieces<Holders>>,
+    /// Everything where nothing else is said.
+    rights: Rc<Pieces<Right>>,
+}
+
+impl Column {
+    /// Whether it is the very same.
+    fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.holders, &other.holders) && Rc::ptr_eq(&self.rights, &other.rights)
+    }
+
+    /// Whether the same is known.
+    pub fn says(&self, other: &Self) -> bool {
+        self.is(other) || (*self.holders == *other.holders && *self.rights == *other.rights)
+    }
+
+    /// In how many pieces it is known.
+    pub fn pieces(&self) -> usize {
+        self.holders.map.len() + self.rights.map.len()
+    }
+}
+
+impl Versions {
+    fn holders(&mut self, key: &ColumnKey) -> &mut Pieces<Holders> {
+        Rc::make_mut(&mut self.columns.entry((key.tree, key.field)).or_default().holders)
+    }
+
+    /// `key` was, or will be, written through the instance over `from` on `at`.
+    pub fn write(&mut self, key: &ColumnKey, from: Rect, at: ProcessorId) {
+        self.holders(key).write(key.rect, Holders::of(key.rect, (from, at)));
+    }
+
+    /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
+    /// they are made, [`Self::hold`] says so. `select` picks one of several processors to take a part from.
+    pub fn read(
+        &self,
+        key: &ColumnKey,
+        into: Rect,
+        at: ProcessorId,
+        select: impl FnMut(Rect, &[ProcessorId]) -> ProcessorId,
+        mut emit: impl FnMut(ProcessorId, Transfer),
+    ) {
+        let Some(column) = self.columns.get(&(key.tree, key.field)) else { return };
+        column.holders.read(key.rect, (into, at), select, |rect, (from, source)| {
+            emit(source, Transfer { tree: key.tree, field: key.field, rect, from, into });
+        });
+    }
+
+    /// `key` is, or will be, valid in the instance over `into` on `at`, beside where it was before.
+    pub fn hold(&mut self, key: &ColumnKey, into: Rect, at: ProcessorId) {
+        if let Some(column) = self.columns.get_mut(&(key.tree, key.field))
+            && !column.holders.is_held(key.rect, (into, at))
+        {
+            Rc::make_mut(&mut column.holders).hold(key.rect, (into, at));
+        }
+    }
+
+    /// Everything known to be valid within `key`.
+    pub fn within(&self, key: &ColumnKey) -> Vec<Valid> {
+        let Some(column) = self.columns.get(&(key.tree, key.field)) else { return Vec::new() };
+        let inside = column.holders.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
+        inside
+            .filter_map(|(p, holders)| {
+                let (from, at) = holders.first(p)?;
+                Some(Valid { column: ColumnKey { rect: p.intersect(&key.rect), ..*key }, from, at })
+            })
+            .collect()
+    }
+
+    /// A gang was launched that leaves at most the right `to` to `key`.
     pub fn lower(&mut self, key: &ColumnKey, to: Right) {
-        let pieces = self.columns.entry((key.tree, key.field)).or_default();
+        self.restricted = true;
+        let rights = Rc::make_mut(&mut self.columns.entry((key.tree, key.field)).or_default().rights);
         let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| (r.intersect(&key.rect), *right));
-        let keep: Vec<(Rect, Right)> = pieces.overlapping(key.rect).filter_map(lower).collect();
-        pieces.write(key.rect, to);
-        keep.into_iter().for_each(|(r, right)| pieces.write(r, right));
+        let keep: Vec<(Rect, Right)> = rights.overlapping(key.rect).filter_map(lower).collect();
+        rights.write(key.rect, to);
+        keep.into_iter().for_each(|(r, right)| rights.write(r, right));
     }
 
     /// `key` was mapped with at least the right `to`.
     pub fn raise(&mut self, key: &ColumnKey, to: Right) {
-        let Some(pieces) = self.columns.get_mut(&(key.tree, key.field)) else { return };
+        let Some(Column { rights, .. }) = self.columns.get_mut(&(key.tree, key.field)) else { return };
         if to == Right::All {
-            return pieces.write(key.rect, to);
+            if rights.map.keys().all(|piece| key.rect.contains_rect(piece)) {
+                // As if no gang had been launched on it.
+                *rights = Rc::default();
+            } else {
+                Rc::make_mut(rights).write(key.rect, to);
+            }
+            return;
         }
+        let rights = Rc::make_mut(rights);
         let lower = |(r, right): (&Rect, &Right)| (*right < to).then(|| r.intersect(&key.rect));
-        let change: Vec<Rect> = pieces.overlapping(key.rect).filter_map(lower).collect();
-        change.into_iter().for_each(|r| pieces.write(r, to));
+        let change: Vec<Rect> = rights.overlapping(key.rect).filter_map(lower).collect();
+        change.into_iter().for_each(|r| rights.write(r, to));
     }
 
-    /// Whether no gang was launched, so that nothing is restricted.
+    /// Whether some right may have been lowered.
     #[inline]
-    pub fn are_all(&self) -> bool {
-        self.columns.is_empty()
+    pub fn are_restricted(&self) -> bool {
+        self.restricted
     }
 
     /// The least right anywhere in a rectangle of a column.
-    pub fn of(&self, tree: TreeId, field: FieldId, rect: Rect) -> Right {
-        let pieces = self.columns.get(&(tree, field));
-        let rights = pieces.into_iter().flat_map(|p| p.overlapping(rect)).map(|(_, right)| *right);
+    pub fn right(&self, tree: TreeId, field: FieldId, rect: Rect) -> Right {
+        let column = self.columns.get(&(tree, field));
+        let rights = column.into_iter().flat_map(|c| c.rights.overlapping(rect)).map(|(_, right)| *right);
         rights.min().unwrap_or(Right::All)
+    }
+
+    /// What is known of some columns now.
+    pub fn look(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<Column> {
+        columns.map(|key| self.columns.get(&key).cloned().unwrap_or_default()).collect()
+    }
+
+    /// Whether of each of the columns the same is known as of the one beside it; these are the very same afterwards.
+    pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut Column)>) -> bool {
+        for (key, other) in with {
+            match self.columns.get(&key) {
+                Some(own) if own.is(other) => {}
+                Some(own) if own.says(other) => *other = own.clone(),
+                None if other.pieces() == 0 => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Puts what is known of some columns into the place of what was.
+    pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a Column)>) {
+        for (key, column) in with {
+            self.restricted |= !column.rights.map.is_empty();
+            self.columns.insert(key, column.clone());
+        }
     }
 }
 
@@ -350,14 +320,14 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0u32..3), 1..40)
         ) {
             let mut versions = Versions::default();
-            let mut truth: HashMap<i64, usize> = HashMap::new();
-            let mut instances: HashMap<(Rect, u32), HashMap<i64, usize>> = HashMap::new();
+            let mut truth: HashMap<i64, usize> = HashMap::default();
+            let mut instances: HashMap<(Rect, u32), HashMap<i64, usize>> = HashMap::default();
             for (number, (write, lo, len, at)) in steps.into_iter().enumerate() {
                 let key = key(lo, lo + len);
                 if !write {
                     let mut moves = Vec::new();
                     // Any of them will do.
-                    let mut selected = HashMap::new();
+                    let mut selected = HashMap::default();
                     let select = |part: Rect, holders: &[u32]| {
                         let one = holders[number % holders.len()];
                         selected.insert(part, one);
@@ -400,7 +370,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0usize..3), 1..40)
         ) {
             const ALL: [Right; 3] = [Right::Nothing, Right::Read, Right::All];
-            let mut rights = Rights::default();
+            let mut rights = Versions::default();
             let mut truth = [Right::All; 40];
             for (lower, lo, len, to) in steps {
                 let (key, to) = (key(lo, lo + len), ALL[to]);
@@ -413,10 +383,10 @@ mod tests {
                     part.iter_mut().for_each(|r| *r = to.max(*r));
                 }
                 for (i, r) in (0i64..).zip(&truth) {
-                    prop_assert_eq!(rights.of(key.tree, key.field, Rect::line(i, i + 1)), *r, "point {}", i);
+                    prop_assert_eq!(rights.right(key.tree, key.field, Rect::line(i, i + 1)), *r, "point {}", i);
                 }
                 let all = truth.iter().copied().min();
-                prop_assert_eq!(Some(rights.of(key.tree, key.field, Rect::line(0, 40))), all);
+                prop_assert_eq!(Some(rights.right(key.tree, key.field, Rect::line(0, 40))), all);
             }
         }
     }

@@ -1,0 +1,76 @@
+//! What a launch refuses: shards that interfere, and more than the launcher holds.
+
+use super::Launcher;
+use crate::Error;
+use crate::index::{Claim, Users, conflict};
+use crate::message::Held;
+use crate::object::Object;
+use maniple_regions::{Interference, Use};
+
+impl Launcher {
+    /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
+    pub(super) fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+        let mut claims: Vec<Claim> = Vec::new();
+        for (shard, list) in (0u32..).zip(held) {
+            for h in list {
+                self.core.in_tree(h.region, || self.to_hold(shard))?;
+                for &field in &h.fields {
+                    self.core.field(h.region.tree, field)?;
+                    let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
+                    claims.push(Claim { user: shard, at });
+                }
+            }
+        }
+        match conflict(&mut claims, Users::Shards) {
+            None => self.check_covered(held),
+            Some((a, b, verdict)) => Err(Error::Interference {
+                place: self.place(),
+                between: format!("shard {} ({}) and shard {} ({})", a.user, self.named(&a.at), b.user, self.named(&b.at)),
+                hint: match verdict {
+                    Interference::Simultaneous if a.user == b.user => {
+                        "name one region in place of both of the shard's own, or two that are disjoint".into()
+                    }
+                    Interference::Simultaneous => "name the very same region in both shards".into(),
+                    _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
+                    // Instances of different shards are not folded together, not even by equal reductions.
+                    Interference::None => "fold into disjoint regions, or use a collective".into(),
+                    _ => "use disjoint regions, or simultaneous coherence and barriers; ghost cells are slots of their own, see \
+                          `Partition::restriction`"
+                        .into(),
+                },
+            }),
+        }
+    }
+
+    /// A use, with the names of its field and tree.
+    fn named(&self, at: &Use) -> String {
+        let region = at.region;
+        let tree = match self.core.local(region.tree.0).as_ref().map(|l| &*l.object) {
+            Some(Object::Tree(tree)) => tree.name.clone(),
+            _ => region.tree.to_string(),
+        };
+        let field = self.core.field(region.tree, at.field).map_or_else(|_| at.field.to_string(), |f| f.name.into());
+        format!("{} {} of field `{field}` of `{tree}` {}", at.coherence, at.privilege, region.rect)
+    }
+
+    fn to_hold(&self, shard: u32) -> String {
+        format!("what shard {shard} is to hold, launched by {}", self.place())
+    }
+
+    fn check_covered(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+        let Some(own) = &self.held else { return Ok(()) };
+        for (shard, h) in (0u32..).zip(held).flat_map(|(s, list)| list.iter().map(move |h| (s, h))) {
+            let covered = own.iter().any(|o| {
+                o.region.contains(&h.region)
+                    && o.allows(h.privilege, h.coherence)
+                    && h.fields.iter().all(|f| o.fields.contains(f))
+            });
+            if !covered {
+                let show = |h: &Held| format!("{} under {} coherence on {}", h.privilege, h.coherence, h.region);
+                let own: Vec<_> = own.iter().map(show).collect();
+                return Err(Error::misuse(self.to_hold(shard), format!("a part of [{}]", own.join(", ")), show(h)));
+            }
+        }
+        Ok(())
+    }
+}

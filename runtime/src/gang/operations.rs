@@ -1,0 +1,402 @@
+//! The order of what is asked of one processor: start these shards, send that data.
+//!
+//! Two operations of which one writes what the other uses run in the order in which they came. Each processor orders its
+//! own; nothing global is needed, because a launch's plan is the same wherever it is made.
+//!
+//! An operation finds the earlier ones that it has to follow when it comes: for each field, disjoint rectangles with those
+//! who use them, of whom a writer takes the place. So a use costs about the same however many operations wait. Then it
+//! counts how many of them are not over; who is over tells its followers.
+
+use super::pieces::{Known, Pieces};
+use crate::maps::{HashMap, HashSet};
+use crate::message::{Ancestors, Batch, ColumnKey, Columns, Does, LaunchKey, NOBODY, SendColumns, Touch, Transfer};
+use maniple_regions::{FieldId, Rect, TreeId};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// An operation, by the order in which it came.
+pub(crate) type Number = u64;
+
+/// What an operation does when its turn comes.
+pub(crate) enum Order {
+    Start(Box<Batch>),
+    Send(Box<SendColumns>),
+}
+
+/// One that waits for its turn.
+struct Queued {
+    order: Order,
+    place: Place,
+    /// Operations and messages of data that it waits for.
+    unmet: u32,
+    /// Who may go on when this one starts.
+    at_start: Vec<Number>,
+}
+
+/// Who asks, what the operation uses, and who follows it.
+struct Place {
+    /// [`NOBODY`] of an order to send: nothing is asked within one.
+    launch: LaunchKey,
+    /// The number of the parent that asks.
+    parent: u64,
+    within: Ancestors,
+    touches: Arc<[Touch]>,
+    /// Who may go on when this one is over.
+    at_end: Vec<Number>,
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Started,
+    Over,
+}
+
+/// Operations that use the points of a rectangle, but for those that a later one here follows. Some may be over.
+#[derive(Clone, Default, PartialEq)]
+struct Users {
+    writers: SmallVec<[Number; 2]>,
+    /// Who reads, and who brings old values, through the instance over a rectangle.
+    readers: Vec<(Number, Rect)>,
+    bringers: Vec<(Number, Rect, bool)>,
+}
+
+impl Known for Users {}
+
+#[derive(Default)]
+struct Column {
+    pieces: Pieces<Users>,
+    /// With so many pieces, those that need not be apart are joined.
+    join_at: usize,
+}
+
+/// The operations of one processor. There may be many processors, each with one operation: tables are small.
+#[derive(Default)]
+pub(crate) struct Operations {
+    queued: HashMap<Number, Box<Queued>>,
+    running: HashMap<Number, Box<Place>>,
+    /// Those of `queued` that may start, and perhaps some that have.
+    ready: BinaryHeap<Reverse<Number>>,
+    /// Of queued batches, by launch.
+    batches: HashMap<LaunchKey, Number>,
+    /// Who uses what, as long as there has been more than one.
+    users: Option<Box<HashMap<(TreeId, FieldId), Column>>>,
+    /// Those whose parent's own launch, which another process sends, has not started here.
+    early: Vec<Order>,
+    /// Launches under way that have started here and that others ask about: those with regions at home here.
+    started: HashSet<LaunchKey>,
+    /// Data that has come for launches.
+    came: HashMap<LaunchKey, Vec<Columns>>,
+    next: Number,
+}
+
+impl Order {
+    /// Launches of the parent that asks and of its parents, and whether the first of them must have started here.
+    fn within(&self) -> (&Ancestors, bool) {
+        match self {
+            Order::Start(batch) => (&batch.within, batch.after_within),
+            Order::Send(send) => (&send.within, send.after_within),
+        }
+    }
+
+    fn place(&mut self) -> Place {
+        let (launch, of, within, touches) = match self {
+            Order::Start(b) => (b.launch, b.launch, &b.within, std::mem::take(&mut b.touches)),
+            Order::Send(s) => {
+                let column = |t: &Transfer| ColumnKey { tree: t.tree, field: t.field, rect: t.rect };
+                let reads = s.transfers.iter().map(|t| Touch::new(&column(t), Does::Reads, t.from));
+                (NOBODY, s.launch, &s.within, reads.collect())
+            }
+        };
+        Place { launch, parent: of >> 32, within: within.clone(), touches, at_end: Vec::new() }
+    }
+}
+
+impl Operations {
+    /// Takes in what is asked.
+    pub fn push(&mut self, order: Order) {
+        let (within, after_parent) = order.within();
+        if after_parent && !within.first().is_some_and(|parent| self.started.contains(parent)) {
+            return self.early.push(order);
+        }
+        self.queue(order);
+    }
+
+    fn queue(&mut self, mut order: Order) {
+        let number = self.next;
+        self.next += 1;
+        let place = order.place();
+        let mut unmet = if self.is_empty() { 0 } else { self.follow_all(number, &place) };
+        if let Order::Start(batch) = &order {
+            let came = self.came.get(&batch.launch).map_or(0, Vec::len) as u32;
+            unmet += batch.columns.saturating_sub(came);
+            self.batches.insert(batch.launch, number);
+        }
+        if unmet == 0 {
+            self.ready.push(Reverse(number));
+        }
+        self.queued.insert(number, Box::new(Queued { order, place, unmet, at_start: Vec::new() }));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.running.is_empty()
+    }
+
+    /// Has operation `number` follow those that use the same points, and be found by those that come later. How many it
+    /// has to wait for.
+    fn follow_all(&mut self, number: Number, place: &Place) -> u32 {
+        if self.users.is_none() {
+            // The first one was alone until now.
+            self.users = Some(Box::default());
+            let running = self.running.iter().map(|(n, place)| (*n, &**place));
+            let there: Vec<_> = running
+                .chain(self.queued.iter().map(|(n, q)| (*n, &q.place)))
+                .map(|(n, place)| (n, place.touches.clone()))
+                .collect();
+            debug_assert_eq!(there.len(), 1);
+            for (first, touches) in there {
+                touches.iter().for_each(|touch| {
+                    self.column(touch).pieces.visit(touch.rect, |users| {
+                        users.add(first, touch);
+                    });
+                });
+            }
+        }
+        let touches = place.touches.clone();
+        touches.iter().map(|touch| self.follow(number, place, touch)).sum()
+    }
+
+    fn column(&mut self, touch: &Touch) -> &mut Column {
+        self.users.get_or_insert_default().entry((touch.tree, touch.field)).or_default()
+    }
+
+    /// The same for one of its uses.
+    fn follow(&mut self, number: Number, place: &Place, touch: &Touch) -> u32 {
+        let mut users = std::mem::take(self.column(touch));
+        let mut waits = 0;
+        let mut alone = true;
+        users.pieces.visit(touch.rect, |users| {
+            users.forget(|n| n == number || self.is_there(n));
+            waits += self.follow_users(number, place, touch, users);
+            alone &= users.add(number, touch);
+        });
+        if alone && !touch.rect.is_empty() {
+            users.pieces.write(touch.rect, Users { writers: SmallVec::from_slice(&[number]), ..Users::default() });
+        } else if users.pieces.map.len() >= users.join_at {
+            users.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
+            users.pieces.join_neighbours();
+            users.join_at = 2 * users.pieces.map.len() + 64;
+        }
+        *self.column(touch) = users;
+        waits
+    }
+
+    /// The same for those who use one piece. A writer stands for all that it follows from then on.
+    fn follow_users(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut Users) -> u32 {
+        let (does, instance) = (touch.does, touch.instance());
+        let writes = does == Does::Writes;
+        let mut waits = 0;
+        let mut follow = |earlier: Number, theirs: Does| {
+            let until = self.must_follow(number, place, does, earlier, theirs);
+            waits += u32::from(until.is_some_and(|until| self.add_follower(earlier, until, number)));
+            // What comes later and has to wait for that one as well does so by waiting for this one.
+            writes && (earlier == number || until == Some(Until::Over) || !self.is_there(earlier))
+        };
+        users.writers.retain(|n| !follow(*n, Does::Writes));
+        let same = |rect: Rect| instance == Some(rect);
+        if does != Does::Reads {
+            users.readers.retain(|&(n, rect)| !((writes || same(rect)) && follow(n, Does::Reads)));
+        }
+        users.bringers.retain(|&(n, rect, lasting)| !((writes || same(rect)) && follow(n, Does::Brings { lasting })));
+        waits
+    }
+
+    /// Until when an operation waits that does one thing to points for an earlier one that does another to them.
+    fn must_follow(&self, number: Number, place: &Place, does: Does, earlier: Number, theirs: Does) -> Option<Until> {
+        let queued = self.queued.get(&earlier);
+        let other = queued.map(|q| &q.place).or_else(|| self.running.get(&earlier).map(|place| &**place))?;
+        if earlier == number || place.within.contains(&other.launch) {
+            return None;
+        }
+        let lasting = |does: Does| matches!(does, Does::Reads | Does::Brings { lasting: true });
+        if lasting(does) && lasting(theirs) && place.within == other.within {
+            // Nobody writes these points, so that what comes is what others read there already: they need not wait for it,
+            // nor it for them. Only what this parent knows to have come it may read then.
+            let brings = matches!(theirs, Does::Brings { .. });
+            return (place.parent == other.parent && queued.is_some() && brings).then_some(Until::Started);
+        }
+        Some(Until::Over)
+    }
+
+    /// False if it follows that one already.
+    fn add_follower(&mut self, earlier: Number, until: Until, number: Number) -> bool {
+        let followers = match (self.queued.get_mut(&earlier), until) {
+            (Some(queued), Until::Started) => &mut queued.at_start,
+            (Some(queued), Until::Over) => &mut queued.place.at_end,
+            (None, Until::Started) => return false,
+            (None, Until::Over) => match self.running.get_mut(&earlier) {
+                Some(place) => &mut place.at_end,
+                None => return false,
+            },
+        };
+        // Who follows an operation for one of its uses was the last to do so.
+        let new = followers.last() != Some(&number);
+        if new {
+            followers.push(number);
+        }
+        new
+    }
+
+    fn is_there(&self, number: Number) -> bool {
+        self.queued.contains_key(&number) || self.running.contains_key(&number)
+    }
+
+    /// One thing less to wait for.
+    fn one_less(&mut self, number: Number) {
+        let Some(queued) = self.queued.get_mut(&number) else { return };
+        queued.unmet -= 1;
+        if queued.unmet == 0 {
+            self.ready.push(Reverse(number));
+        }
+    }
+
+    /// Takes in data that has come for a launch.
+    pub fn take_columns(&mut self, columns: Columns) {
+        let launch = columns.launch;
+        self.came.entry(launch).or_default().push(columns);
+        if let Some(&number) = self.batches.get(&launch) {
+            self.one_less(number);
+        }
+    }
+
+    /// The first operation that may start, which then has; `all`: whatever the others wait for.
+    pub fn start_next(&mut self, all: bool) -> Option<(Number, Order)> {
+        if all && self.ready.is_empty() {
+            let early = std::mem::take(&mut self.early);
+            early.into_iter().for_each(|order| self.queue(order));
+            self.ready = self.queued.keys().copied().map(Reverse).collect();
+        }
+        let (number, queued) = loop {
+            let Reverse(number) = self.ready.pop()?;
+            // It may have been started before its time, and be there twice.
+            if let Some(queued) = self.queued.remove(&number) {
+                break (number, *queued);
+            }
+        };
+        let Queued { order, place, at_start, .. } = queued;
+        self.running.insert(number, Box::new(place));
+        if let Order::Start(batch) = &order {
+            self.batches.remove(&batch.launch);
+        }
+        at_start.into_iter().for_each(|follower| self.one_less(follower));
+        Some((number, order))
+    }
+
+    /// An operation is over.
+    pub fn end(&mut self, number: Number) {
+        let Some(place) = self.running.remove(&number) else { return };
+        place.at_end.into_iter().for_each(|follower| self.one_less(follower));
+        if self.is_empty() {
+            self.users = None;
+        }
+    }
+
+    /// What has come for a launch that starts.
+    pub fn take_what_came(&mut self, launch: LaunchKey) -> Vec<Columns> {
+        self.came.remove(&launch).unwrap_or_default()
+    }
+
+    /// A launch with regions at home here has started: what its shards ask may come now.
+    pub fn launch_started(&mut self, launch: LaunchKey) {
+        self.started.insert(launch);
+        if self.early.is_empty() {
+            return;
+        }
+        let is_due = |order: &Order| order.within().0.first() == Some(&launch);
+        let (due, early) = std::mem::take(&mut self.early).into_iter().partition::<Vec<_>, _>(is_due);
+        self.early = early;
+        due.into_iter().for_each(|order| self.queue(order));
+    }
+
+    pub fn has_started(&self, launch: LaunchKey) -> bool {
+        self.started.contains(&launch)
+    }
+
+    /// All shards of a launch are over, on all processors.
+    pub fn launch_over(&mut self, launch: LaunchKey) {
+        self.started.remove(&launch);
+    }
+
+    /// The parts of what has come for a batch that nobody uses yet who holds the same data to read.
+    pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Vec<Rect> {
+        let mut parts = vec![transfer.rect];
+        let Some(place) = self.running.get(&number) else { return parts };
+        let column = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
+        let comes = Touch::new(&column, Does::Brings { lasting: true }, transfer.into);
+        if !place.touches.iter().any(|t| t.does == comes.does && t.meets(&comes)) {
+            return parts;
+        }
+        let reader = |o: &Place| o.within == place.within || place.within.first() == Some(&o.launch);
+        let others = self.running.iter().filter(|(n, o)| **n != number && reader(o));
+        for used in others.flat_map(|(_, o)| &*o.touches) {
+            if used.does == Does::Reads && used.meets(&comes) {
+                parts = parts.iter().flat_map(|p| p.subtract(&used.rect)).collect();
+            }
+        }
+        parts
+    }
+
+    /// Batches that have not started, with how many messages of data have come and the launches that they follow.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Batch, usize, Vec<LaunchKey>)> {
+        let early = self.early.iter().map(|order| (Number::MAX, order));
+        let mut queued: Vec<_> = self.queued.iter().map(|(number, queued)| (*number, &queued.order)).collect();
+        queued.sort_unstable_by_key(|(number, _)| *number);
+        queued.into_iter().chain(early).filter_map(|(number, order)| match order {
+            Order::Start(batch) => {
+                let came = self.came.get(&batch.launch).map_or(0, Vec::len);
+                Some((&**batch, came, self.followed_by(number)))
+            }
+            Order::Send(_) => None,
+        })
+    }
+
+    /// The launches that an operation follows.
+    fn followed_by(&self, number: Number) -> Vec<LaunchKey> {
+        let queued = self.queued.values().filter(|q| q.place.at_end.contains(&number) || q.at_start.contains(&number));
+        let running = self.running.values().filter(|place| place.at_end.contains(&number));
+        let launches = queued.map(|q| q.place.launch).chain(running.map(|place| place.launch));
+        launches.filter(|&launch| launch != NOBODY).collect()
+    }
+
+    /// How many entries there are, of any kind.
+    pub fn entries(&self) -> usize {
+        self.queued.len() + self.running.len() + self.early.len() + self.came.len() + self.started.len()
+    }
+}
+
+impl Users {
+    /// Adds an operation; true if it is the only one.
+    fn add(&mut self, number: Number, touch: &Touch) -> bool {
+        match (touch.does, touch.instance()) {
+            (Does::Reads, Some(instance)) => self.readers.push((number, instance)),
+            (Does::Brings { lasting }, Some(instance)) => self.bringers.push((number, instance, lasting)),
+            _ => self.writers.push(number),
+        }
+        self.writers.len() == 1 && self.writers[0] == number && self.readers.is_empty() && self.bringers.is_empty()
+    }
+
+    /// Forgets who is over, where a list has no room for another.
+    fn forget(&mut self, is_there: impl Fn(Number) -> bool) {
+        if self.writers.len() == self.writers.capacity() {
+            self.writers.retain(|n| is_there(*n));
+        }
+        if self.readers.len() == self.readers.capacity() {
+            self.readers.retain(|(n, ..)| is_there(*n));
+        }
+        if self.bringers.len() == self.bringers.capacity() {
+            self.bringers.retain(|(n, ..)| is_there(*n));
+        }
+    }
+}

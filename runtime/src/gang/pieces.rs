@@ -1,0 +1,157 @@
+//! Disjoint rectangles of one field of one tree, each with something that holds of all its points.
+
+use maniple_regions::Rect;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What may be known of a piece.
+pub(crate) trait Known: Clone {
+    /// Of a part of it.
+    fn of_part(&self, _piece: &Rect) -> Self {
+        self.clone()
+    }
+}
+
+/// Disjoint rectangles, each with what is known of it: holders, of one that was written. Ordered by their first points, so
+/// that scans are the same everywhere and look only where an overlap can be.
+#[derive(Clone)]
+pub(crate) struct Pieces<T> {
+    pub map: BTreeMap<Rect, T>,
+    /// The longest piece in the first dimension.
+    longest: i64,
+}
+
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Self { map: BTreeMap::new(), longest: 0 }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Pieces<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.map == other.map
+    }
+}
+
+impl<T: Known> Pieces<T> {
+    /// Where pieces that overlap `rect` are.
+    pub fn range(&self, rect: Rect) -> Range<Rect> {
+        let from = starting_at(rect, rect.lo(0));
+        let first = if rect.dim() == 1 {
+            // On a line only the last of those that start before it can reach into it.
+            self.map.range(..from).next_back().map_or(from, |(before, _)| *before)
+        } else {
+            starting_at(rect, rect.lo(0).saturating_sub(self.longest))
+        };
+        first..starting_at(rect, rect.hi(0)).max(first)
+    }
+
+    pub fn overlapping(&self, rect: Rect) -> impl Iterator<Item = (&Rect, &T)> {
+        self.map.range(self.range(rect)).filter(move |(r, _)| r.overlaps(&rect))
+    }
+
+    fn insert(&mut self, rect: Rect, known: T) {
+        self.longest = self.longest.max(rect.hi(0).saturating_sub(rect.lo(0)));
+        self.map.insert(rect, known);
+    }
+
+    pub fn write(&mut self, rect: Rect, known: T) {
+        if rect.is_empty() {
+            return;
+        }
+        if let Some(of_piece) = self.map.get_mut(&rect) {
+            *of_piece = known;
+            return;
+        }
+        let cut: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
+        for old in cut {
+            let Some(of_piece) = self.map.remove(&old) else { continue };
+            for rest in old.subtract(&rect) {
+                self.insert(rest, of_piece.of_part(&old));
+            }
+        }
+        self.insert(rect, known);
+    }
+
+    /// Has each piece lie within `rect` or beside it, and all of `rect` be covered; then calls `visit` for those within.
+    pub fn visit(&mut self, rect: Rect, mut visit: impl FnMut(&mut T))
+    where
+        T: Default,
+    {
+        if rect.is_empty() {
+            return;
+        }
+        if let Some(known) = self.map.get_mut(&rect) {
+            return visit(known);
+        }
+        let overlapping: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
+        let mut gaps = vec![rect];
+        for piece in overlapping {
+            let within = piece.intersect(&rect);
+            gaps = gaps.iter().flat_map(|gap| gap.subtract(&within)).collect();
+            if within != piece
+                && let Some(known) = self.map.remove(&piece)
+            {
+                for rest in piece.subtract(&rect) {
+                    self.insert(rest, known.of_part(&piece));
+                }
+                self.insert(within, known.of_part(&piece));
+            }
+        }
+        for gap in gaps {
+            self.insert(gap, T::default());
+        }
+        let range = self.range(rect);
+        self.map.range_mut(range).filter(|(piece, _)| rect.contains_rect(piece)).for_each(|(_, known)| visit(known));
+    }
+
+    /// Makes one piece of neighbours of which the same is known.
+    pub fn join_neighbours(&mut self)
+    where
+        T: PartialEq,
+    {
+        let mut joined: Vec<(Rect, T)> = Vec::new();
+        for (mut rect, known) in std::mem::take(&mut self.map) {
+            while let Some((before, _)) = joined.last().filter(|(_, last)| *last == known)
+                && let Some(union) = union_of(*before, rect)
+            {
+                rect = union;
+                joined.pop();
+            }
+            joined.push((rect, known));
+        }
+        joined.into_iter().for_each(|(rect, known)| self.insert(rect, known));
+    }
+}
+
+/// The least rectangle, in the order of rectangles of `like`'s dimension, that starts at `x` in the first.
+fn starting_at(like: Rect, x: i64) -> Rect {
+    const LEAST: i64 = i64::MIN;
+    match like.dim() {
+        1 => Rect::new([x], [x]),
+        2 => Rect::new([x, LEAST], [x, LEAST]),
+        _ => Rect::new([x, LEAST, LEAST], [x, LEAST, LEAST]),
+    }
+}
+
+fn hull(a: &Rect, b: &Rect) -> Rect {
+    let lo = |d| a.lo(d).min(b.lo(d));
+    let hi = |d| a.hi(d).max(b.hi(d));
+    match a.dim() {
+        1 => Rect::new([lo(0)], [hi(0)]),
+        2 => Rect::new([lo(0), lo(1)], [hi(0), hi(1)]),
+        _ => Rect::new([lo(0), lo(1), lo(2)], [hi(0), hi(1), hi(2)]),
+    }
+}
+
+/// The union of two rectangles of the same dimension, when it is one.
+pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
+    if a.contains_rect(&b) || b.contains_rect(&a) {
+        return Some(hull(&a, &b));
+    }
+    let mut differ = (0..a.dim()).filter(|&d| (a.lo(d), a.hi(d)) != (b.lo(d), b.hi(d)));
+    match (differ.next(), differ.next()) {
+        (Some(d), None) if a.lo(d) <= b.hi(d) && b.lo(d) <= a.hi(d) => Some(hull(&a, &b)),
+        _ => None,
+    }
+}

@@ -1,0 +1,221 @@
+//! What a launch brings where: the homes of shared regions, the data to copy, and what each processor is told.
+
+use super::Launcher;
+use super::memo::{AskedHome, AskedSource};
+use super::versions::Right;
+use crate::Error;
+use crate::core::Asker;
+use crate::maps::{HashMap, HashSet};
+use crate::message::{ColumnKey, Does, Held, ProcessorId, Touch, Transfer};
+use crate::object::GangTable;
+use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
+use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is launched: where the shards are and what they hold.
+pub(super) struct Wanted<'a> {
+    pub table: &'a GangTable,
+    pub held: Vec<Vec<Held>>,
+    /// Of a mapping, the rectangles of the instances, one a requirement; of a gang's launch they are those of the regions.
+    pub instances: Option<&'a [Rect]>,
+}
+
+/// What a launch sends.
+pub(super) struct Plan {
+    /// What each shard holds, with the homes of what is shared.
+    pub held: Vec<Arc<[Held]>>,
+    /// Data to send, from the first processor to the second.
+    pub orders: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)>,
+    pub batches: Vec<BatchPlan>,
+    /// What the mapper was asked.
+    pub homes: Vec<AskedHome>,
+    pub sources: Vec<AskedSource>,
+}
+
+/// What a processor is told, beside the shards that it starts.
+pub(super) struct BatchPlan {
+    pub at: ProcessorId,
+    pub touches: Arc<[Touch]>,
+    /// Messages of data that it waits for.
+    pub columns: u32,
+    /// Simultaneous regions that shards of other processors use are at home there.
+    pub hold: bool,
+}
+
+impl Wanted<'_> {
+    /// Each field of each requirement: the shard, the requirement, the column, its instance and the instance's processor.
+    pub fn columns(&self) -> impl Iterator<Item = (&Held, ColumnKey, Rect, ProcessorId)> {
+        self.held.iter().zip(&self.table.at).flat_map(move |(list, (at, _))| {
+            list.iter().enumerate().flat_map(move |(i, h)| {
+                let (into, at) = (self.instances.map_or(h.region.rect, |all| all[i]), h.shared_home().unwrap_or(*at));
+                h.fields
+                    .iter()
+                    .map(move |&field| (h, ColumnKey { tree: h.region.tree, field, rect: h.region.rect }, into, at))
+            })
+        })
+    }
+}
+
+impl Launcher {
+    /// Finds homes, transfers and uses. A pure function of its inputs, of what is known where, and of the mapper's answers.
+    pub(super) fn plan(&self, mut wanted: Wanted<'_>) -> Result<Plan, Error> {
+        let homes = self.find_homes(&mut wanted)?;
+        let mut sources = Vec::new();
+        let mut refused = None;
+        let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
+        let mut touches: BTreeMap<ProcessorId, Vec<Touch>> = BTreeMap::new();
+        // Homes of simultaneous regions that shards of other processors use.
+        let mut hold: HashSet<ProcessorId> = HashSet::default();
+        let mut versions = self.versions.borrow_mut();
+        // What this launch brings is no source within it: it comes only when the launch starts.
+        let mut brought: HashSet<(ColumnKey, Rect, ProcessorId)> = HashSet::default();
+        let mut held_after: Vec<(ColumnKey, Rect, ProcessorId)> = Vec::new();
+        for (h, key, into, at) in wanted.columns() {
+            let uses = touches.entry(at).or_default();
+            let does = if h.privilege.writes() { Does::Writes } else { Does::Reads };
+            uses.push(Touch::new(&key, does, into));
+            if h.privilege != Privilege::WriteDiscard {
+                let first = brought.insert((key, into, at));
+                if first {
+                    held_after.push((key, into, at));
+                }
+                let select = |rect, holders: &[_]| match self.select_source(key.region(rect), key.field, at, holders) {
+                    Ok(selected) => {
+                        let region = key.region(rect);
+                        sources.push(AskedSource {
+                            region,
+                            field: key.field,
+                            to: at,
+                            holders: holders.into(),
+                            selected,
+                        });
+                        selected
+                    }
+                    Err(e) => {
+                        refused.get_or_insert(e);
+                        holders[0]
+                    }
+                };
+                versions.read(&key, into, at, select, |source, transfer| {
+                    // Data that comes for a reader changes the instance that earlier readers here may still use.
+                    if does == Does::Reads {
+                        let brings = Does::Brings { lasting: self.only_reads(&key) };
+                        uses.push(Touch::new(&ColumnKey { rect: transfer.rect, ..key }, brings, into));
+                    }
+                    if first {
+                        orders.entry((source, at)).or_default().push(transfer);
+                    }
+                });
+            }
+        }
+        // Nothing is known to be where a refused launch would have put it.
+        if let Some(e) = refused {
+            return Err(e);
+        }
+        for (list, &(at, _)) in wanted.held.iter().zip(&wanted.table.at) {
+            if wanted.instances.is_none() {
+                touches.entry(at).or_default();
+            }
+            hold.extend(list.iter().filter_map(Held::shared_home).filter(|&home| home != at));
+        }
+        for (key, into, at) in held_after {
+            versions.hold(&key, into, at);
+        }
+        for (h, key, into, at) in wanted.columns() {
+            if h.privilege.writes() {
+                versions.write(&key, into, at);
+            }
+            if self.held.is_some() && wanted.instances.is_none() {
+                // What of it is left to the parent.
+                let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
+                versions.lower(&key, left);
+            }
+        }
+        let mut columns: HashMap<ProcessorId, u32> = HashMap::default();
+        orders.keys().for_each(|(_, to)| *columns.entry(*to).or_default() += 1);
+        let batches = touches.into_iter().map(|(at, touches)| BatchPlan {
+            at,
+            touches: Touch::joined(touches),
+            columns: columns.get(&at).copied().unwrap_or(0),
+            hold: hold.contains(&at),
+        });
+        let batches = batches.collect();
+        let held = wanted.held.into_iter().map(Arc::from).collect();
+        Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources })
+    }
+
+    /// Which of several holders sends the values of a field of a region, or of a part of one.
+    pub(super) fn select_source(
+        &self,
+        region: Region,
+        field: FieldId,
+        to: ProcessorId,
+        holders: &[ProcessorId],
+    ) -> Result<ProcessorId, Error> {
+        let input = SourceInput { region, field, to, holders, machine: self.core.machine() };
+        self.core.ask(
+            self.asker(),
+            ("select_source", &region),
+            |m| m.select_source(&input),
+            |name, answer| validate::source(name, &input, answer),
+        )
+    }
+
+    /// Where the one instance of a region is that several shards use at once.
+    pub(super) fn place_shared(
+        &self,
+        region: Region,
+        field: FieldId,
+        namers: &[(ProcessorId, Privilege)],
+    ) -> Result<ProcessorId, Error> {
+        let input = PlaceSharedInput { region, field, namers, machine: self.core.machine() };
+        self.core.ask(
+            self.asker(),
+            ("place_shared", &region),
+            |m| m.place_shared(&input),
+            |name, answer| validate::shared(name, &input, answer),
+        )
+    }
+
+    fn asker(&self) -> Asker {
+        if self.replicated { Asker::EveryNode } else { Asker::Processor }
+    }
+
+    /// Whether this parent holds the points to read and nobody holds them to write as long as it runs.
+    fn only_reads(&self, key: &ColumnKey) -> bool {
+        let Some(own) = &self.held else { return false };
+        let same = |h: &&Held| h.region.tree == key.tree && h.fields.contains(&key.field);
+        let mut own = own.iter().filter(same).filter(|h| h.region.rect.overlaps(&key.rect)).peekable();
+        own.peek().is_some() && own.all(|h| !h.privilege.writes() && h.coherence == Coherence::Exclusive)
+    }
+
+    /// One home for all fields of a region, whoever names which of them. A mapping has its homes already.
+    fn find_homes(&self, wanted: &mut Wanted<'_>) -> Result<Vec<AskedHome>, Error> {
+        let mut homes: Vec<AskedHome> = Vec::new();
+        if wanted.instances.is_some() {
+            return Ok(homes);
+        }
+        let mut places: HashMap<Region, usize> = HashMap::default();
+        let shared = |h: &&Held| h.coherence == Coherence::Simultaneous;
+        for (list, &(processor, _)) in wanted.held.iter().zip(&wanted.table.at) {
+            for h in list.iter().filter(shared) {
+                let Some(&field) = h.fields.first() else { continue };
+                let at = *places.entry(h.region).or_insert_with(|| {
+                    homes.push(AskedHome { region: h.region, field, namers: Vec::new(), home: 0 });
+                    homes.len() - 1
+                });
+                homes[at].namers.push((processor, h.privilege));
+            }
+        }
+        for asked in &mut homes {
+            asked.home = self.place_shared(asked.region, asked.field, &asked.namers)?;
+        }
+        for h in wanted.held.iter_mut().flatten().filter(|h| h.coherence == Coherence::Simultaneous) {
+            if let Some(&at) = places.get(&h.region) {
+                h.home = homes[at].home;
+            }
+        }
+        Ok(homes)
+    }
+}
