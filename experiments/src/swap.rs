@@ -34,7 +34,7 @@ mod unix {
     /// How to end the thread that reads the file, and what closes when it has.
     static READER: Mutex<Option<(Handle, Receiver<()>)>> = Mutex::new(None);
 
-    /// Longer than a library is given to load.
+    /// What reading the file again may still take when the command is over: it may load a library.
     const LIMIT: Duration = Duration::from_secs(15);
 
     pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {

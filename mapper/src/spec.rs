@@ -285,8 +285,7 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// The slot with the mapper, which is made when it is first asked for. Makes files and loads libraries: best done before
-    /// a program has threads.
+    /// The slot with the mapper, which is made when it is first asked for. Makes files and loads libraries.
     ///
     /// # Errors
     /// A file that can't be read or written, or a library without a mapper; the next call tries again.

@@ -1,20 +1,19 @@
 //! Mappers in shared libraries, written in Rust or C.
 //!
 //! Only the C interface of `include/maniple_mapper.h` crosses, so that library and program may be built by different
-//! compilers. [`load`] looks at the file, tries the library in a child process, where a crash is found out, and then opens
-//! it here, for good: a library is never unloaded, since threads and destructors of its own may outlive its mappers.
-//! [`export_mapper`](crate::export_mapper) makes such a library of a [`Mapper`] in Rust.
+//! compilers. [`load`] looks at the file and opens a copy of it, for good: a library is never unloaded, since threads and
+//! destructors of its own may outlive its mappers. [`export_mapper`](crate::export_mapper) makes such a library of a
+//! [`Mapper`] in Rust.
 //!
 //! This module has the only `unsafe` of the crate. It rests on the rules at the head of the header, which a library has to
-//! keep: no check can find out whether a function has the type it should have, or what it does when called. A library that
-//! crashes in a call about a decision takes the program with it.
+//! keep: no check can find out whether a function has the type it should have, or what it does when called. A library is
+//! code that its user trusts: one that crashes, exits or hangs takes the program with it.
 
 pub mod abi;
 mod codes;
 pub mod export;
 mod file;
 mod host;
-mod probe;
 #[cfg(test)]
 mod tests;
 
@@ -92,90 +91,34 @@ pub enum Fault {
     /// Its mapper's name is null, too long or not UTF-8.
     #[error("its mapper's name is {0}")]
     Name(&'static str),
-    /// It crashed, or ended the process, when tried in a child process.
-    #[error("{how} {stage}{said}")]
-    Crashed {
-        /// What it did.
-        how: String,
-        /// When.
-        stage: &'static str,
-        /// What it wrote before, if anything.
-        said: String,
-    },
-    /// There is no child process to try it in.
-    #[error("can't be tried in a child process: {0}")]
-    NoChild(std::io::Error),
-}
-
-/// Makes a mapper by a library, of which a copy is loaded: the file may be built anew meanwhile, and loaded again. (So what a
-/// library needs is not found beside it, by `$ORIGIN`.) A path without a directory is one in the working directory. The
-/// options are the library's own. Waits for the library, at most some 10 s longer than it takes; best called before a
-/// program has threads, whose locks the child process would inherit.
-///
-/// # Errors
-/// [`PluginError`]: a file that is missing or no shared library, a library that is no mapper, is of another version, refuses
-/// the options, or crashes, hangs or ends the process when it is loaded or makes its mapper.
-pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
-    /// All that the loader may know: the same library again is loaded once.
-    static KNOWN: Mutex<Vec<Image>> = Mutex::new(Vec::new());
-    let load = || {
-        let bytes = file::contents(path)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let known_at = known.iter().position(|image| image.is_of(&bytes));
-        let at = known_at.unwrap_or(known.len());
-        if known_at.is_none() {
-            known.push(Image::new(path, &bytes)?);
-        }
-        drop(bytes);
-        if let Err(fault) = probe::probe(|stage| open(&known[at], path, options, stage).map(drop_not)) {
-            // The loader of this process has not seen it.
-            if known_at.is_none() {
-                known.pop();
-            }
-            return Err(fault);
-        }
-        open(&known[at], path, options, &mut |_| {})
-    };
-    Ok(Arc::new(load().map_err(|fault| PluginError { path: path.to_owned(), fault })?))
-}
-
-/// In the child, which ends at once, nothing is destroyed.
-fn drop_not(hosted: Hosted) {
-    std::mem::forget(hosted);
-}
-
-/// What is about to be done with a library, when a crash would be its fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Stage {
-    Load,
-    Entry,
-    Create,
-    Done,
 }
 
 /// Bytes of the longest name of a mapper.
 const LONGEST_NAME: usize = 255;
 
-/// Opens the library and has it make a mapper, after saying what is next.
-fn open(image: &Image, path: &Path, options: &str, next: &mut dyn FnMut(Stage)) -> Result<Hosted, Fault> {
+/// Makes a mapper by a library, of which a copy is loaded: the file may be built anew meanwhile, and loaded again. (So what a
+/// library needs is not found beside it, by `$ORIGIN`.) A path without a directory is one in the working directory. The
+/// options are the library's own. Waits for the library, which takes the program with it if it crashes, exits or hangs.
+///
+/// # Errors
+/// [`PluginError`]: a file that is missing or no shared library, or a library that is no mapper, is of another version, or
+/// refuses the options.
+pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
+    match make(path, options) {
+        Ok(hosted) => Ok(Arc::new(hosted)),
+        Err(fault) => Err(PluginError { path: path.to_owned(), fault }),
+    }
+}
+
+/// Opens the library and has it make a mapper.
+fn make(path: &Path, options: &str) -> Result<Hosted, Fault> {
     let given = CString::new(options).map_err(|_| Fault::Options)?;
-    next(Stage::Load);
-    // SAFETY: the library's constructors run; that they do no harm is what its author promises.
-    let library = unsafe { Library::open(Some(&image.name), RTLD_NOW | RTLD_LOCAL) };
-    let library = library.map_err(|e| Fault::Refused(image.explained(&e.to_string())))?;
-    // SAFETY: a library that exports this name promises the header's type.
-    let entry = unsafe { library.get::<abi::Entry>(b"maniple_mapper_library\0") };
-    let entry = *entry.map_err(|_| Fault::Foreign)?;
-    // Never unloaded.
-    std::mem::forget(library);
-    next(Stage::Entry);
-    // SAFETY: as above.
+    let entry = entry(path)?;
+    // SAFETY: a library that exports the entry promises the header's type.
     let table = table(kept(path, || unsafe { entry() }))?;
     let (Some(create), Some(name)) = (table.create, table.name) else {
         return Err(Fault::Incomplete(if table.create.is_none() { "create" } else { "name" }));
     };
-    next(Stage::Create);
     let mut buffer = [0_u8; 1024];
     // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
     let mapper = kept(path, || unsafe { create(given.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) });
@@ -190,15 +133,31 @@ fn open(image: &Image, path: &Path, options: &str, next: &mut dyn FnMut(Stage)) 
         return Err(Fault::Name("null"));
     }
     // SAFETY: the header demands a NUL-terminated text; of a longer one no more is read.
-    let length = unsafe { libc::strnlen(text, LONGEST_NAME + 1) };
-    if length > LONGEST_NAME {
-        return Err(Fault::Name("longer than 255 bytes"));
-    }
+    let length = (0..=LONGEST_NAME).find(|&at| unsafe { *text.add(at) } == 0);
+    let length = length.ok_or(Fault::Name("longer than 255 bytes"))?;
     // SAFETY: it has that many bytes.
     let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
     hosted.name = std::str::from_utf8(text).map_err(|_| Fault::Name("not UTF-8"))?.to_owned();
-    next(Stage::Done);
     Ok(hosted)
+}
+
+/// The function that a library exports. The library is loaded the first time, and stays: the same bytes are the same one.
+fn entry(path: &Path) -> Result<abi::Entry, Fault> {
+    static LOADED: Mutex<Vec<(Image, Library)>> = Mutex::new(Vec::new());
+    let bytes = file::contents(path)?;
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = loaded.iter().position(|(image, _)| image.is_of(&bytes));
+    if known.is_none() {
+        let image = Image::new(path, &bytes)?;
+        // SAFETY: the library's constructors run; that they do no harm is what its author promises.
+        let library = unsafe { Library::open(Some(&image.name), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|e| Fault::Refused(image.explained(&e.to_string())))?;
+        loaded.push((image, library));
+    }
+    let (_, library) = &loaded[known.unwrap_or(loaded.len() - 1)];
+    // SAFETY: a library that exports this name promises the header's type.
+    let entry = unsafe { library.get::<abi::Entry>(b"maniple_mapper_library\0") };
+    entry.map(|entry| *entry).map_err(|_| Fault::Foreign)
 }
 
 /// A copy of a library's table, with null for the calls that it does not know of.
