@@ -24,6 +24,7 @@ pub fn stop() {
 mod unix {
     use crate::{Failure, note, warn};
     use maniple::mapper::MapperSpec;
+    use maniple::plugin;
     use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
     use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -44,14 +45,14 @@ mod unix {
             return Ok(());
         }
         // Before there is a thread that could ask.
-        mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
+        mapper.slot(&plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let failed = |e| Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()));
         let mut signals = Signals::new([SIGHUP]).map_err(failed)?;
         let (handle, mapper) = (signals.handle(), mapper.clone());
         let (end, ended) = mpsc::channel();
         let read = move || {
             for _ in signals.forever() {
-                match mapper.reload() {
+                match mapper.reload(&plugin::load) {
                     Ok(()) => note(format_args!("mapper {mapper} was read again")),
                     Err(e) => warn(format_args!("{e}; the mapper before goes on")),
                 }

@@ -1,6 +1,6 @@
 //! The file of a library: what is refused before anything of it runs, and the copy that is loaded.
 
-use super::Fault;
+use crate::Fault;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -1,97 +1,11 @@
-//! Mappers in shared libraries, written in Rust or C.
-//!
-//! Only the C interface of `include/maniple_mapper.h` crosses, so that library and program may be built by different
-//! compilers. [`load`] looks at the file and opens a copy of it, for good: a library is never unloaded, since threads and
-//! destructors of its own may outlive its mappers. [`export_mapper`](crate::export_mapper) makes such a library of a
-//! [`Mapper`] in Rust.
-//!
-//! This module has the only `unsafe` of the crate. It rests on the rules at the head of the header, which a library has to
-//! keep: no check can find out whether a function has the type it should have, or what it does when called. A library is
-//! code that its user trusts: one that crashes, exits or hangs takes the program with it.
+//! Opens a library and has it make a mapper.
 
-pub mod abi;
-mod codes;
-pub mod export;
-mod file;
-mod host;
-#[cfg(test)]
-mod tests;
-
-use crate::Mapper;
-use file::Image;
-use host::{Hosted, kept, message};
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use crate::host::{Hosted, kept, message};
+use crate::{Fault, PluginError, abi};
+use maniple_mapper::Mapper;
 use std::ffi::CString;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Why a library gives no mapper.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", .path.display())]
-pub struct PluginError {
-    /// The library.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub fault: Fault,
-}
-
-/// What is wrong with a library.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    /// It is not there, or can't be read.
-    #[error("can't be read: {0}")]
-    Unreadable(std::io::Error),
-    /// It is something else.
-    #[error("not a shared library, but {0}")]
-    NoLibrary(String),
-    /// The system's loader does not want it.
-    #[error("can't be loaded: {0}")]
-    Refused(String),
-    /// It is a library of another kind.
-    #[error("not a mapper: it does not export `maniple_mapper_library` (see maniple_mapper.h)")]
-    Foreign,
-    /// Its table is not one.
-    #[error("not a mapper: `maniple_mapper_library` returns {0}")]
-    NoTable(String),
-    /// It is of another version.
-    #[error(
-        "built for version {found} of the mapper interface, and this program has version {}: build it anew with this \
-         program's maniple_mapper.h",
-        abi::MAPPER_VERSION
-    )]
-    Version {
-        /// Its version.
-        found: u32,
-    },
-    /// Its table is smaller than it may be.
-    #[error(
-        "its table has {found} bytes, and version {} of the mapper interface has at least {}: build it anew with this \
-         program's maniple_mapper.h",
-        abi::MAPPER_VERSION,
-        abi::Library::FIRST_SIZE
-    )]
-    Size {
-        /// Its size in bytes.
-        found: u32,
-    },
-    /// It leaves out what no library may.
-    #[error("its table has no `{0}`")]
-    Incomplete(&'static str),
-    /// The options can't be passed on.
-    #[error("the options have a NUL byte in them")]
-    Options,
-    /// It does not make a mapper.
-    #[error("makes no mapper of the options `{options}`: {message}")]
-    Create {
-        /// The options.
-        options: String,
-        /// What it says.
-        message: String,
-    },
-    /// Its mapper's name is null, too long or not UTF-8.
-    #[error("its mapper's name is {0}")]
-    Name(&'static str),
-}
+use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of the longest name of a mapper.
 const LONGEST_NAME: usize = 255;
@@ -142,7 +56,11 @@ fn make(path: &Path, options: &str) -> Result<Hosted, Fault> {
 }
 
 /// The function that a library exports. The library is loaded the first time, and stays: the same bytes are the same one.
+#[cfg(unix)]
 fn entry(path: &Path) -> Result<abi::Entry, Fault> {
+    use crate::file::{self, Image};
+    use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+    use std::sync::{Mutex, PoisonError};
     static LOADED: Mutex<Vec<(Image, Library)>> = Mutex::new(Vec::new());
     let bytes = file::contents(path)?;
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,6 +76,11 @@ fn entry(path: &Path) -> Result<abi::Entry, Fault> {
     // SAFETY: a library that exports this name promises the header's type.
     let entry = unsafe { library.get::<abi::Entry>(b"maniple_mapper_library\0") };
     entry.map(|entry| *entry).map_err(|_| Fault::Foreign)
+}
+
+#[cfg(not(unix))]
+fn entry(_: &Path) -> Result<abi::Entry, Fault> {
+    Err(Fault::Refused("expected a Unix system".into()))
 }
 
 /// A copy of a library's table, with null for the calls that it does not know of.

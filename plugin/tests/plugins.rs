@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use maniple_mapper::*;
+use maniple_plugin::load;
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -33,12 +34,12 @@ fn compiled(source: &str, name: &str, macros: &[&str]) -> PathBuf {
 }
 
 fn loads(path: &Path) -> Arc<dyn Mapper> {
-    plugin::load(path, "").unwrap_or_else(|e| panic!("{e}"))
+    load(path, "").unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The error without the path that it begins with.
 fn refused(path: &Path) -> String {
-    let error = plugin::load(path, "these options").map(|m| m.name().to_string()).expect_err("refused").to_string();
+    let error = load(path, "these options").map(|m| m.name().to_string()).expect_err("refused").to_string();
     let expected = format!("{}: ", path.display());
     error.strip_prefix(&expected).unwrap_or_else(|| panic!("{error}")).to_string()
 }
@@ -147,7 +148,7 @@ fn libraries_that_make_no_mapper() {
     assert_eq!(refused(&built("refuses", &["CREATE_REFUSES"])), expected);
     let expected = "makes no mapper of the options `these options`: it says no more";
     assert_eq!(refused(&built("says-nothing", &["CREATE_SAYS_NOTHING"])), expected);
-    let error = plugin::load(&built("fine", &[]), "a\0b").map(|_| ()).unwrap_err().to_string();
+    let error = load(&built("fine", &[]), "a\0b").map(|_| ()).unwrap_err().to_string();
     assert!(error.ends_with("the options have a NUL byte in them"), "{error}");
 }
 
@@ -205,9 +206,9 @@ fn calls_that_fail_say_so() {
 fn specifications_of_libraries() {
     let path = built("spec", &[]);
     let spec: MapperSpec = format!("{},a=b,c", path.display()).parse().unwrap();
-    assert_eq!(spec.load().unwrap().name(), "odd");
-    assert!(Arc::ptr_eq(&spec.load().unwrap(), &spec.clone().load().unwrap()), "made once");
-    let missing = "libnowhere.so,x".parse::<MapperSpec>().unwrap().load().map(|_| ()).unwrap_err().to_string();
+    assert_eq!(spec.load(&load).unwrap().name(), "odd");
+    assert!(Arc::ptr_eq(&spec.load(&load).unwrap(), &spec.clone().load(&load).unwrap()), "made once");
+    let missing = "libnowhere.so,x".parse::<MapperSpec>().unwrap().load(&load).map(|_| ()).unwrap_err().to_string();
     assert_eq!(missing, "mapper libnowhere.so: can't be read: No such file or directory (os error 2)");
     // A link, a name with spaces, and one with a version.
     let directory = directory().join("some where");
@@ -216,7 +217,7 @@ fn specifications_of_libraries() {
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink(&path, &link).unwrap();
     let spec: MapperSpec = format!("{},a=b", link.display()).parse().unwrap();
-    assert_eq!(spec.load().unwrap().name(), "odd");
+    assert_eq!(spec.load(&load).unwrap().name(), "odd");
     assert!("libmine.so.1".parse::<MapperSpec>().is_ok() && "mine.sort".parse::<MapperSpec>().is_err());
 }
 
@@ -224,7 +225,7 @@ fn specifications_of_libraries() {
 #[test]
 fn every_call_reaches_a_library_in_c() {
     let path = compiled("every.c", "every", &[]);
-    let (echoes, answers) = (plugin::load(&path, "echo").unwrap(), plugin::load(&path, "").unwrap());
+    let (echoes, answers) = (load(&path, "echo").unwrap(), load(&path, "").unwrap());
     assert_eq!((echoes.name(), answers.name()), ("echoes", "answers"));
     let machine = &Machine::new(7, 3).with_utility(1);
     let field = FieldId(65_535);
