@@ -249,6 +249,17 @@ fn a_panic_crosses_as_a_message() {
 }
 
 #[test]
+fn a_panic_while_a_mapper_is_made_refuses_the_options() {
+    let mut buffer = [0_u8; 64];
+    let text = buffer.as_mut_ptr().cast();
+    let panics = |options: &str| -> Result<DefaultMapper, String> { panic!("no {options}") };
+    // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
+    let mapper = unsafe { export::create(c"speed".as_ptr(), text, buffer.len(), panics) };
+    assert!(mapper.is_null());
+    assert_eq!(message(&buffer), "panicked: no speed");
+}
+
+#[test]
 fn what_a_panic_carries_is_not_dropped_into_another() {
     struct Twice;
     impl Drop for Twice {
