@@ -62,9 +62,9 @@ fn sections_end(bytes: &[u8]) -> Option<u64> {
     start.checked_add(short(size)? * short(size + 2)?)
 }
 
-/// A library as the loader is to know it. The loader takes a file of a name it knows for the one that it has, even if that
-/// was built anew since, and a library that is written over while it is in use crashes: hence a copy in memory, where there
-/// can be one.
+/// A library as the loader is to know it: a copy in memory, where there can be one. The loader takes a file of a name it
+/// knows for the one that it has, even if that was built anew since. A library that is written over while it is in use
+/// crashes.
 pub struct Image {
     /// What the loader is told. Once it has loaded it, the copy must be kept for good: the name of a copy is the number of
     /// its open file.
