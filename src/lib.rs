@@ -67,14 +67,14 @@
 //!
 //! [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes. Where the documentation
 //! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
-//! `maniple_barriers`, `maniple_mapper` and `maniple_collectives`.
+//! `maniple_barriers`, `maniple_mapper`, `maniple_plugin` and `maniple_collectives`.
 //!
 //! What a program that can't go on says, and what to do then, is in [`when_it_hangs`].
 //!
 //! The words are explained [below](#vocabulary), next to those of Legion and MPI.
 //!
-//! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`runtime`]: who runs it.
-//! [`collectives`]: schedules as data, and the engine that runs them.
+//! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`plugin`]: mappers in shared
+//! libraries. [`runtime`]: who runs it. [`collectives`]: schedules as data, and the engine that runs them.
 //!
 //! # Vocabulary
 //!
@@ -97,6 +97,7 @@
 pub use maniple_barriers as barriers;
 pub use maniple_collectives as collectives;
 pub use maniple_mapper as mapper;
+pub use maniple_plugin as plugin;
 pub use maniple_regions as regions;
 pub use maniple_runtime as runtime;
 

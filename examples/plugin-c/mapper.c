@@ -4,7 +4,7 @@
  *
  * To start your own: copy this file and maniple_mapper.h, whose documentation says what each call decides.
  *
- *     cc -std=c11 -O2 -shared -fPIC -I mapper/include -o target/libdealer.so examples/plugin-c/mapper.c
+ *     cc -std=c11 -O2 -shared -fPIC -I plugin/include -o target/libdealer.so examples/plugin-c/mapper.c
  *     cargo run --release --bin maniple -- stencil --mapper target/libdealer.so,priority=5
  */
 #include "maniple_mapper.h"

@@ -24,6 +24,7 @@ pub fn stop() {
 mod unix {
     use crate::{Failure, note, warn};
     use maniple::mapper::MapperSpec;
+    use maniple::plugin;
     use signal_hook::consts::SIGHUP;
     use signal_hook::iterator::{Handle, Signals};
     use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -34,7 +35,7 @@ mod unix {
     /// How to end the thread that reads the file, and what closes when it has.
     static READER: Mutex<Option<(Handle, Receiver<()>)>> = Mutex::new(None);
 
-    /// Longer than a library is given to load.
+    /// What reading the file again may still take when the command is over: it may load a library.
     const LIMIT: Duration = Duration::from_secs(15);
 
     pub fn on_signal(mapper: &MapperSpec) -> Result<(), Failure> {
@@ -44,14 +45,14 @@ mod unix {
             return Ok(());
         }
         // Before there is a thread that could ask.
-        mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
+        mapper.slot(&plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         let failed = |e| Failure::Run(format!("can't listen for signals to reload {}: {e}", file.display()));
         let mut signals = Signals::new([SIGHUP]).map_err(failed)?;
         let (handle, mapper) = (signals.handle(), mapper.clone());
         let (end, ended) = mpsc::channel();
         let read = move || {
             for _ in signals.forever() {
-                match mapper.reload() {
+                match mapper.reload(&plugin::load) {
                     Ok(()) => note(format_args!("mapper {mapper} was read again")),
                     Err(e) => warn(format_args!("{e}; the mapper before goes on")),
                 }

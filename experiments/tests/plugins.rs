@@ -21,7 +21,7 @@ fn compiled(source: &str, name: &str, arguments: &[&str]) -> String {
     let path = directory().join(name);
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-function", "-Werror", "-shared", "-fPIC", "-o"]);
-    cc.arg(&path).arg("-I").arg(root().join("mapper/include")).args(arguments).arg(root().join(source));
+    cc.arg(&path).arg("-I").arg(root().join("plugin/include")).args(arguments).arg(root().join(source));
     let output = cc.output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     path.to_str().expect("UTF-8").into()
@@ -195,11 +195,11 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
         assert!(message.contains(end), "{message}");
     }
     // One that fails later fails the run, not the program.
-    let fails = compiled("mapper/tests/libraries/odd.c", "libfails.so", &["-DCALL_FAILS"]);
+    let fails = compiled("plugin/tests/libraries/odd.c", "libfails.so", &["-DCALL_FAILS"]);
     let message = refused(&fails, 1);
     assert!(message.starts_with("the run failed: ") && message.contains("call place_shards"), "{message}");
     assert!(message.contains(&format!("{fails}: no place for 5 shards of ")), "{message}");
-    let illegal = compiled("mapper/tests/libraries/odd.c", "libillegal.so", &["-DANSWER_ILLEGAL"]);
+    let illegal = compiled("plugin/tests/libraries/odd.c", "libillegal.so", &["-DANSWER_ILLEGAL"]);
     let message = refused(&illegal, 1);
     assert!(message.contains("mapper `odd`, call place_shards for gang `"), "{message}");
     assert!(message.ends_with("illegal processor of shard 0: 99; legal: 0..2"), "{message}");
@@ -208,7 +208,7 @@ fn what_is_wrong_with_a_mapper_is_one_message() {
 /// Nothing can catch an exception of another language: it is said whose it is.
 #[test]
 fn an_exception_that_leaves_a_library_names_it() {
-    let unwinds = compiled("mapper/tests/libraries/odd.c", "libunwinds.so", &["-DCALL_UNWINDS", "-fexceptions"]);
+    let unwinds = compiled("plugin/tests/libraries/odd.c", "libunwinds.so", &["-DCALL_UNWINDS", "-fexceptions"]);
     let output = stencil(&unwinds, &[]);
     let expected = format!("mapper {unwinds}: an exception left a call of this library, which none may: ");
     assert!(output.status.code().is_none() && text(&output.stdout).is_empty(), "{}", output.status);

@@ -157,7 +157,7 @@ fn a_library_that_was_built_anew_is_loaded_anew() {
         let c = directory.join("mine.c");
         std::fs::write(&c, source.replace("\"dealer\"", &format!("\"{name}\""))).expect("written");
         let mut cc = Command::new("cc");
-        cc.args(["-std=c11", "-shared", "-fPIC", "-I"]).arg(root.join("mapper/include")).arg("-o").arg(output).arg(&c);
+        cc.args(["-std=c11", "-shared", "-fPIC", "-I"]).arg(root.join("plugin/include")).arg("-o").arg(output).arg(&c);
         assert!(cc.status().expect("a C compiler").success());
     };
     let logged = |name: &str| {

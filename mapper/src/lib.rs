@@ -1,4 +1,4 @@
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 //! WHERE and HOW: the machine, the [`Mapper`] trait, stock mappers, and the validation of every decision.
 //!
 //! A mapper decides placement and priority. It changes speed, never results: the program fixes what is computed and
@@ -7,10 +7,6 @@
 mod calls;
 mod machine;
 mod mapper;
-// The only place with `unsafe`: the boundary to shared libraries.
-#[cfg(unix)]
-#[allow(unsafe_code)]
-pub mod plugin;
 mod slot;
 mod spec;
 mod stock;
@@ -25,7 +21,7 @@ pub use calls::{
 pub use machine::{Machine, MemoryKind};
 pub use mapper::Mapper;
 pub use slot::{MapperSlot, Named, Reader};
-pub use spec::{MapperSpec, SpecError, names, stock};
+pub use spec::{Loader, MapperSpec, SpecError, names, stock};
 pub use stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
 };

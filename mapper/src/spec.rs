@@ -5,6 +5,7 @@ use crate::stock::{
 };
 use crate::{Mapper, MapperSlot};
 use serde::{Serialize, Serializer};
+use std::error::Error;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
@@ -28,14 +29,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `@FILE` is whatever FILE says in its first line, which can change while a program runs: see [`MapperSpec::reload`].
 ///
 /// What has a `/` or `.so.` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
-/// ([`plugin`](crate::plugin)), which therefore has no comma in it.
+/// which therefore has no comma in it. Whoever asks for the mapper brings the [`Loader`] of libraries: `maniple_plugin::load`.
 ///
 /// A mapper is made once; clones of its specification share it.
 ///
 /// ```
 /// use maniple_mapper::MapperSpec;
 /// let spec: MapperSpec = "random,seed=7".parse().unwrap();
-/// assert_eq!(spec.load().unwrap().name(), "random");
+/// assert_eq!(spec.name(), "random,seed=7");
 /// let unknown = "best".parse::<MapperSpec>().unwrap_err().to_string();
 /// assert!(unknown.starts_with("unknown mapper `best`; expected one of default, collective"));
 /// ```
@@ -57,6 +58,26 @@ enum Kind {
     Logging { file: Option<PathBuf>, inner: Box<MapperSpec> },
     Library { path: PathBuf, options: String },
     File(PathBuf),
+}
+
+/// Makes mappers by shared libraries: a function from the path and the options, such as `maniple_plugin::load`. Its error
+/// begins with the path.
+pub trait Loader {
+    /// A mapper that the library makes of the options.
+    ///
+    /// # Errors
+    /// What is wrong with the library, or with the options.
+    fn load(&self, path: &Path, options: &str) -> Result<Arc<dyn Mapper>, Box<dyn Error + Send + Sync>>;
+}
+
+impl<F, E> Loader for F
+where
+    F: Fn(&Path, &str) -> Result<Arc<dyn Mapper>, E>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn load(&self, path: &Path, options: &str) -> Result<Arc<dyn Mapper>, Box<dyn Error + Send + Sync>> {
+        self(path, options).map_err(E::into)
+    }
 }
 
 /// Names of the stock mappers.
@@ -131,13 +152,8 @@ pub enum SpecError {
         found: String,
     },
     /// The library gives no mapper.
-    #[cfg(unix)]
     #[error("mapper {0}")]
-    Library(#[from] crate::plugin::PluginError),
-    /// There are no libraries here.
-    #[cfg(not(unix))]
-    #[error("mapper {}: shared libraries can be loaded on Unix systems only", .0.display())]
-    Library(PathBuf),
+    Library(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// The options of one mapper.
@@ -227,7 +243,7 @@ impl Kind {
     }
 
     /// A mapper; one that logs to a file begins it anew, or goes on with it.
-    fn make(&self, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
+    fn make(&self, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
             Kind::Collective => Arc::new(CollectiveMapper),
@@ -235,9 +251,9 @@ impl Kind {
             Kind::RoundRobin => Arc::new(RoundRobinMapper::default()),
             Kind::Numa => Arc::new(NumaMapper::here()),
             Kind::Random { seed } => Arc::new(RandomMapper::new(*seed)),
-            Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load()?, std::io::stderr())),
+            Kind::Logging { file: None, inner } => Arc::new(LoggingMapper::new(inner.load(loader)?, std::io::stderr())),
             Kind::Logging { file: Some(path), inner } => {
-                let inner = inner.load()?;
+                let inner = inner.load(loader)?;
                 let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
                 Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
             }
@@ -249,13 +265,10 @@ impl Kind {
                         let found = format!("@{}", other.display());
                         return Err(SpecError::Nested { path: path.clone(), found });
                     }
-                    kind => kind.make(anew).map_err(within)?,
+                    kind => kind.make(loader, anew).map_err(within)?,
                 }
             }
-            #[cfg(unix)]
-            Kind::Library { path, options } => crate::plugin::load(path, options)?,
-            #[cfg(not(unix))]
-            Kind::Library { path, .. } => return Err(SpecError::Library(path.clone())),
+            Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
     }
 }
@@ -285,17 +298,17 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// The slot with the mapper, which is made when it is first asked for. Makes files and loads libraries: best done before
-    /// a program has threads.
+    /// The slot with the mapper, which is made when it is first asked for. Makes files, and has the loader load
+    /// libraries.
     ///
     /// # Errors
     /// A file that can't be read or written, or a library without a mapper; the next call tries again.
-    pub fn slot(&self) -> Result<MapperSlot, SpecError> {
+    pub fn slot(&self, loader: &dyn Loader) -> Result<MapperSlot, SpecError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*made {
             return Ok(slot.clone());
         }
-        let slot = MapperSlot::new(self.kind.make(true)?);
+        let slot = MapperSlot::new(self.kind.make(loader, true)?);
         *made = Some(slot.clone());
         Ok(slot)
     }
@@ -304,8 +317,8 @@ impl MapperSpec {
     ///
     /// # Errors
     /// Those of [`Self::slot`].
-    pub fn load(&self) -> Result<Arc<dyn Mapper>, SpecError> {
-        Ok(self.slot()?.current().mapper.clone())
+    pub fn load(&self, loader: &dyn Loader) -> Result<Arc<dyn Mapper>, SpecError> {
+        Ok(self.slot(loader)?.current().mapper.clone())
     }
 
     /// The file that says which mapper it is, of `@FILE`.
@@ -321,10 +334,10 @@ impl MapperSpec {
     ///
     /// # Errors
     /// Those of [`Self::slot`], and what is wrong with what the file says; the mapper before stays then.
-    pub fn reload(&self) -> Result<(), SpecError> {
-        let slot = self.slot()?;
+    pub fn reload(&self, loader: &dyn Loader) -> Result<(), SpecError> {
+        let slot = self.slot(loader)?;
         if self.file().is_some() {
-            slot.replace(self.kind.make(false)?);
+            slot.replace(self.kind.make(loader, false)?);
         }
         Ok(())
     }
@@ -376,10 +389,19 @@ impl Serialize for MapperSpec {
     }
 }
 
-/// A new mapper of that specification.
+/// A new mapper of that specification, without libraries.
+///
+/// ```
+/// assert_eq!(maniple_mapper::stock("random,seed=7").unwrap().name(), "random");
+/// let library = maniple_mapper::stock("./libmine.so").map(|_| ()).unwrap_err().to_string();
+/// assert_eq!(library, "mapper ./libmine.so: a shared library, where a stock mapper is expected");
+/// ```
 ///
 /// # Errors
-/// Those of parsing and of [`MapperSpec::load`].
+/// Those of parsing and of [`MapperSpec::load`]; a library is one.
 pub fn stock(spec: &str) -> Result<Arc<dyn Mapper>, SpecError> {
-    spec.parse::<MapperSpec>()?.load()
+    fn none(path: &Path, _: &str) -> Result<Arc<dyn Mapper>, String> {
+        Err(format!("{}: a shared library, where a stock mapper is expected", path.display()))
+    }
+    spec.parse::<MapperSpec>()?.load(&none)
 }

@@ -5,6 +5,7 @@ use maniple_mapper::*;
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, Region, TreeId};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Asks everything about a machine and checks each answer; what was answered to all that processes decide alike, as text.
@@ -249,15 +250,20 @@ fn logging_notes_a_panic_and_passes_it_on() {
     assert_eq!(*panic.downcast::<String>().unwrap(), "can't write decisions: disk full");
 }
 
+/// Loads no libraries.
+fn none(path: &Path, _: &str) -> Result<Arc<dyn Mapper>, String> {
+    Err(format!("{}: none", path.display()))
+}
+
 #[test]
 fn specifications() {
     for name in names() {
         let spec: MapperSpec = name.parse().unwrap();
         assert_eq!((spec.name(), spec.to_string()), (*name, name.to_string()));
-        assert!(spec.load().unwrap().name().starts_with(name));
+        assert!(spec.load(&none).unwrap().name().starts_with(name));
     }
     let nested: MapperSpec = "logging,inner=logging,file=/dev/null,inner=random,seed=5".parse().unwrap();
-    assert_eq!(nested.load().unwrap().name(), "logging,inner=logging,inner=random");
+    assert_eq!(nested.load(&none).unwrap().name(), "logging,inner=logging,inner=random");
     let refused = |text: &str| text.parse::<MapperSpec>().unwrap_err().to_string();
     assert_eq!(refused("logging,inner=random,seed=x"), "mapper random, option seed: expected a number, found `x`");
     assert_eq!(refused("first,"), "mapper first: unknown option ``; it has none");
@@ -274,7 +280,7 @@ struct Directory(std::path::PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -296,13 +302,13 @@ fn a_log_that_goes_on_after_a_reload_has_every_line_whole() {
     says("default");
     let spec: MapperSpec = format!("@{}", file.display()).parse().unwrap();
     let machine = Machine::new(4, 2);
-    let first = spec.load().unwrap();
+    let first = spec.load(&none).unwrap();
     for n in 0..100 {
         leaf(&*first, &machine, n % 4);
     }
     says("round-robin");
-    spec.reload().unwrap();
-    let second = spec.load().unwrap();
+    spec.reload(&none).unwrap();
+    let second = spec.load(&none).unwrap();
     for n in 0..100 {
         leaf(&*second, &machine, n % 4);
         leaf(&*first, &machine, n % 4);
@@ -319,13 +325,13 @@ fn a_log_that_goes_on_after_a_reload_has_every_line_whole() {
 #[test]
 fn a_file_that_can_not_be_read_again_is_refused() {
     let directory = Directory::new("odd-files");
-    let refused = |path: &std::path::Path| {
+    let refused = |path: &Path| {
         let spec: MapperSpec = format!("@{}", path.display()).parse().unwrap();
-        spec.load().map(|_| ()).unwrap_err().to_string()
+        spec.load(&none).map(|_| ()).unwrap_err().to_string()
     };
     let fifo = directory.0.join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    for path in [&fifo, std::path::Path::new("/dev/zero"), &directory.0] {
+    for path in [&fifo, Path::new("/dev/zero"), &directory.0] {
         let expected = format!("mapper @{}: can't be read: expected a regular file", path.display());
         assert_eq!(refused(path), expected);
     }
@@ -334,5 +340,5 @@ fn a_file_that_can_not_be_read_again_is_refused() {
     assert!(refused(&long).ends_with("expected a first line of less than 65536 bytes"), "{}", refused(&long));
     std::fs::write(&long, "random,seed=3\r\n# and more\n").unwrap();
     let spec: MapperSpec = format!("@{}", long.display()).parse().unwrap();
-    assert_eq!(spec.load().unwrap().name(), "random");
+    assert_eq!(spec.load(&none).unwrap().name(), "random");
 }

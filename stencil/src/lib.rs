@@ -108,7 +108,7 @@ impl Session {
             }
         };
         let trace = config.trace.as_ref().map(TraceFile::create).transpose().map_err(StencilError::Trace)?;
-        config.mapper.slot()?;
+        config.mapper.slot(&maniple::plugin::load)?;
         let config = config.clone();
         Ok(Self { config, blocks, start: start.into(), target, trace, done: 0, last: Vec::new(), all_verified: true })
     }
@@ -222,7 +222,7 @@ fn simulate(
     trace: Option<&TraceFile>,
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
-    let mapper = config.mapper.slot()?;
+    let mapper = config.mapper.slot(&maniple::plugin::load)?;
     let input = shards::Input {
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
         start: start.clone(),

@@ -57,4 +57,4 @@ impl Mapper for Measuring {
     }
 }
 
-maniple_mapper::export_mapper!(Measuring::new);
+maniple_plugin::export_mapper!(Measuring::new);

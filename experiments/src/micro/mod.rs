@@ -64,7 +64,7 @@ impl OnWorkers {
     /// The processors that run leaf tasks, and a runtime on them for so many shards.
     pub fn runtime(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
         crate::swap::on_signal(&self.mapper)?;
-        let mapper = self.mapper.slot().map_err(|e| Failure::Usage(e.to_string()))?;
+        let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
         if let Some(machine) = self.workers.machine(shards)? {
             return Ok((machine.leaf_processors(), Runtime::virtual_time(machine).mapper(mapper)));
         }

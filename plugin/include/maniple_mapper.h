@@ -10,9 +10,8 @@
  *
  * Rules:
  *
- * 1. The library may be loaded, and `create` called, in a child process first, which ends without `destroy` and is given
- *    10 s: it is there that a crash is found out. A library stays loaded until the process ends; a mapper is dropped by
- *    `destroy`, on any thread, when no call of it is under way.
+ * 1. The library runs in the program and is trusted: if it crashes, exits or hangs, so does the program. It stays loaded
+ *    until the process ends; a mapper is dropped by `destroy`, on any thread, when no call of it is under way.
  * 2. Calls come from any thread, several at a time. A call must return soon, since the processor that asks waits for it,
  *    and must not leave the library by a C++ exception, which ends the process, or by longjmp.
  * 3. Calls about gangs, shared regions, copy sources and collectives are made by all processes of a program alike and must

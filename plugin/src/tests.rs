@@ -1,7 +1,8 @@
 //! Inputs and answers cross the interface, both ways, unchanged; so do panics, as messages.
 
-use super::{abi, export, host::Hosted};
-use crate::*;
+use crate::host::{Hosted, message};
+use crate::{abi, codes, export};
+use maniple_mapper::*;
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, ReductionId, Region, TreeId};
 use proptest::prelude::*;
 use std::ffi::{c_char, c_void};
@@ -82,7 +83,7 @@ unsafe extern "C-unwind" fn unused(_: *const c_char, _: *mut c_char, _: usize) -
 /// A mapper behind the interface, as if it came from a library.
 fn behind(mapper: impl Mapper + 'static) -> Hosted {
     let mut buffer = [0 as c_char; 8];
-    let made = |_: &str| Ok(Box::new(mapper) as Box<dyn Mapper>);
+    let made = |_: &str| Ok::<_, String>(mapper);
     // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
     let mapper = unsafe { export::create(c"".as_ptr(), buffer.as_mut_ptr(), buffer.len(), made) };
     assert!(!mapper.is_null());
@@ -248,6 +249,17 @@ fn a_panic_crosses_as_a_message() {
 }
 
 #[test]
+fn a_panic_while_a_mapper_is_made_refuses_the_options() {
+    let mut buffer = [0_u8; 64];
+    let text = buffer.as_mut_ptr().cast();
+    let panics = |options: &str| -> Result<DefaultMapper, String> { panic!("no {options}") };
+    // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
+    let mapper = unsafe { export::create(c"speed".as_ptr(), text, buffer.len(), panics) };
+    assert!(mapper.is_null());
+    assert_eq!(message(&buffer), "panicked: no speed");
+}
+
+#[test]
 fn what_a_panic_carries_is_not_dropped_into_another() {
     struct Twice;
     impl Drop for Twice {
@@ -281,7 +293,7 @@ fn what_a_panic_carries_is_not_dropped_into_another() {
 #[test]
 fn a_program_that_is_too_old_is_told() {
     let hosted = behind(DefaultMapper);
-    let machine = super::codes::machine(&Machine::new(2, 2));
+    let machine = codes::machine(&Machine::new(2, 2));
     let size = abi::size::<abi::MapExchangeInput>();
     let text = abi::Text::of("total");
     let mut input = abi::MapExchangeInput { size, shards: 2, collective: text, bytes: 8, machine: &machine };
@@ -291,7 +303,7 @@ fn a_program_that_is_too_old_is_told() {
         let text = buffer.as_mut_ptr().cast();
         // SAFETY: all outlive the call.
         let status = unsafe { hosted.table.map_exchange.unwrap()(hosted.mapper, input, output, text, buffer.len()) };
-        (status, super::host::message(&buffer))
+        (status, message(&buffer))
     };
     let expected = "expected an output of at least 16 bytes, found 12: the program is too old";
     assert_eq!(call(&input, &mut output), (1, expected.into()));

@@ -1,14 +1,15 @@
 //! A [`Mapper`] as a library: the other side of the interface. Only what the header says crosses, so the library may be
 //! built by another compiler, and from another version of this crate, than the program that loads it.
 
-use super::{abi, codes};
-use crate::calls::{
-    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, MAX_REQUIREMENTS, PlaceShardsInput,
-    PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput,
+use crate::{abi, codes};
+use maniple_mapper::{
+    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, MAX_REQUIREMENTS, Machine, Mapper,
+    MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements,
+    SliceInput, Slicing, SourceInput,
 };
-use crate::{Machine, Mapper, MemoryKind};
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What `create` hands out.
@@ -34,7 +35,7 @@ struct Exported {
 ///     }
 /// }
 ///
-/// maniple_mapper::export_mapper!(|options: &str| match options {
+/// maniple_plugin::export_mapper!(|options: &str| match options {
 ///     "" => Ok(Cyclic),
 ///     other => Err(format!("unknown option `{other}`; there are none")),
 /// });
@@ -46,25 +47,18 @@ struct Exported {
 #[macro_export]
 macro_rules! export_mapper {
     ($constructor:expr) => {
-        /// What `include/maniple_mapper.h` of the crate `maniple-mapper` asks for.
+        /// What `include/maniple_mapper.h` of the crate `maniple-plugin` asks for.
         #[unsafe(no_mangle)]
-        pub extern "C-unwind" fn maniple_mapper_library() -> *const $crate::plugin::abi::Library {
+        pub extern "C-unwind" fn maniple_mapper_library() -> *const $crate::abi::Library {
             unsafe extern "C-unwind" fn create(
                 options: *const ::std::ffi::c_char,
                 message: *mut ::std::ffi::c_char,
                 capacity: usize,
             ) -> *mut ::std::ffi::c_void {
                 // SAFETY: the arguments are those that the header asks of the caller.
-                unsafe {
-                    $crate::plugin::export::create(options, message, capacity, |options: &str| {
-                        match ($constructor)(options) {
-                            Ok(mapper) => Ok(Box::new(mapper) as Box<dyn $crate::Mapper>),
-                            Err(e) => Err(::std::string::ToString::to_string(&e)),
-                        }
-                    })
-                }
+                unsafe { $crate::export::create(options, message, capacity, $constructor) }
             }
-            static LIBRARY: $crate::plugin::abi::Library = $crate::plugin::export::library(create);
+            static LIBRARY: $crate::abi::Library = $crate::export::library(create);
             &LIBRARY
         }
     };
@@ -93,16 +87,17 @@ pub const fn library(create: abi::Create) -> abi::Library {
 ///
 /// # Safety
 /// `options` is NUL-terminated, and `message` has room for `capacity` bytes.
-pub unsafe fn create(
+pub unsafe fn create<M: Mapper + 'static, E: Display>(
     options: *const c_char,
     message: *mut c_char,
     capacity: usize,
-    constructor: impl FnOnce(&str) -> Result<Box<dyn Mapper>, String>,
+    constructor: impl FnOnce(&str) -> Result<M, E>,
 ) -> *mut c_void {
     let made = || {
         // SAFETY: it is NUL-terminated and lives during the call.
         let options = unsafe { CStr::from_ptr(options) };
-        let mapper = constructor(options.to_str().map_err(|_| "the options are not UTF-8")?)?;
+        let options = options.to_str().map_err(|_| "the options are not UTF-8")?;
+        let mapper = Box::new(constructor(options).map_err(|e| e.to_string())?);
         let name = CString::new(mapper.name()).map_err(|_| "the mapper's name has a NUL byte in it")?;
         Ok(Box::new(Exported { mapper, name }))
     };

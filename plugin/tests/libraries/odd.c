@@ -1,10 +1,7 @@
 /* Libraries that are at fault, or ask for less: which one, a macro says. */
 #include "maniple_mapper.h"
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <unwind.h>
 
 static int anything;
@@ -16,21 +13,6 @@ static void *create(const char *options, char *message, size_t capacity) {
     return NULL;
 #elif defined(CREATE_SAYS_NOTHING)
     return NULL;
-#elif defined(CREATE_ABORTS)
-    fprintf(stderr, "out of luck\n");
-    abort();
-#elif defined(CREATE_EXITS)
-    exit(7);
-#elif defined(CREATE_HANGS)
-    for (;;)
-        pause();
-#elif defined(CREATE_HANGS_IN_SECRET)
-    for (int file = 0; file < 1024; file++)
-        close(file);
-    alarm(0);
-    signal(SIGTERM, SIG_IGN);
-    for (;;)
-        pause();
 #endif
     return &anything;
 }
@@ -80,20 +62,6 @@ extern int maniple_needs(void);
 __attribute__((constructor)) static void need(void) { anything = maniple_needs(); }
 #endif
 
-#if defined(CONSTRUCTOR_FORKS)
-/* Somebody else who has all that this process had open. */
-__attribute__((constructor)) static void leave_somebody(void) {
-    if (fork() == 0) {
-        sleep(11);
-        _exit(0);
-    }
-}
-#endif
-
-#if defined(CONSTRUCTOR_CRASHES)
-__attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }
-#endif
-
 #if defined(VERSION)
 #define THE_VERSION VERSION
 #else
@@ -127,8 +95,6 @@ static const struct maniple_library library = {
 const struct maniple_library *maniple_mapper_library(void) {
 #if defined(ENTRY_NULL)
     return NULL;
-#elif defined(ENTRY_CRASHES)
-    raise(SIGSEGV);
 #endif
     return &library;
 }

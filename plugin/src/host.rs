@@ -1,12 +1,11 @@
 //! A mapper of a library as a [`Mapper`]: inputs as structures, answers back as values.
 
-use super::{abi, codes};
-use crate::calls::{
-    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, SliceInput, Slicing,
-    SourceInput,
+use crate::{abi, codes};
+use maniple_mapper::{
+    Access, AlgorithmInput, DefaultMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
+    LeafOutput, MAX_REQUIREMENTS, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
+    ProfileInput, SliceInput, Slicing, SourceInput,
 };
-use crate::{Access, DefaultMapper, Mapper, MemoryKind};
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::panic::resume_unwind;

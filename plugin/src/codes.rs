@@ -1,7 +1,7 @@
 //! Values of the Rust interface as numbers and structures of the C interface, and back.
 
-use super::abi;
-use crate::{Access, Machine, MemoryKind};
+use crate::abi;
+use maniple_mapper::{Access, Machine, MemoryKind};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 
 /// A number that stands for nothing.

@@ -1,6 +1,6 @@
 //! The file of a library: what is refused before anything of it runs, and the copy that is loaded.
 
-use super::Fault;
+use crate::Fault;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -62,12 +62,12 @@ fn sections_end(bytes: &[u8]) -> Option<u64> {
     start.checked_add(short(size)? * short(size + 2)?)
 }
 
-/// A library as the loader is to know it. The loader takes a file of a name it knows for the one that it has, even if that
-/// was built anew since, and a library that is written over while it is in use crashes: hence a copy in memory, where there
-/// can be one.
+/// A library as the loader is to know it: a copy in memory, where there can be one. The loader takes a file of a name it
+/// knows for the one that it has, even if that was built anew since. A library that is written over while it is in use
+/// crashes.
 pub struct Image {
-    /// What the loader is told. Whoever has told it must keep the copy for good: the name of a copy is the number of its
-    /// open file.
+    /// What the loader is told. Once it has loaded it, the copy must be kept for good: the name of a copy is the number of
+    /// its open file.
     pub name: PathBuf,
     /// None if the library is loaded from where it is.
     file: Option<File>,
@@ -109,24 +109,17 @@ impl Image {
 /// lets nobody make them.
 #[cfg(target_os = "linux")]
 fn in_memory(path: &Path, bytes: &[u8]) -> io::Result<Option<(File, PathBuf)>> {
-    use std::ffi::CString;
+    use rustix::fs::{MemfdFlags, memfd_create};
     use std::io::Write;
-    use std::os::fd::{AsRawFd, FromRawFd};
+    use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStrExt;
     const LONGEST: usize = 200; // The system's limit is 249.
     let name = path.file_name().map_or(&b"mapper"[..], |name| name.as_bytes());
-    let name = CString::new(&name[..name.len().min(LONGEST)])?;
-    // SAFETY: a system call on a text that ends with NUL.
-    let number = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if number < 0 {
-        let e = io::Error::last_os_error();
-        return match e.kind() {
-            io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied => Ok(None),
-            _ => Err(e),
-        };
-    }
-    // SAFETY: it has just been opened, and nobody else has its number.
-    let mut file = unsafe { File::from_raw_fd(number) };
+    let mut file = match memfd_create(&name[..name.len().min(LONGEST)], MemfdFlags::CLOEXEC).map_err(io::Error::from) {
+        Ok(file) => File::from(file),
+        Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => return Ok(None),
+        Err(e) => return Err(e),
+    };
     file.write_all(bytes)?;
     let name = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
     Ok(Some((file, name)))

@@ -62,10 +62,10 @@ numbers! {
     SIMULTANEOUS = 2;
     IN_PLACE = 0;
     COPY = 1;
-    PRIORITIES = crate::Priority::LEVELS as u32;
-    NORMAL = crate::Priority::NORMAL.0 as u32;
-    RAISED = crate::Priority::RAISED.0 as u32;
-    MAX_REQUIREMENTS = crate::MAX_REQUIREMENTS as u32;
+    PRIORITIES = maniple_mapper::Priority::LEVELS as u32;
+    NORMAL = maniple_mapper::Priority::NORMAL.0 as u32;
+    RAISED = maniple_mapper::Priority::RAISED.0 as u32;
+    MAX_REQUIREMENTS = maniple_mapper::MAX_REQUIREMENTS as u32;
     BLOCKED = 0;
     CYCLIC = 1;
     EXPLICIT = 2;
@@ -169,7 +169,7 @@ structures! {
         priority: u32,
         copies_in: u32,
         profile: u32,
-        access: [u32; crate::MAX_REQUIREMENTS],
+        access: [u32; maniple_mapper::MAX_REQUIREMENTS],
     }
     ChooseAlgorithmInput = "choose_algorithm_input" {
         size: u32,

@@ -1,0 +1,110 @@
+//! Opens a library and has it make a mapper.
+
+use crate::host::{Hosted, kept, message};
+use crate::{Fault, PluginError, abi};
+use maniple_mapper::Mapper;
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of the longest name of a mapper.
+const LONGEST_NAME: usize = 255;
+
+/// Makes a mapper by a library, of which a copy is loaded: the file may be built anew meanwhile, and loaded again. (So what a
+/// library needs is not found beside it, by `$ORIGIN`.) A path without a directory is one in the working directory. The
+/// options are the library's own. Waits for the library, which takes the program with it if it crashes, exits or hangs.
+///
+/// # Errors
+/// [`PluginError`]: a file that is missing or no shared library, or a library that is no mapper, is of another version, or
+/// refuses the options.
+pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
+    match make(path, options) {
+        Ok(hosted) => Ok(Arc::new(hosted)),
+        Err(fault) => Err(PluginError { path: path.to_owned(), fault }),
+    }
+}
+
+/// Opens the library and has it make a mapper.
+fn make(path: &Path, options: &str) -> Result<Hosted, Fault> {
+    let given = CString::new(options).map_err(|_| Fault::Options)?;
+    let entry = entry(path)?;
+    // SAFETY: a library that exports the entry promises the header's type.
+    let table = table(kept(path, || unsafe { entry() }))?;
+    let (Some(create), Some(name)) = (table.create, table.name) else {
+        return Err(Fault::Incomplete(if table.create.is_none() { "create" } else { "name" }));
+    };
+    let mut buffer = [0_u8; 1024];
+    // SAFETY: the options are NUL-terminated, and the buffer is as long as it says.
+    let mapper = kept(path, || unsafe { create(given.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) });
+    if mapper.is_null() {
+        return Err(Fault::Create { options: options.into(), message: message(&buffer) });
+    }
+    // From here on dropped by its library.
+    let mut hosted = Hosted { table, mapper, name: String::new(), path: path.display().to_string() };
+    // SAFETY: `create` made the mapper.
+    let text = kept(path, || unsafe { name(mapper) });
+    if text.is_null() {
+        return Err(Fault::Name("null"));
+    }
+    // SAFETY: the header demands a NUL-terminated text; of a longer one no more is read.
+    let length = (0..=LONGEST_NAME).find(|&at| unsafe { *text.add(at) } == 0);
+    let length = length.ok_or(Fault::Name("longer than 255 bytes"))?;
+    // SAFETY: it has that many bytes.
+    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+    hosted.name = std::str::from_utf8(text).map_err(|_| Fault::Name("not UTF-8"))?.to_owned();
+    Ok(hosted)
+}
+
+/// The function that a library exports. The library is loaded the first time, and stays: the same bytes are the same one.
+#[cfg(unix)]
+fn entry(path: &Path) -> Result<abi::Entry, Fault> {
+    use crate::file::{self, Image};
+    use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+    use std::sync::{Mutex, PoisonError};
+    static LOADED: Mutex<Vec<(Image, Library)>> = Mutex::new(Vec::new());
+    let bytes = file::contents(path)?;
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = loaded.iter().position(|(image, _)| image.is_of(&bytes));
+    if known.is_none() {
+        let image = Image::new(path, &bytes)?;
+        // SAFETY: the library's constructors run; that they do no harm is what its author promises.
+        let library = unsafe { Library::open(Some(&image.name), RTLD_NOW | RTLD_LOCAL) };
+        let library = library.map_err(|e| Fault::Refused(image.explained(&e.to_string())))?;
+        loaded.push((image, library));
+    }
+    let (_, library) = &loaded[known.unwrap_or(loaded.len() - 1)];
+    // SAFETY: a library that exports this name promises the header's type.
+    let entry = unsafe { library.get::<abi::Entry>(b"maniple_mapper_library\0") };
+    entry.map(|entry| *entry).map_err(|_| Fault::Foreign)
+}
+
+#[cfg(not(unix))]
+fn entry(_: &Path) -> Result<abi::Entry, Fault> {
+    Err(Fault::Refused("expected a Unix system".into()))
+}
+
+/// A copy of a library's table, with null for the calls that it does not know of.
+fn table(given: *const abi::Library) -> Result<abi::Library, Fault> {
+    if given.is_null() || !given.is_aligned() {
+        return Err(Fault::NoTable(format!("{given:?}")));
+    }
+    // The first three numbers are where they are in all versions.
+    // SAFETY: the library says that this is its table; that it is, the magic number makes likely.
+    let [magic, version, size] = unsafe { *given.cast::<[u32; 3]>() };
+    if magic != abi::MAPPER_MAGIC {
+        return Err(Fault::NoTable(format!("a table that begins with {magic:#x}, not {:#x}", abi::MAPPER_MAGIC)));
+    }
+    if version != abi::MAPPER_VERSION {
+        return Err(Fault::Version { found: version });
+    }
+    if (size as usize) < abi::Library::FIRST_SIZE {
+        return Err(Fault::Size { found: size });
+    }
+    let mut table = abi::Library::NONE;
+    let known = size_of::<abi::Library>().min(size as usize);
+    // No half of a pointer.
+    let known = known - known % align_of::<abi::Library>();
+    // SAFETY: both are at least that long, and what is not copied is null.
+    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
+    Ok(table)
+}
