@@ -4,7 +4,7 @@ use crate::parcel::Parcel;
 use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_mapper::ExchangeOutput;
-use maniple_regions::{FieldSpace, Rect};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,7 +36,18 @@ impl Object {
 pub(crate) struct Tree {
     pub name: String,
     pub rect: Rect,
-    pub fields: FieldSpace,
+    pub fields: Vec<&'static FieldInfo>,
+}
+
+impl Tree {
+    pub fn new(name: &str, rect: Rect, fields: &FieldSpace) -> Self {
+        Self { name: name.into(), rect, fields: fields.fields().iter().map(|f| (*f).into()).collect() }
+    }
+
+    #[inline]
+    pub fn field(&self, id: FieldId) -> Option<&'static FieldInfo> {
+        self.fields.iter().find(|f| f.id == id).copied()
+    }
 }
 
 impl std::fmt::Debug for Object {

@@ -6,6 +6,7 @@ use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Instance, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
     Rect, Region, SharedInstance, Write, WriteShared,
 };
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -60,7 +61,7 @@ pub(crate) struct Column {
     /// Size of the values.
     bytes: usize,
     pub store: RefCell<Store>,
-    pub users: RefCell<Option<Box<Users>>>,
+    pub users: RefCell<Users>,
     /// Other columns of the shard whose points overlap these.
     #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
     overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
@@ -175,7 +176,7 @@ impl Column {
 #[derive(Default)]
 pub(crate) struct Users {
     writer: Option<TaskId>,
-    readers: Vec<TaskId>,
+    readers: SmallVec<[TaskId; 2]>,
 }
 
 impl Users {
@@ -287,15 +288,15 @@ impl Core {
         self: &Rc<Self>,
         region: Region,
         key: ColumnKey,
-        field: FieldInfo,
+        field: &'static FieldInfo,
         launch: LaunchKey,
         shared_home: Option<ProcessorId>,
     ) -> Result<Rc<Column>, Error> {
-        let store = self.store(key, &field, launch, shared_home)?;
+        let store = self.store(key, field, launch, shared_home)?;
         Ok(Rc::new(Column {
             region,
             whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
-            field: field.into(),
+            field,
             bytes: region.rect.volume() * field.size,
             launch,
             store: RefCell::new(store),

@@ -169,17 +169,30 @@ impl Shard {
         if let Some(index) = regions.iter().position(|r| *r.region(&self.inner.held) == region) {
             return Ok(Local { index: index as u32, region });
         }
-        self.core().in_tree(region, || format!("Shard::region in {}", self.place()))?;
-        if !self.inner.held.iter().any(|h| h.region.contains(&region)) {
-            let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
-            let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
-            return Err(Error::misuse(format!("Shard::region in {}", self.place()), expected, region));
-        }
         let index = regions.len() as u32;
-        let held = self.inner.held.iter().position(|h| h.region == region);
-        let which = held.map_or_else(|| Which::Part(Box::new(region)), |number| Which::Held(number as u32));
+        let which = match self.inner.held.iter().position(|h| h.region == region) {
+            // The launch has checked that it is in its tree.
+            Some(number) => Which::Held(number as u32),
+            None => {
+                self.check_part(region)?;
+                Which::Part(Box::new(region))
+            }
+        };
         regions.push(LocalRegion { which, columns: SmallVec::new() });
         Ok(Local { index, region })
+    }
+
+    /// Refuses a region that is no part of what the shard holds.
+    #[cold]
+    fn check_part(&self, region: Region) -> Result<(), Error> {
+        let what = || format!("Shard::region in {}", self.place());
+        self.core().in_tree(region, what)?;
+        if self.inner.held.iter().any(|h| h.region.contains(&region)) {
+            return Ok(());
+        }
+        let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
+        let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
+        Err(Error::misuse(what(), expected, region))
     }
 
     /// The column behind a requirement, after checking that the shard may ask for it.
@@ -217,11 +230,12 @@ impl Shard {
     ) -> Result<Rc<Column>, Error> {
         let requirement = self.requirement(region, field.id, privilege, coherence)?;
         let held = &self.inner.held[requirement];
-        if self.core().field(region.tree, field.id)? != *field {
+        let known = self.core().field(region.tree, field.id)?;
+        if known != field {
             return Err(self.wrong_field(region, field));
         }
         let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().column(region, key, *field, self.inner.origin.launch, held.shared_home())?;
+        let column = self.core().column(region, key, known, self.inner.origin.launch, held.shared_home())?;
         let mut regions = self.inner.regions.borrow_mut();
         let regions = regions.get_or_insert_default();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
@@ -242,8 +256,8 @@ impl Shard {
         coherence: Coherence,
     ) -> Result<usize, Error> {
         let held = &self.inner.held;
-        let gives = |h: &Held| h.region.contains(&region) && h.fields.contains(&field);
-        if let Some(found) = held.iter().position(|h| gives(h) && h.serves(privilege, coherence)) {
+        let gives = |h: &Held| h.fields.contains(&field) && h.region.contains(&region);
+        if let Some(found) = held.iter().position(|h| h.serves(privilege, coherence) && gives(h)) {
             return Ok(found);
         }
         if let Some(h) = held.iter().find(|h| gives(h) && h.allows(privilege, coherence)) {

@@ -110,12 +110,12 @@ impl Top {
         let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
         let of = |o: &Object| match o {
             Object::Tree(t) => {
-                let fields = t.fields.fields().iter().map(|f| format!("{}: {}", f.name, f.type_name));
+                let fields = t.fields.iter().map(|f| format!("{}: {}", f.name, f.type_name));
                 format!("of {rect} with fields [{}]", fields.collect::<Vec<_>>().join(", "))
             }
             _ => String::new(),
         };
-        let id = self.define(Object::Tree(Tree { name: name.into(), rect, fields }), of);
+        let id = self.define(Object::Tree(Tree::new(name, rect, &fields)), of);
         Ok(Region { tree: TreeId(id), rect })
     }
 

@@ -36,8 +36,9 @@ impl Held {
 struct Instances(HashTable<(TreeId, Held)>);
 
 impl Instances {
-    fn hash(tree: TreeId, covers: (FieldId, Rect)) -> u64 {
-        Hash.hash_one((tree, covers))
+    fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
+        // Those that begin and end together in the first dimension are few.
+        Hash.hash_one((tree, field, rect.lo(0), rect.hi(0), rect.lo(1)))
     }
 
     /// The hash of a column, and whether an instance is the column's.
@@ -49,6 +50,11 @@ impl Instances {
     fn get(&self, key: &ColumnKey) -> Option<&Held> {
         let (hash, is) = Self::seek(key);
         self.0.find(hash, is).map(|(_, held)| held)
+    }
+
+    fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut Held> {
+        let (hash, is) = Self::seek(key);
+        self.0.find_mut(hash, is).map(|(_, held)| held)
     }
 
     fn insert(&mut self, key: &ColumnKey, held: Held) {
@@ -145,7 +151,9 @@ impl Core {
         let choice = self.place_instance(key, field, Coherence::Exclusive, there.as_ref().map(|i| i.memory()))?;
         let kind = match (choice, &there) {
             (InstanceChoice::Find, Some(instance)) => {
-                data.instances.insert(&key, Held::Owned(instance.clone(), launch));
+                if let Some(Held::Owned(_, user)) = data.instances.get_mut(&key) {
+                    *user = launch;
+                }
                 return Ok(instance.clone());
             }
             (InstanceChoice::Create(kind), _) => kind,

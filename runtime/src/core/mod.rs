@@ -40,7 +40,7 @@ use crate::{Error, Place};
 use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -79,6 +79,8 @@ pub(crate) struct Core {
     late: RefCell<Vec<(ProcessorId, Late)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
+    /// Leaf tasks that are ready and run on other processors.
+    away: RefCell<Vec<TaskId>>,
     /// Those of the leaf task that is called now.
     leases: RefCell<Vec<Lease>>,
     exec: RefCell<exec::Executor>,
@@ -93,7 +95,7 @@ pub(crate) struct Core {
     launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
     launches_early: RefCell<HashMap<LaunchKey, Vec<crate::message::BatchDone>>>,
     next_parent: Cell<u32>,
-    counters_of_ends: RefCell<BTreeMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
+    counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: OnceCell<Box<Error>>,
     /// Why nothing that comes from others can be relied on any more, once a processor is lost.
     lost: OnceCell<Box<Error>>,
@@ -115,6 +117,7 @@ impl Core {
             late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
+            away: RefCell::default(),
             leases: RefCell::default(),
             wakers: RefCell::default(),
             in_chains: Cell::new(false),
@@ -286,6 +289,7 @@ impl Core {
             self.deliver(self.id, message);
             self.call_wakers();
         }
+        ran |= self.send_ready_away();
         for _ in 0..budget {
             let Some(item) = self.queue.pop_nth(|n| self.wire.pick(n)) else {
                 break;
@@ -300,11 +304,13 @@ impl Core {
                     self.send_what_is_late();
                     self.run_leaf(id);
                     self.call_wakers();
+                    self.send_ready_away();
                     break;
                 }
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
             self.call_wakers();
+            self.send_ready_away();
         }
         self.send_what_is_late();
         if !ran && let Some(trace) = &self.trace {
@@ -319,6 +325,18 @@ impl Core {
             || !self.inbox.borrow().is_empty()
             || self.has_wakes()
             || !self.wakers.borrow().is_empty()
+            || !self.away.borrow().is_empty()
+    }
+
+    /// Sends leaf tasks to where they run; false when there were none.
+    #[inline]
+    fn send_ready_away(self: &Rc<Self>) -> bool {
+        let any = !self.away.borrow().is_empty();
+        if any {
+            self.send_away();
+            self.call_wakers();
+        }
+        any
     }
 
     /// Calls the wakers that are due; false when there were none.

@@ -135,24 +135,24 @@ impl Core {
 
     /// Refuses a region with points that its tree does not have; `what` says who names it.
     pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
-        match self.local(region.tree.0).as_ref().map(|l| &*l.object) {
+        self.with_object(region.tree.0, |local| match local.map(|l| &*l.object) {
             Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
             Some(Object::Tree(t)) => {
-                Err(Error::misuse(what(), format!("a part of region tree `{}`, which is {}", t.name, t.rect), region))
+                let expected = format!("a part of region tree `{}`, which is {}", t.name, t.rect);
+                Err(Error::misuse(what(), expected, region))
             }
             _ => Err(Error::misuse(what(), "a region of a tree made with `Top::tree`", region)),
-        }
+        })
     }
 
     /// What is known of a field of a tree.
-    pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<FieldInfo, Error> {
-        let local = self.local(tree.0);
-        match local.as_ref().map(|l| &*l.object) {
-            Some(Object::Tree(t)) => t.fields.get(field).copied().ok_or_else(|| {
-                let known: Vec<_> = t.fields.fields().iter().map(|f| f.name).collect();
+    pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
+        self.with_object(tree.0, |local| match local.map(|l| &*l.object) {
+            Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {
+                let known: Vec<_> = t.fields.iter().map(|f| f.name).collect();
                 Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)
             }),
             _ => Err(Error::misuse("a region", "a region of a tree made with `Top::tree`", tree)),
-        }
+        })
     }
 }

@@ -137,10 +137,10 @@ impl Launcher {
         let fields: HashSet<(TreeId, FieldId)> = wanted.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
         let fields: Vec<_> = fields.into_iter().collect();
         let look = || self.versions.borrow().look(fields.iter().copied());
-        let (before, uses) = (look(), wanted.columns().count());
+        let before = look();
+        let uses: usize = wanted.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
         // What is shared is copied when it changes: that is not to cost more than the launch itself.
-        let is_small =
-            false && before.iter().map(Column::pieces).sum::<usize>() <= 2 * uses + 16 && uses <= MOST_REQUIREMENTS;
+        let is_small = before.iter().map(Column::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
         let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
         let plan = Rc::new(self.plan(wanted)?);

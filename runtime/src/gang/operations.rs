@@ -81,8 +81,11 @@ pub(crate) struct Operations {
     ready: BinaryHeap<Reverse<Number>>,
     /// Of queued batches, by launch.
     batches: HashMap<LaunchKey, Number>,
-    /// Who uses what, as long as there has been more than one.
+    /// Who uses what, but for `unlisted`.
     users: Option<Box<HashMap<(TreeId, FieldId), Column>>>,
+    /// Those that found nobody to follow, so that nothing had to be looked up: each came when there were only launches that
+    /// it is part of. They are listed when somebody comes who may have to follow them.
+    unlisted: Vec<Number>,
     /// Those whose parent's own launch, which another process sends, has not started here.
     early: Vec<Order>,
     /// Launches under way that have started here and that others ask about: those with regions at home here.
@@ -128,7 +131,12 @@ impl Operations {
         let number = self.next;
         self.next += 1;
         let place = order.place();
-        let mut unmet = if self.is_empty() { 0 } else { self.follow_all(number, &place) };
+        let mut unmet = 0;
+        if self.is_apart(&place) {
+            self.unlisted.push(number);
+        } else {
+            unmet = self.follow_all(number, &place);
+        }
         if let Order::Start(batch) = &order {
             let came = self.came.get(&batch.launch).map_or(0, Vec::len) as u32;
             unmet += batch.columns.saturating_sub(came);
@@ -140,76 +148,74 @@ impl Operations {
         self.queued.insert(number, Box::new(Queued { order, place, unmet, at_start: Vec::new() }));
     }
 
-    fn is_empty(&self) -> bool {
-        self.queued.is_empty() && self.running.is_empty()
+    /// Whether all that are here are launches that the operation is part of.
+    fn is_apart(&self, place: &Place) -> bool {
+        // What is more is likely to be something else.
+        const MOST: usize = 4;
+        let queued = self.queued.values().map(|q| q.place.launch);
+        let mut all = queued.chain(self.running.values().map(|p| p.launch));
+        self.queued.len() + self.running.len() <= MOST && all.all(|launch| place.within.contains(&launch))
     }
 
     /// Has operation `number` follow those that use the same points, and be found by those that come later. How many it
     /// has to wait for.
     fn follow_all(&mut self, number: Number, place: &Place) -> u32 {
-        if self.users.is_none() {
-            // The first one was alone until now.
-            self.users = Some(Box::default());
-            let running = self.running.iter().map(|(n, place)| (*n, &**place));
-            let there: Vec<_> = running
-                .chain(self.queued.iter().map(|(n, q)| (*n, &q.place)))
-                .map(|(n, place)| (n, place.touches.clone()))
-                .collect();
-            debug_assert_eq!(there.len(), 1);
-            for (first, touches) in there {
-                touches.iter().for_each(|touch| {
-                    self.column(touch).pieces.visit(touch.rect, |users| {
-                        users.add(first, touch);
-                    });
-                });
+        let mut all = self.users.take().unwrap_or_default();
+        self.list(&mut all);
+        let mut waits = 0;
+        for touch in &*place.touches {
+            let column = all.entry((touch.tree, touch.field)).or_default();
+            let mut alone = true;
+            column.pieces.visit(touch.rect, |users| {
+                users.forget(|n| n == number || self.is_there(n));
+                waits += self.follow(number, place, touch, users);
+                alone &= users.add(number, touch);
+            });
+            if alone && !touch.rect.is_empty() {
+                column.pieces.write(touch.rect, Users { writers: SmallVec::from_slice(&[number]), ..Users::default() });
+            } else if column.pieces.map.len() >= column.join_at {
+                column.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
+                column.pieces.join_neighbours();
+                column.join_at = 2 * column.pieces.map.len() + 64;
             }
         }
-        let touches = place.touches.clone();
-        touches.iter().map(|touch| self.follow(number, place, touch)).sum()
-    }
-
-    fn column(&mut self, touch: &Touch) -> &mut Column {
-        self.users.get_or_insert_default().entry((touch.tree, touch.field)).or_default()
-    }
-
-    /// The same for one of its uses.
-    fn follow(&mut self, number: Number, place: &Place, touch: &Touch) -> u32 {
-        let mut users = std::mem::take(self.column(touch));
-        let mut waits = 0;
-        let mut alone = true;
-        users.pieces.visit(touch.rect, |users| {
-            users.forget(|n| n == number || self.is_there(n));
-            waits += self.follow_users(number, place, touch, users);
-            alone &= users.add(number, touch);
-        });
-        if alone && !touch.rect.is_empty() {
-            users.pieces.write(touch.rect, Users { writers: SmallVec::from_slice(&[number]), ..Users::default() });
-        } else if users.pieces.map.len() >= users.join_at {
-            users.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
-            users.pieces.join_neighbours();
-            users.join_at = 2 * users.pieces.map.len() + 64;
-        }
-        *self.column(touch) = users;
+        self.users = Some(all);
         waits
     }
 
-    /// The same for those who use one piece. A writer stands for all that it follows from then on.
-    fn follow_users(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut Users) -> u32 {
+    /// Lists those that are not.
+    fn list(&mut self, all: &mut HashMap<(TreeId, FieldId), Column>) {
+        for number in std::mem::take(&mut self.unlisted) {
+            let queued = self.queued.get(&number).map(|q| &q.place);
+            let Some(place) = queued.or_else(|| self.running.get(&number).map(|p| &**p)) else { continue };
+            for touch in &*place.touches {
+                all.entry((touch.tree, touch.field)).or_default().pieces.visit(touch.rect, |users| {
+                    users.add(number, touch);
+                });
+            }
+        }
+    }
+
+    /// Has it follow those who use one piece. A writer stands for all that it follows from then on, and what is brought into
+    /// an instance for those that use the instance: whoever has to wait for one of these later waits for it as well.
+    fn follow(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut Users) -> u32 {
         let (does, instance) = (touch.does, touch.instance());
         let writes = does == Does::Writes;
+        let stands_for_same = writes || does == Does::Brings { lasting: false };
         let mut waits = 0;
-        let mut follow = |earlier: Number, theirs: Does| {
+        let mut stays = |earlier: Number, theirs: Does, stands_for: bool| {
             let until = self.must_follow(number, place, does, earlier, theirs);
             waits += u32::from(until.is_some_and(|until| self.add_follower(earlier, until, number)));
-            // What comes later and has to wait for that one as well does so by waiting for this one.
-            writes && (earlier == number || until == Some(Until::Over) || !self.is_there(earlier))
+            !stands_for || !(earlier == number || until == Some(Until::Over) || !self.is_there(earlier))
         };
-        users.writers.retain(|n| !follow(*n, Does::Writes));
-        let same = |rect: Rect| instance == Some(rect);
+        users.writers.retain(|n| stays(*n, Does::Writes, writes));
+        let meets = |rect: Rect| writes || instance == Some(rect);
         if does != Does::Reads {
-            users.readers.retain(|&(n, rect)| !((writes || same(rect)) && follow(n, Does::Reads)));
+            users.readers.retain(|&(n, rect)| !meets(rect) || stays(n, Does::Reads, stands_for_same));
         }
-        users.bringers.retain(|&(n, rect, lasting)| !((writes || same(rect)) && follow(n, Does::Brings { lasting })));
+        users
+            .bringers
+            .retain(|&(n, rect, lasting)| !meets(rect) || stays(n, Does::Brings { lasting }, stands_for_same));
         waits
     }
 
@@ -298,8 +304,12 @@ impl Operations {
     pub fn end(&mut self, number: Number) {
         let Some(place) = self.running.remove(&number) else { return };
         place.at_end.into_iter().for_each(|follower| self.one_less(follower));
-        if self.is_empty() {
+        if self.unlisted.last() == Some(&number) {
+            self.unlisted.pop();
+        }
+        if self.queued.is_empty() && self.running.is_empty() {
             self.users = None;
+            self.unlisted.clear();
         }
     }
 

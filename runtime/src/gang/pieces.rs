@@ -84,6 +84,23 @@ impl<T: Known> Pieces<T> {
         if let Some(known) = self.map.get_mut(&rect) {
             return visit(known);
         }
+        let (mut covered, mut lie_within) = (0, true);
+        for (piece, _) in self.overlapping(rect) {
+            let within = rect.contains_rect(piece);
+            lie_within &= within;
+            covered += if within { piece.volume() } else { piece.intersect(&rect).volume() };
+        }
+        if !lie_within || covered < rect.volume() {
+            self.cut_and_fill(rect);
+        }
+        let range = self.range(rect);
+        self.map.range_mut(range).filter(|(piece, _)| rect.contains_rect(piece)).for_each(|(_, known)| visit(known));
+    }
+
+    fn cut_and_fill(&mut self, rect: Rect)
+    where
+        T: Default,
+    {
         let overlapping: Vec<Rect> = self.overlapping(rect).map(|(r, _)| *r).collect();
         let mut gaps = vec![rect];
         for piece in overlapping {
@@ -101,8 +118,6 @@ impl<T: Known> Pieces<T> {
         for gap in gaps {
             self.insert(gap, T::default());
         }
-        let range = self.range(rect);
-        self.map.range_mut(range).filter(|(piece, _)| rect.contains_rect(piece)).for_each(|(_, known)| visit(known));
     }
 
     /// Makes one piece of neighbours of which the same is known.

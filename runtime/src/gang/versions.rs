@@ -180,7 +180,10 @@ impl Column {
 
     /// Whether the same is known.
     pub fn says(&self, other: &Self) -> bool {
-        self.is(other) || (*self.holders == *other.holders && *self.rights == *other.rights)
+        fn same<T: PartialEq>(a: &Rc<T>, b: &Rc<T>) -> bool {
+            Rc::ptr_eq(a, b) || **a == **b
+        }
+        same(&self.holders, &other.holders) && same(&self.rights, &other.rights)
     }
 
     /// In how many pieces it is known.
@@ -275,6 +278,11 @@ impl Versions {
         let column = self.columns.get(&(tree, field));
         let rights = column.into_iter().flat_map(|c| c.rights.overlapping(rect)).map(|(_, right)| *right);
         rights.min().unwrap_or(Right::All)
+    }
+
+    /// In how many pieces `key` is known to be valid.
+    pub fn pieces(&self, key: &ColumnKey) -> usize {
+        self.columns.get(&(key.tree, key.field)).map_or(0, |c| c.holders.overlapping(key.rect).count())
     }
 
     /// What is known of some columns now.

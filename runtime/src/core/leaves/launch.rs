@@ -128,9 +128,33 @@ impl Core {
     pub(super) fn go_on(self: &Rc<Self>, id: TaskId, next: Next) {
         match next {
             Next::Nothing => {}
-            Next::Queue(priority) => self.queue.push(priority, Item::Leaf(id)),
+            Next::Queue(priority, to) => self.queue_leaf(id, priority, to),
             Next::Stage => self.stage_leaf(id),
             Next::Finish => self.finish_late(id),
+        }
+    }
+
+    /// A task for another processor is sent with the next ones: it need not wait until those that run here have had their
+    /// turn.
+    #[inline(always)]
+    pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
+        if to == self.id {
+            self.queue.push(priority, Item::Leaf(id));
+        } else {
+            self.away.borrow_mut().push(id);
+        }
+    }
+
+    /// Sends the tasks that are ready to where they run.
+    #[cold]
+    pub(in crate::core) fn send_away(self: &Rc<Self>) {
+        loop {
+            // One that fails may let others go.
+            let ready = std::mem::take(&mut *self.away.borrow_mut());
+            if ready.is_empty() {
+                return;
+            }
+            ready.into_iter().for_each(|id| self.run_leaf(id));
         }
     }
 

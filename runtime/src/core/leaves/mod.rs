@@ -325,8 +325,8 @@ enum Next {
     Nothing,
     /// Fetch what it needs.
     Stage,
-    /// Put it into the ready queue.
-    Queue(Priority),
+    /// Run it when it is its turn; on another processor, have it sent there.
+    Queue(Priority, ProcessorId),
     /// Complete it.
     Finish,
 }
@@ -398,13 +398,10 @@ impl Leaves {
         let writes = u.privilege != Privilege::Read;
         let mut found = 0;
         u.column.each_overlap(|other| {
-            if let Some(users) = &*other.users.borrow() {
-                found += self.follow(id, users, writes);
-            }
+            found += self.follow(id, &other.users.borrow(), writes);
         });
         let mut users = u.column.users.borrow_mut();
-        let users = users.get_or_insert_default();
-        found += self.follow(id, users, writes);
+        found += self.follow(id, &users, writes);
         users.add(id, writes, |t| self.get(t).is_some());
         found
     }
@@ -435,7 +432,7 @@ impl Leaves {
             Stage::Waiting if leaf.needs_staging() => Next::Stage,
             Stage::Waiting | Stage::Staging => {
                 leaf.stage = Stage::Ready;
-                Next::Queue(leaf.priority)
+                Next::Queue(leaf.priority, leaf.processor)
             }
             Stage::Finishing => Next::Finish,
             Stage::Ready | Stage::Free => Next::Nothing,
