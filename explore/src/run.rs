@@ -1,11 +1,10 @@
 //! Runs a program on the framework: driver, mapper, and what the shards of a run share.
 
-use super::judge::{Judge, Kind, Right, Wrong};
-use super::oracle::interpret;
-use super::program::{Chosen, On, Program};
-use super::top::{Shared, top_level};
-use super::wild::Wild;
-use crate::machines::MachineFile;
+use crate::judge::{Judge, Kind, Right, Wrong};
+use crate::oracle::interpret;
+use crate::program::{Chosen, On, Program};
+use crate::top::{Shared, top_level};
+use crate::wild::Wild;
 use maniple::mapper::{Mapper, MapperSlot, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
@@ -28,13 +27,19 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
 }
 
-/// A machine of the file, or else one drawn from the seed.
-fn machine(file: Option<&MachineFile>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
-    if let Some(file) = file {
-        let machine = file.machine(Some(nodes), 1);
+/// A machine like this one, or else one drawn from the seed.
+fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
+    if let Some(machine) = like {
         // A program made smaller may have fewer processors; half of the programs see noise.
         let utility = machine.utility.min(per_node - 1);
-        return VirtualMachine { per_node, utility, noise: [0.0, 0.5][(seed % 2) as usize], seed, ..machine };
+        return VirtualMachine {
+            per_node,
+            utility,
+            noise: [0.0, 0.5][(seed % 2) as usize],
+            seed,
+            nodes,
+            ..machine.clone()
+        };
     }
     let mut r = fastrand::Rng::with_seed(seed);
     // On some nothing takes any time, so that much happens at once.
@@ -59,14 +64,18 @@ fn machine(file: Option<&MachineFile>, nodes: u32, per_node: u32, seed: u64) -> 
     }
 }
 
-/// Runs a program; a panic of whoever runs and judges it is told as well.
-pub fn caught(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
-    catch_unwind(AssertUnwindSafe(|| run(program, file, set)))
+/// Runs a program and judges what comes; a panic of the driver is an error too. In virtual time, the nodes are like
+/// those of `machine`, or drawn. `set` makes the last changes to the runtime.
+pub fn run(
+    program: &Program,
+    machine: Option<&VirtualMachine>,
+    set: &dyn Fn(Runtime) -> Runtime,
+) -> Result<Right, Wrong> {
+    catch_unwind(AssertUnwindSafe(|| attempt(program, machine, set)))
         .unwrap_or_else(|panic| Err(Wrong { kind: Kind::Crash, what: panic_text(&*panic) }))
 }
 
-/// Runs a program. `set` makes the last changes to the runtime.
-fn run(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
     let expected = interpret(program);
     let probe = Arc::new(());
     let first = mapper(program.mapper);
@@ -81,7 +90,7 @@ fn run(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> R
     });
     let runtime = match program.on {
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
-        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(file, nodes, per_node, seed)),
+        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(like, nodes, per_node, seed)),
     };
     let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
     if program.checks_races {
@@ -108,9 +117,18 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps what a panic says.
-pub fn note_panic(text: String) {
-    LAST_PANIC.set(text);
+/// Has panics print nothing from now on, anywhere in the process: [`run`] catches them and reports what they say.
+pub fn quiet() {
+    std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
+}
+
+/// Plants a bug in a runtime; how often it strikes is drawn from the seed.
+#[cfg(feature = "plant")]
+pub fn planted(bug: maniple::runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let most = [1, 4, 16, 64][random.usize(0..4)];
+    let first = random.u64(0..most);
+    runtime.plant(bug, first, [1, 3, u64::MAX][random.usize(0..3)])
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

@@ -1,8 +1,8 @@
 //! The top-level task and the parents of a program.
 
-use super::judge::{End, Outcome, Records};
-use super::program::{BOARD, Failing, Program, Stage, TOP_BOMB, composed, fold_arrivals};
-use super::worker::{FIELDS, SLOT, Tag, body, bomb, digest, explode, update};
+use crate::judge::{End, Outcome, Records};
+use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB, composed, fold_arrivals};
+use crate::worker::{FIELDS, SLOT, Tag, body, bomb, digest, explode, update};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use serde::{Deserialize, Serialize};

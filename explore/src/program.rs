@@ -1,23 +1,22 @@
 //! Generated programs, as plain data.
 
-use crate::machines::MachineFile;
-use maniple::runtime::Faults;
+use maniple::runtime::{Faults, VirtualMachine};
 use serde::{Deserialize, Serialize};
 
 /// A program, and how it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    pub on: On,
-    pub mapper: Chosen,
+    pub(crate) on: On,
+    pub(crate) mapper: Chosen,
     /// Points of each of the two trees.
-    pub cells: i64,
+    pub(crate) cells: i64,
     /// Whether the run looks for races as well; there are none.
-    pub checks_races: bool,
+    pub(crate) checks_races: bool,
     /// A gang each.
-    pub stages: Vec<Stage>,
+    pub(crate) stages: Vec<Stage>,
     /// After the launches of this stage the top-level task fails, with a panic or an error.
-    pub top_fails: Option<(usize, Failing)>,
-    pub faults: Faults,
+    pub(crate) top_fails: Option<(usize, Failing)>,
+    pub(crate) faults: Faults,
 }
 
 /// The driver.
@@ -197,35 +196,35 @@ impl Step {
 
 impl Program {
     /// The stage of each launch.
-    pub fn launches(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn launches(&self) -> impl Iterator<Item = usize> + '_ {
         self.stages.iter().enumerate().flat_map(|(i, s)| std::iter::repeat_n(i, s.launches as usize))
     }
 
     /// The number of a stage's first launch.
-    pub fn first_launch(&self, stage: usize) -> usize {
+    pub(crate) fn first_launch(&self, stage: usize) -> usize {
         self.stages[..stage].iter().map(|s| s.launches as usize).sum()
     }
 
     /// The block of a shard.
-    pub fn block(&self, stage: usize, shard: u32) -> (i64, i64) {
+    pub(crate) fn block(&self, stage: usize, shard: u32) -> (i64, i64) {
         let n = i64::from(self.stages[stage].shards);
         let s = i64::from(shard);
         (s * self.cells / n, (s + 1) * self.cells / n)
     }
 
     /// The parts of an index launch: as many as there are, of about the same length.
-    pub fn points((lo, hi): (i64, i64), points: u8) -> Vec<(i64, i64)> {
+    pub(crate) fn points((lo, hi): (i64, i64), points: u8) -> Vec<(i64, i64)> {
         let n = (1 + i64::from(points) % 5).min(hi - lo);
         (0..n).map(|i| (lo + i * (hi - lo) / n, lo + (i + 1) * (hi - lo) / n)).collect()
     }
 
-    /// The same in virtual time, on as many processors or more: of this file's machine, or of one drawn from its seed.
-    pub fn in_virtual_time(mut self, file: Option<&MachineFile>) -> Self {
+    /// The same in virtual time, on as many processors or more: of nodes like this machine's, or of one drawn from its seed.
+    pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
         let (nodes, per_node, seed) = match self.on {
             On::Seeded { processors, seed } => (processors, 1, seed),
             On::Virtual { nodes, per_node, seed } => (nodes, per_node, seed),
         };
-        self.on = match file.map(|file| file.machine(Some(1), 1).per_node) {
+        self.on = match machine.map(|m| m.per_node) {
             Some(own) => On::Virtual { nodes: (nodes * per_node).div_ceil(own), per_node: own, seed },
             None => On::Virtual { nodes, per_node, seed },
         };
@@ -233,24 +232,29 @@ impl Program {
         self
     }
 
-    pub fn processors(&self) -> u32 {
+    pub(crate) fn processors(&self) -> u32 {
         match self.on {
             On::Seeded { processors, .. } => processors,
             On::Virtual { nodes, per_node, .. } => nodes * per_node,
         }
     }
 
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+    /// How many steps it has.
+    pub fn size(&self) -> usize {
+        self.steps().count()
+    }
+
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.stages.iter().flat_map(|s| &s.steps)
     }
 
     /// Every mapper that may be asked.
-    pub fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
+    pub(crate) fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
         let swaps = self.steps().filter_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None });
         std::iter::once(self.mapper).chain(swaps)
     }
 
-    pub fn is_wild(&self) -> bool {
+    pub(crate) fn is_wild(&self) -> bool {
         self.mappers().any(|m| matches!(m, Chosen::Wild(_)))
     }
 }

@@ -1,7 +1,7 @@
 //! A program that fails, made smaller for as long as it fails alike.
 
-use super::judge::{Kind, Wrong};
-use super::program::{Chosen, On, Program, Stage, Step};
+use crate::judge::{Kind, Wrong};
+use crate::program::{Chosen, On, Program, Stage, Step};
 
 /// Runs that shrinking may take.
 const MOST_RUNS: usize = 4000;

@@ -1,6 +1,6 @@
 //! Programs drawn from seeds.
 
-use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, Total};
+use crate::program::{Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, Total};
 use fastrand::Rng;
 use maniple::runtime::Faults;
 

@@ -1,18 +1,16 @@
 //! Whether what came of a run is right.
 
-use super::oracle::{Cause, Expected, Known};
-use super::program::{Program, Step, TOP_BOMB};
-use super::top::Shared;
-use super::wild;
-use super::worker::{bomb, name};
+use crate::oracle::{Cause, Expected, Known};
+use crate::program::{Program, Step, TOP_BOMB};
+use crate::top::Shared;
+use crate::wild;
+use crate::worker::{bomb, name};
 use maniple::prelude::*;
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 /// How a run went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A value is not what it must be.
     Value,
@@ -33,7 +31,9 @@ pub enum Kind {
 /// A run that went wrong, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wrong {
+    /// In which way.
     pub kind: Kind,
+    /// In words: where, what came and what was expected.
     pub what: String,
 }
 
@@ -55,18 +55,18 @@ impl std::fmt::Display for Wrong {
 /// What a run did that was right.
 #[derive(Debug, Default, Clone)]
 pub struct Right {
-    pub stats: Option<Stats>,
+    pub(crate) stats: Option<Stats>,
     /// The processor that was lost.
-    pub lost: bool,
+    pub(crate) lost: bool,
     /// A mapper was at fault.
-    pub mapper: bool,
+    pub(crate) mapper: bool,
     /// The top-level task failed as it should.
-    pub top_failed: bool,
+    pub(crate) top_failed: bool,
     /// Values that failed as they should.
-    pub failed: u64,
-    pub values: u64,
+    pub(crate) failed: u64,
+    pub(crate) values: u64,
     /// Deadlines that were over before what they were for.
-    pub time_outs: u64,
+    pub(crate) time_outs: u64,
 }
 
 pub type Outcome = Result<i64, Error>;

@@ -1,11 +1,11 @@
 //! The shards of a program and their tasks.
 
-use super::judge::Outcome;
-use super::program::{
+use crate::judge::Outcome;
+use crate::program::{
     BOARD, Failing, Number, Op, Part, Program, Step, TIMED_OUT, arrival, contribution, fresh, joined, updated,
 };
-use super::run::mapper;
-use super::top::{Args, Shared, slot};
+use crate::run::mapper;
+use crate::top::{Args, Shared, slot};
 use maniple::barriers::{Phase, Waiter};
 use maniple::prelude::*;
 use maniple::runtime::{PhaseAddress, now};

@@ -1,10 +1,7 @@
 //! What was explored, in numbers.
 
-use super::judge::Right;
-use super::program::{Chosen, On, Program, Step};
-use crate::output::{Field, Record, styled};
-use std::time::Duration;
-use tabled::builder::Builder;
+use crate::judge::Right;
+use crate::program::{Chosen, On, Program, Step};
 
 macro_rules! counts {
     ($($name:ident),* $(,)?) => {
@@ -15,8 +12,9 @@ macro_rules! counts {
         }
 
         impl Counts {
-            fn fields(&self) -> Vec<(&'static str, Field)> {
-                vec![$((stringify!($name), self.$name.into()),)*]
+            /// Each with its name.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
             }
         }
     };
@@ -82,27 +80,4 @@ impl Counts {
         self.processors_lost += u64::from(right.lost);
         self.refused_mappers += u64::from(right.mapper);
     }
-
-    /// All of it; `failed` is the seed of the run that was not right.
-    pub fn record(&self, failed: Option<u64>, time: Duration) -> Record {
-        let mut record = self.fields();
-        record.push(("failed_seed", failed.map_or(Field::Absent, Field::Count)));
-        record.push(("seconds", Field::Measured((time.as_secs_f64() * 10.0).round() / 10.0)));
-        record
-    }
-}
-
-/// A row for each count.
-pub fn table(records: &[Record]) -> String {
-    let mut rows = Builder::default();
-    rows.push_record(["explored", "number"]);
-    for (name, field) in records.iter().flatten() {
-        let number = match field {
-            Field::Measured(seconds) => format!("{seconds:.1}"),
-            Field::Count(n) => n.to_string(),
-            _ => "none".into(),
-        };
-        rows.push_record([name.replace('_', " "), number]);
-    }
-    format!("{}\n", styled(rows, 1))
 }

@@ -1,6 +1,6 @@
 //! Programs in words.
 
-use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Step};
+use crate::program::{Chosen, Failing, Number, On, Op, Part, Program, Step};
 use std::fmt;
 
 impl fmt::Display for Chosen {

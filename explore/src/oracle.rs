@@ -1,6 +1,6 @@
 //! What a program must give: an interpreter that runs it one step after the other on plain arrays.
 
-use super::program::{
+use crate::program::{
     BOARD, Number, Op, Part, Program, Stage, Step, TIMED_OUT, arrival, composed, contribution, fold_arrivals, folded,
     fresh, joined, updated,
 };

@@ -1,0 +1,25 @@
+#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+
+mod counts;
+mod draw;
+mod judge;
+mod oracle;
+mod program;
+mod run;
+mod show;
+mod shrink;
+mod top;
+mod watch;
+mod wild;
+mod worker;
+
+pub use counts::Counts;
+pub use draw::draw;
+pub use judge::{Kind, Right, Wrong};
+pub use program::Program;
+#[cfg(feature = "plant")]
+pub use run::planted;
+pub use run::{quiet, run};
+pub use shrink::shrink;
+pub use watch::{Watch, Watched};
