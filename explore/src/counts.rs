@@ -22,7 +22,7 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
-    leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
+    loose_launches, leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
@@ -38,6 +38,7 @@ impl Counts {
             self.gang_launches += u64::from(stage.launches);
             self.by_parents += u64::from(stage.by_parent);
             self.shards += u64::from(stage.shards);
+            self.loose_launches += stage.loose.len() as u64;
         }
         for step in program.steps() {
             let kind = match step {

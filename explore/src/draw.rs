@@ -1,6 +1,6 @@
 //! Programs drawn from seeds.
 
-use crate::program::{Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, Total};
+use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Part, Program, Stage, Step, Total};
 use fastrand::Rng;
 use maniple::runtime::Faults;
 
@@ -38,6 +38,7 @@ pub fn draw(seed: u64) -> Program {
         // What a failed launch leaves in its regions is nobody's promise.
         for (number, stage) in stages.iter_mut().enumerate() {
             stage.loads = true;
+            stage.loose.clear();
             (stage.launches, stage.maps, stage.changes) = (1, false, false);
             for step in stage.steps.iter_mut().filter(|_| number > 0) {
                 if let Step::Leaf { op: op @ Op::Far(..), .. } = step {
@@ -91,16 +92,20 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
         .collect();
     // Each has a few kinds of steps, many of each.
     let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
-    let steps = (0..r.usize(2..16))
-        .filter_map(|_| {
-            let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
-            step(r, kind, shards, totals.len(), &mut next_bomb)
-        })
-        .collect();
+    let mut steps = Vec::new();
+    for _ in 0..r.usize(2..16) {
+        let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
+        steps.extend(step(r, kind, shards, totals.len(), &mut next_bomb));
+        if r.u32(0..30) == 0 {
+            let shard = r.u32(0..shards);
+            crowd(r, shard, &mut steps);
+        }
+    }
+    let loose = if r.u32(0..3) == 0 { loose(r) } else { Vec::new() };
     Stage {
         shards,
         tree: r.usize(0..2),
-        by_parent: r.u32(0..6) == 0,
+        by_parent: r.u32(0..if loose.is_empty() { 6 } else { 2 }) == 0,
         maps: r.bool(),
         changes: r.u32(0..3) == 0,
         launches: [1, 1, 1, 2, 3][r.usize(0..5)],
@@ -111,8 +116,33 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
         width: r.i64(1..5),
         arity: r.usize(1..4),
         totals,
+        loose,
         steps,
     }
+}
+
+/// Many readers of one part, and then who writes it.
+fn crowd(r: &mut Rng, shard: u32, steps: &mut Vec<Step>) {
+    let (field, part) = (r.usize(0..2), part(r));
+    let mut leaf = |op| steps.push(Step::Leaf { shard, op, priority: None, bomb: None, detached: false });
+    (0..r.u32(4..14)).for_each(|_| leaf(Op::Digest(field, part)));
+    leaf(Op::Update(field, part, number(r)));
+}
+
+/// Launches on a few parts of one field, mostly of one tree, by a few gangs.
+fn loose(r: &mut Rng) -> Vec<Loose> {
+    let (far, field) = (r.bool(), r.usize(0..2));
+    let one = |r: &mut Rng| Loose {
+        gang: r.u8(0..3),
+        shards: [1, 1, 2, 3][r.usize(0..4)],
+        far: far != (r.u32(0..8) == 0),
+        field,
+        part: r.u8(0..5),
+        act: [Act::Digest, Act::Digest, Act::Set, Act::Update, Act::Fold(r.u8(0..3))][r.usize(0..5)],
+        number: r.i64(-99..100),
+        yields: [0, 0, 1, 5, 20][r.usize(0..5)],
+    };
+    (0..r.u32(3..11)).map(|_| one(r)).collect()
 }
 
 fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Option<&mut u32>) -> Option<Step> {

@@ -76,6 +76,10 @@ pub type Records = Vec<Vec<Option<Vec<Outcome>>>>;
 
 /// What a node heard of a shard's end: the launch, the shard, and what it saw.
 pub type End = (usize, usize, Result<Vec<Outcome>, Error>);
+
+/// What was heard of a loose launch's shard: the stage, the launch, the shard, and its value.
+pub type LooseEnd = (usize, usize, usize, Outcome);
+
 pub struct Judge<'a> {
     pub program: &'a Program,
     pub expected: &'a Expected,
@@ -202,6 +206,18 @@ impl Judge<'_> {
                 }
             }
         }
+        for (stage, launch, shard, end) in &*shared.loose.lock().unwrap_or_else(PoisonError::into_inner) {
+            let expected = self.expected.loose[*stage][*launch][*shard];
+            let at = || format!("shard {shard} of loose launch {launch} of stage {stage}");
+            match end {
+                Ok(v) if *v == expected => right.values += 1,
+                Ok(v) => {
+                    return Err(Wrong { kind: Kind::Value, what: format!("{}: {v}, expected {expected}", at()) });
+                }
+                Err(e) if self.cause(e).is_some_and(|c| self.is_anywhere(c)) => {}
+                Err(e) => return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}", at()) }),
+            }
+        }
         if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
             let what = format!("{left} things of the runtime outlive what needed them");
             return Err(Wrong { kind: Kind::Leak, what });
@@ -212,7 +228,7 @@ impl Judge<'_> {
 
     /// Compares what a shard saw.
     fn compare(&self, launch: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
-        let expected = &self.expected[launch][shard];
+        let expected = &self.expected.seen[launch][shard];
         let shards = self.program.launches().nth(launch).map_or(0, |stage| self.program.stages[stage].shards as usize);
         let who = if shard == shards { "the parent".to_string() } else { format!("shard {shard}") };
         let at = |i: usize| format!("value {i} of {who} of launch {launch}");

@@ -4,6 +4,7 @@
 mod counts;
 mod draw;
 mod judge;
+mod loose;
 mod oracle;
 mod program;
 mod run;

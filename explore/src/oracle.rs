@@ -1,8 +1,8 @@
 //! What a program must give: an interpreter that runs it one step after the other on plain arrays.
 
 use crate::program::{
-    BOARD, Number, Op, Part, Program, Stage, Step, TIMED_OUT, arrival, composed, contribution, fold_arrivals, folded,
-    fresh, joined, updated,
+    Act, BOARD, Loose, Number, Op, Part, Program, Stage, Step, TIMED_OUT, arrival, composed, contribution,
+    fold_arrivals, folded, fresh, joined, updated,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,8 +60,14 @@ impl Known {
     }
 }
 
-/// What each shard of each launch must see, in its order, no more than that if it crashes; and, after the shards, a parent.
-pub type Expected = Vec<Vec<Vec<Known>>>;
+/// What must come.
+pub struct Expected {
+    /// What each shard of each launch must see, in its order, no more than that if it crashes; and, after the shards, a
+    /// parent.
+    pub seen: Vec<Vec<Vec<Known>>>,
+    /// What each shard of each loose launch of a stage gives back. These are in programs without failures only.
+    pub loose: Vec<Vec<Vec<i64>>>,
+}
 
 type Line = (i64, i64);
 
@@ -176,7 +182,41 @@ pub fn interpret(program: &Program) -> Expected {
     trees.iter_mut().flatten().for_each(|f| *f = vec![0; program.cells as usize]);
     let mut boards: Vec<BTreeMap<i64, Known>> = program.stages.iter().map(|_| BTreeMap::new()).collect();
     let launches: Vec<usize> = program.launches().collect();
-    launches.into_iter().map(|i| run_stage(program, i, &mut trees, &mut boards[i])).collect()
+    let mut expected = Expected { seen: Vec::new(), loose: vec![Vec::new(); program.stages.len()] };
+    for (launch, stage) in launches.into_iter().enumerate() {
+        if launch == program.first_launch(stage) {
+            let all = program.stages[stage].loose.iter();
+            expected.loose[stage] = all.map(|loose| run_loose(program, stage, loose, &mut trees)).collect();
+        }
+        expected.seen.push(run_stage(program, stage, &mut trees, &mut boards[stage]));
+    }
+    expected
+}
+
+fn run_loose(program: &Program, stage: usize, loose: &Loose, trees: &mut [[Vec<i64>; 2]; 2]) -> Vec<i64> {
+    let (tree, act) = program.loose(stage, loose);
+    let k = loose.number;
+    let shard = |s| {
+        let (lo, hi) = program.loose_block(loose, s);
+        let cells = &mut trees[tree][loose.field][lo as usize..hi as usize];
+        let digest = |start| cells.iter().fold(start, |sum, &v| joined(sum, v));
+        let value = match act {
+            Act::Digest => digest(1),
+            Act::Update => digest(2),
+            Act::Set => k,
+            Act::Fold(_) => 3,
+        };
+        for (p, v) in (lo..).zip(cells) {
+            *v = match act {
+                Act::Digest => *v,
+                Act::Set => fresh(k, p),
+                Act::Update => updated(*v, k, p),
+                Act::Fold(operator) => folded(*v, operator, fresh(k, p)),
+            };
+        }
+        value
+    };
+    (0..loose.shards).map(shard).collect()
 }
 
 fn run_stage(

@@ -75,7 +75,40 @@ pub struct Stage {
     /// Children of a member of a barrier's combining tree.
     pub arity: usize,
     pub totals: Vec<Total>,
+    /// Launches that come first.
+    pub loose: Vec<Loose>,
     pub steps: Vec<Step>,
+}
+
+/// A launch that nobody awaits before the next: only the data orders it. Its shards have no barriers; each launches one
+/// task on its part and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loose {
+    /// One of a few gangs of this size.
+    pub gang: u8,
+    pub shards: u32,
+    /// Of the other tree, which a parent may only read.
+    pub far: bool,
+    pub field: usize,
+    /// One of a few parts of the tree, so that the same is used again.
+    pub part: u8,
+    pub act: Act,
+    pub number: i64,
+    /// How often its shards let others run first.
+    pub yields: u8,
+}
+
+/// What the task of a loose launch does, and what its shard holds the part for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Act {
+    /// Reads.
+    Digest,
+    /// Writes without reading.
+    Set,
+    /// Reads and writes.
+    Update,
+    /// Folds, by one of the operators of [`Op::Fold`].
+    Fold(u8),
 }
 
 /// An allreduce.
@@ -218,6 +251,25 @@ impl Program {
         (0..n).map(|i| (lo + i * (hi - lo) / n, lo + (i + 1) * (hi - lo) / n)).collect()
     }
 
+    /// Which tree a loose launch is on, and what it does there.
+    pub(crate) fn loose(&self, stage: usize, loose: &Loose) -> (usize, Act) {
+        let stage = &self.stages[stage];
+        match loose.far {
+            false => (stage.tree, loose.act),
+            true if stage.by_parent => (1 - stage.tree, Act::Digest),
+            true => (1 - stage.tree, loose.act),
+        }
+    }
+
+    /// The block of a shard of a loose launch: of all, of a half, or of the middle.
+    pub(crate) fn loose_block(&self, loose: &Loose, shard: u32) -> (i64, i64) {
+        let all = self.cells;
+        let (lo, hi) =
+            [(0, all), (0, all), (0, all / 2), (all / 2, all), (all / 4, all - all / 4)][loose.part as usize % 5];
+        let (n, s) = (i64::from(loose.shards), i64::from(shard));
+        (lo + s * (hi - lo) / n, lo + (s + 1) * (hi - lo) / n)
+    }
+
     /// The same in virtual time, on as many processors or more: of nodes like this machine's, or of one drawn from its seed.
     pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
         let (nodes, per_node, seed) = match self.on {
@@ -239,9 +291,9 @@ impl Program {
         }
     }
 
-    /// How many steps it has.
+    /// How many steps and loose launches it has.
     pub fn size(&self) -> usize {
-        self.steps().count()
+        self.steps().count() + self.stages.iter().map(|s| s.loose.len()).sum::<usize>()
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {

@@ -84,8 +84,9 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         program: program.clone(),
         slot: slot.clone(),
         probe: probe.clone(),
-        records: Mutex::new(expected.iter().map(|shards| vec![None; shards.len()]).collect()),
+        records: Mutex::new(expected.seen.iter().map(|shards| vec![None; shards.len()]).collect()),
         ends: Mutex::default(),
+        loose: Mutex::default(),
         time_outs: Mutex::default(),
     });
     let runtime = match program.on {

@@ -1,6 +1,6 @@
 //! Programs in words.
 
-use crate::program::{Chosen, Failing, Number, On, Op, Part, Program, Step};
+use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Part, Program, Step};
 use std::fmt;
 
 impl fmt::Display for Chosen {
@@ -32,6 +32,10 @@ fn number(n: Number) -> String {
     }
 }
 
+fn operator(o: u8) -> &'static str {
+    ["sum", "product", "max"][o as usize % 3]
+}
+
 fn limit(limit: Option<u64>) -> String {
     limit.map_or(String::new(), |ns| format!(", within {ns} ns again and again"))
 }
@@ -55,8 +59,7 @@ fn op(op: Op, block: (i64, i64), cells: i64) -> String {
         Op::Set(f, at, k) => format!("sets {}{} with {}", field(f), part(at), number(k)),
         Op::Update(f, at, k) => format!("updates {}{} with {}", field(f), part(at), number(k)),
         Op::Fold(f, at, o, k) => {
-            let operator = ["sum", "product", "max"][o as usize % 3];
-            format!("folds {} into {}{} by {operator}", number(k), field(f), part(at))
+            format!("folds {} into {}{} by {}", number(k), field(f), part(at), operator(o))
         }
         Op::Mix(f, from, into) => {
             format!("reads {}{} and updates {}{}", field(f), part(from), field(1 - f), part(into))
@@ -73,6 +76,20 @@ fn op(op: Op, block: (i64, i64), cells: i64) -> String {
 }
 
 impl Program {
+    fn loosely(&self, stage: usize, loose: &Loose) -> String {
+        let (tree, act) = self.loose(stage, loose);
+        let (lo, hi) = (self.loose_block(loose, 0).0, self.loose_block(loose, loose.shards - 1).1);
+        let at = format!("{}.{}[{lo}, {hi})", ["x", "y"][tree], ["a", "b"][loose.field]);
+        let does = match act {
+            Act::Digest => format!("digest {at}"),
+            Act::Set => format!("set {at} with {}", loose.number),
+            Act::Update => format!("update {at} with {}", loose.number),
+            Act::Fold(o) => format!("fold {} into {at} by {}", loose.number, operator(o)),
+        };
+        let yields = if loose.yields > 0 { format!(" after {} yields", loose.yields) } else { String::new() };
+        format!("loose launch: {} shards of gang {} {does}{yields}", loose.shards, loose.gang)
+    }
+
     fn step(&self, stage: usize, step: Step) -> String {
         match step {
             Step::Leaf { shard, op: o, priority, bomb, detached } => {
@@ -155,6 +172,9 @@ impl fmt::Display for Program {
             for (at, t) in stage.totals.iter().enumerate() {
                 let algorithm = t.algorithm.map_or("as the mapper likes", |a| ["recursive doubling", "two-level"][a]);
                 writeln!(f, "  total {at}: {} elements, {} slots, {algorithm}", t.elements, t.slots)?;
+            }
+            for loose in &stage.loose {
+                writeln!(f, "  {}", self.loosely(i, loose))?;
             }
             if stage.loads {
                 writeln!(f, "  every shard: sets its block")?;

@@ -69,6 +69,11 @@ fn candidates(program: &Program) -> Vec<Program> {
             change(&|p| _ = p.stages[i].steps.remove(at));
         }
     }
+    for (i, stage) in program.stages.iter().enumerate() {
+        for at in 0..stage.loose.len() {
+            change(&|p| _ = p.stages[i].loose.remove(at));
+        }
+    }
     for which in 0..program.faults.len() {
         change(&|p| p.faults = p.faults.without(which));
     }
@@ -109,6 +114,10 @@ fn candidates(program: &Program) -> Vec<Program> {
             change(&|p| without_total(&mut p.stages[i], which));
             change(&|p| p.stages[i].totals[which].elements = 1);
             change(&|p| p.stages[i].totals[which].algorithm = Some(0));
+        }
+        for at in 0..stage.loose.len() {
+            change(&|p| p.stages[i].loose[at].shards = 1);
+            change(&|p| p.stages[i].loose[at].yields = 0);
         }
         for at in 0..stage.steps.len() {
             change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());

@@ -1,6 +1,7 @@
 //! The top-level task and the parents of a program.
 
-use crate::judge::{End, Outcome, Records};
+use crate::judge::{End, LooseEnd, Outcome, Records};
+use crate::loose::{LooseArgs, Loosely, loose, loosely};
 use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB, composed, fold_arrivals};
 use crate::worker::{FIELDS, SLOT, Tag, body, bomb, digest, explode, update};
 use maniple::mapper::MapperSlot;
@@ -17,6 +18,7 @@ pub struct Shared {
     pub records: Mutex<Records>,
     /// Of every node.
     pub ends: Mutex<Vec<End>>,
+    pub loose: Mutex<Vec<LooseEnd>>,
     pub time_outs: Mutex<u64>,
 }
 
@@ -52,6 +54,9 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     let info = FIELDS.map(|f| f.info());
     let trees = [top.tree("x", line, &info)?, top.tree("y", line, &info)?];
     let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
+    let mut free: Vec<(Loosely, FutureMap<i64>)> = Vec::new();
+    let of_loose = shared.clone();
+    let loose_task = top.task("loose", move |shard, args: LooseArgs| loosely(shard, args, of_loose.clone()));
     for (i, stage) in program.stages.iter().enumerate() {
         let n = stage.shards;
         let gang = top.gang(&format!("gang {i}"), n)?;
@@ -75,14 +80,19 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
         let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, never, totals };
         let of_shard = shared.clone();
         let task = top.task("stage", move |shard, args: Args| body(shard, args, of_shard.clone()));
+        let all = loose(&top, i, program, loose_task, trees)?;
         if stage.by_parent {
             // What it holds must not be in use by launches of the top-level task.
             for (earlier, done) in std::mem::take(&mut pending) {
                 ends(&shared, earlier, &done).await;
             }
+            for (earlier, done) in std::mem::take(&mut free) {
+                earlier.ends(&shared, &done).await;
+            }
             let of_parent = shared.clone();
-            let parent =
-                top.parent("parent", move |p: Parent, args: Args| by_parent(p, gang, task, args, of_parent.clone()));
+            let parent = top.parent("parent", move |p: Parent, args: Args| {
+                by_parent(p, gang, task, args, all.clone(), of_parent.clone())
+            });
             let held = || {
                 let start = Start::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
                 let start = start.shares(board, [SLOT], Privilege::ReadWrite);
@@ -90,6 +100,10 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
             };
             top.single(&parent, held).await?;
         } else {
+            for loose in all {
+                let done = top.launch(&loose.gang, &loose.task, |s| loose.start(program, s))?;
+                free.push((loose, done));
+            }
             for round in 0..stage.launches as usize {
                 let args = Args { launch: launch + round, ..args.clone() };
                 pending.push((launch + round, top.launch(&gang, &task, |s| start(program, &args, s))?));
@@ -113,6 +127,9 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     for (launch, done) in pending {
         ends(&shared, launch, &done).await;
     }
+    for (loose, done) in free {
+        loose.ends(&shared, &done).await;
+    }
     Ok(())
 }
 
@@ -122,14 +139,19 @@ async fn by_parent(
     gang: Gang,
     task: ShardTask<Args, Vec<Outcome>>,
     args: Args,
+    loose: Vec<Loosely>,
     shared: Arc<Shared>,
 ) -> Result<(), Error> {
     let program = &shared.program;
     let stage = &program.stages[args.stage];
+    let mut free = Vec::new();
+    for loose in &loose {
+        free.push(parent.launch_gang(&loose.gang, &loose.task, |s| loose.start(program, s)).await?);
+    }
     for launch in args.launch..args.launch + stage.launches as usize {
         let args = Args { launch, ..args.clone() };
         let done = parent.launch_gang(&gang, &task, |s| start(program, &args, s)).await?;
-        if !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
+        if free.is_empty() && !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
             // It is over when its gangs are.
             shared.record(launch, stage.shards, &[]);
             return Ok(());
@@ -160,6 +182,9 @@ async fn by_parent(
             }
         }
         shared.record(launch, stage.shards, &seen);
+    }
+    for (loose, done) in loose.iter().zip(&free) {
+        loose.ends(&shared, done).await;
     }
     Ok(())
 }
