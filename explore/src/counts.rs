@@ -22,10 +22,11 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
-    loose_launches, leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
+    loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
+    deadlocks, refused_arrivals,
 }
 
 impl Counts {
@@ -51,11 +52,14 @@ impl Counts {
                 Step::Swap { .. } => &mut self.mapper_swaps,
                 Step::Crash { .. } => &mut self.shard_failures,
                 Step::InVain { .. } => &mut self.waits_in_vain,
-                Step::Await { .. } | Step::Yield { .. } => continue,
+                Step::Arrive { .. } => &mut self.phase_arrivals,
+                Step::Wait { .. } => &mut self.phase_waits,
+                Step::Await { .. } | Step::Yield { .. } | Step::Forget { .. } | Step::Overrun { .. } => continue,
             };
             *kind += 1;
         }
         let limited = |s: &&Step| match s {
+            Step::Wait { own, limit, .. } => *own && limit.is_some(),
             Step::Await { limit, .. } | Step::Sum { limit } => limit.is_some(),
             Step::Exchange { waits, limit, .. } | Step::Barrier { waits, limit, .. } => *waits && limit.is_some(),
             _ => false,
@@ -80,5 +84,7 @@ impl Counts {
         self.top_level_failures += u64::from(right.top_failed);
         self.processors_lost += u64::from(right.lost);
         self.refused_mappers += u64::from(right.mapper);
+        self.deadlocks += u64::from(right.stuck);
+        self.refused_arrivals += u64::from(right.refused);
     }
 }

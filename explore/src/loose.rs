@@ -1,8 +1,9 @@
 //! Loose launches: gangs without barriers, whose launches only the data orders.
 
-use crate::program::{Act, Program, fresh};
+use crate::program::{Act, Program};
+use crate::tasks::{Tag, digest, fold, set, update};
 use crate::top::Shared;
-use crate::worker::{FIELDS, Tag, digest, update};
+use crate::worker::FIELDS;
 use maniple::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,10 +52,9 @@ pub fn loose(
 }
 
 impl Loosely {
-    pub fn start(&self, program: &Program, shard: u32) -> Start<LooseArgs> {
+    pub fn start<const D: usize>(&self, program: &Program, shard: u32) -> Start<LooseArgs> {
         let loose = &program.stages[self.stage].loose[self.at];
-        let (lo, hi) = program.loose_block(loose, shard);
-        let block = Region::new(self.tree.tree, Rect::line(lo, hi));
+        let block = Region::new(self.tree.tree, program.loose_block(loose, shard).rect::<D>());
         let act = program.loose(self.stage, loose).1;
         let privilege = match act {
             Act::Digest => Privilege::Read,
@@ -80,17 +80,17 @@ impl Loosely {
 }
 
 /// A shard of a loose launch.
-pub async fn loosely(shard: Shard, args: LooseArgs, shared: Arc<Shared>) -> Result<i64, Error> {
+pub async fn loosely<const D: usize>(shard: Shard, args: LooseArgs, shared: Arc<Shared>) -> Result<i64, Error> {
     for _ in 0..args.yields {
         shard.yield_now().await;
     }
     let (part, field, k) = (shard.region(args.block)?, FIELDS[args.field], args.number);
     let tag = Tag { _probe: shared.probe.clone(), bomb: None };
-    macro_rules! fold {
+    macro_rules! folds {
         ($reduction:ty) => {{
-            let task = move |mut u: Reduce<i64, $reduction>| {
+            let task = move |mut u: Reduce<i64, $reduction, D>| {
                 tag.goes_off();
-                u.rect().points::<1>().for_each(|p| u.fold(p, fresh(k, p[0])));
+                fold(&mut u, k);
                 3
             };
             shard.launch(task, (part.reduce(field),)).named("loose").go()
@@ -98,31 +98,30 @@ pub async fn loosely(shard: Shard, args: LooseArgs, shared: Arc<Shared>) -> Resu
     }
     let value = match args.act {
         Act::Digest => {
-            let task = move |u: Read<i64>| {
+            let task = move |u: Read<i64, D>| {
                 tag.goes_off();
                 digest(&u, 1)
             };
             shard.launch(task, (part.read(field),)).named("loose").go()
         }
         Act::Set => {
-            let task = move |mut u: Write<i64>| {
+            let task = move |mut u: Write<i64, D>| {
                 tag.goes_off();
-                let lo = u.rect().lo(0);
-                u.write_with(|i| fresh(k, lo + i as i64));
+                set(&mut u, k);
                 k
             };
             shard.launch(task, (part.write(field),)).named("loose").go()
         }
         Act::Update => {
-            let task = move |mut u: ReadWrite<i64>| {
+            let task = move |mut u: ReadWrite<i64, D>| {
                 tag.goes_off();
                 update(&mut u, k)
             };
             shard.launch(task, (part.read_write(field),)).named("loose").go()
         }
-        Act::Fold(0) => fold!(Sum),
-        Act::Fold(1) => fold!(Product),
-        Act::Fold(_) => fold!(Max),
+        Act::Fold(0) => folds!(Sum),
+        Act::Fold(1) => folds!(Product),
+        Act::Fold(_) => folds!(Max),
     };
     value?.await
 }

@@ -1,15 +1,20 @@
 //! Generated programs, as plain data.
 
+use crate::area::{Area, Part};
+use crate::phases::{Phase, Progress};
 use maniple::runtime::{Faults, VirtualMachine};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// A program, and how it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub(crate) on: On,
     pub(crate) mapper: Chosen,
-    /// Points of each of the two trees.
+    /// Points of each of the two trees in the first dimension, which is divided among shards.
     pub(crate) cells: i64,
+    /// Points in the second: a line has one.
+    pub(crate) rows: i64,
     /// Whether the run looks for races as well; there are none.
     pub(crate) checks_races: bool,
     /// A gang each.
@@ -22,8 +27,19 @@ pub struct Program {
 /// The driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum On {
-    Seeded { processors: u32, seed: u64 },
-    Virtual { nodes: u32, per_node: u32, seed: u64 },
+    Seeded {
+        processors: u32,
+        seed: u64,
+    },
+    Virtual {
+        nodes: u32,
+        per_node: u32,
+        seed: u64,
+    },
+    /// These take another order each time.
+    Threads {
+        workers: u32,
+    },
 }
 
 /// A mapper.
@@ -34,6 +50,10 @@ pub enum Chosen {
     RoundRobin,
     First,
     Random(u64),
+    /// The random one, logged.
+    Logged(u64),
+    /// On a host of two NUMA nodes.
+    Numa,
     /// Answers that are illegal now and then, or panics.
     Wild(u64),
 }
@@ -68,13 +88,17 @@ pub struct Stage {
     pub adopts: bool,
     /// Each block is set before anything else.
     pub loads: bool,
-    /// Shard s fills a slot for shard s + distance.
-    pub distance: u32,
-    /// Points of a slot.
+    /// Who takes what each shard puts into its slot.
+    pub to: Vec<u32>,
+    /// Parts of a slot, filled in turn: so many may be full at once.
+    pub buffers: u64,
+    /// Points of a part of a slot.
     pub width: i64,
     /// Children of a member of a barrier's combining tree.
     pub arity: usize,
     pub totals: Vec<Total>,
+    /// Barriers at which some shards arrive and some wait.
+    pub phases: Vec<Phase>,
     /// Launches that come first.
     pub loose: Vec<Loose>,
     pub steps: Vec<Step>,
@@ -126,22 +150,17 @@ pub enum Number {
     Of(usize),
 }
 
-/// A part of a line of `n` points: from point `a` modulo n, as many points as `b` says modulo what is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    pub a: u8,
-    pub b: u8,
-}
-
-impl Part {
-    /// The points, of a line that begins at `lo`.
-    pub fn of(self, (lo, hi): (i64, i64)) -> (i64, i64) {
-        let from = lo + i64::from(self.a) % (hi - lo);
-        (from, from + 1 + i64::from(self.b) % (hi - from))
+impl Number {
+    /// In place of a value, a number that is known when the program is written.
+    pub fn known(self) -> i64 {
+        match self {
+            Number::Given(k) => k,
+            Number::Of(i) => i as i64,
+        }
     }
 }
 
-/// A leaf task on the shard's block. Fields are 0 and 1.
+/// A leaf task on the shard's block. Fields are 0, 1 and 2; the next of 2 is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// A number made of the values and their order.
@@ -152,18 +171,28 @@ pub enum Op {
     Update(usize, Part, Number),
     /// Folds a contribution into each value: a sum, a product or the greater one.
     Fold(usize, Part, u8, Number),
-    /// Reads a part of this field and updates one of the other.
+    /// Reads a part of this field and updates one of the next.
     Mix(usize, Part, Part),
+    /// Reads a part of this field, sums it into the next and sets the one after that, or these the other way round.
+    Three(usize, bool, Part, Number),
     /// A digest of any part of the other tree.
     Far(usize, Part),
     /// An update under atomic coherence.
     Atomic(usize, Part, Number),
     /// Sets a part to one value by the explicit operation.
     Fill(usize, Part, i64),
-    /// Copies a part of this field to the same part of the other by the explicit operation.
+    /// Copies a part of this field to the same part of the next by the explicit operation.
     Copy(usize, Part),
     /// Touches no region.
     Join(Number, Number),
+}
+
+impl Op {
+    /// The other fields of [`Op::Three`]: the one that is summed into, and the one that is set.
+    pub fn others(field: usize, swap: bool) -> (usize, usize) {
+        let (next, last) = ((field + 1) % 3, (field + 2) % 3);
+        if swap { (last, next) } else { (next, last) }
+    }
 }
 
 /// A step of a stage. Every shard goes through all of them in order and does its part; nothing waits but `Await`, and a
@@ -173,9 +202,17 @@ pub enum Step {
     /// One shard launches a leaf task, which may panic.
     /// Nobody wants the value of one that is detached.
     Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32>, detached: bool },
-    /// One shard launches a task for each of several disjoint parts of its block, one of which may panic; perhaps it awaits
-    /// them all, within limits that double.
-    Index { shard: u32, field: usize, points: u8, number: Number, bomb: Option<(u32, u8)>, all: Option<u64> },
+    /// One shard launches a task for each of several parts of its block, one of which may panic: updates of disjoint parts,
+    /// or digests of parts that overlap. Perhaps it awaits them all, within limits that double.
+    Index {
+        shard: u32,
+        field: usize,
+        points: u8,
+        looks: bool,
+        number: Number,
+        bomb: Option<(u32, u8)>,
+        all: Option<u64>,
+    },
     /// One shard awaits one of its values, within limits in nanoseconds that double.
     Await { shard: u32, value: usize, limit: Option<u64> },
     /// One shard waits for what never comes, so many nanoseconds.
@@ -190,6 +227,16 @@ pub enum Step {
     Barrier { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
     /// Each shard changes its own points of a region that all share, between two barriers, and then digests all of it.
     Board { number: Number, bomb: Option<(u32, u32)> },
+    /// One shard writes a number where the barrier's waiters look and arrives: a task does, or the shard itself, which takes
+    /// a number that is known and carries it to a fold.
+    Arrive { shard: u32, phase: usize, number: Number, own: bool, bomb: Option<u32> },
+    /// A task waits for a phase and reads what all have written, or the shard waits itself and gets the fold.
+    Wait { shard: u32, phase: usize, own: bool, limit: Option<u64> },
+    /// One shard passes over an arrival: whoever waits for that is stuck. Of the last stage of a program without failures.
+    Forget { shard: u32, phase: usize },
+    /// One shard arrives until it is refused, as the others are not that far, and the waiters are told. The last step of such
+    /// a program.
+    Overrun { shard: u32, phase: usize },
     /// Each shard contributes to a total.
     Total { which: usize, number: Number },
     /// One shard puts another mapper in.
@@ -202,10 +249,21 @@ impl Step {
     /// The number of what goes off in it.
     pub fn bomb(&self) -> Option<u32> {
         match *self {
-            Step::Leaf { bomb, .. } => bomb,
+            Step::Leaf { bomb, .. } | Step::Arrive { bomb, .. } => bomb,
             Step::Index { bomb, .. } => bomb.map(|b| b.0),
             Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => bomb.map(|b| b.0),
             Step::Crash { bomb, .. } => Some(bomb),
+            _ => None,
+        }
+    }
+
+    /// The shard and the phase of an arrival or a wait there.
+    pub fn at_phase(&self) -> Option<(u32, usize)> {
+        match *self {
+            Step::Arrive { shard, phase, .. }
+            | Step::Wait { shard, phase, .. }
+            | Step::Forget { shard, phase }
+            | Step::Overrun { shard, phase } => Some((shard, phase)),
             _ => None,
         }
     }
@@ -214,14 +272,16 @@ impl Step {
     pub fn plain(self) -> Self {
         match self {
             Step::Leaf { shard, op, detached, .. } => Step::Leaf { shard, op, priority: None, bomb: None, detached },
-            Step::Index { shard, field, points, number, .. } => {
-                Step::Index { shard, field, points, number, bomb: None, all: None }
+            Step::Index { shard, field, points, looks, number, .. } => {
+                Step::Index { shard, field, points, looks, number, bomb: None, all: None }
             }
             Step::Board { number, .. } => Step::Board { number, bomb: None },
             Step::Await { shard, value, .. } => Step::Await { shard, value, limit: None },
             Step::Exchange { number, .. } => Step::Exchange { number, waits: false, limit: None, bomb: None },
             Step::Sum { .. } => Step::Sum { limit: None },
             Step::Barrier { number, .. } => Step::Barrier { number, waits: false, limit: None, bomb: None },
+            Step::Arrive { shard, phase, number, own, .. } => Step::Arrive { shard, phase, number, own, bomb: None },
+            Step::Wait { shard, phase, own, .. } => Step::Wait { shard, phase, own, limit: None },
             other => other,
         }
     }
@@ -238,17 +298,42 @@ impl Program {
         self.stages[..stage].iter().map(|s| s.launches as usize).sum()
     }
 
-    /// The block of a shard.
-    pub(crate) fn block(&self, stage: usize, shard: u32) -> (i64, i64) {
-        let n = i64::from(self.stages[stage].shards);
-        let s = i64::from(shard);
-        (s * self.cells / n, (s + 1) * self.cells / n)
+    /// The step in which a shard arrives too often, and the generations for which it may be refused.
+    pub(crate) fn overrun(&self) -> Option<(&Step, RangeInclusive<u64>)> {
+        let stage = self.stages.last()?;
+        let step = stage.steps.last()?;
+        let Step::Overrun { shard, phase } = *step else { return None };
+        let progress = Progress::through(stage)?;
+        Some((step, progress[phase].refused(&stage.phases[phase], shard)))
     }
 
-    /// The parts of an index launch: as many as there are, of about the same length.
-    pub(crate) fn points((lo, hi): (i64, i64), points: u8) -> Vec<(i64, i64)> {
+    /// Whether its steps can be taken in their order.
+    pub(crate) fn is_sound(&self) -> bool {
+        let last = self.stages.len() - 1;
+        let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
+        self.stages.iter().enumerate().all(|(i, stage)| {
+            let spoilt = stage.steps.iter().any(spoils);
+            Progress::through(stage).is_some() && (!spoilt || i == last && !stage.by_parent)
+        })
+    }
+
+    /// All points of a tree.
+    pub(crate) fn all(&self) -> Area {
+        Area::of(self.cells, self.rows)
+    }
+
+    /// The block of a shard.
+    pub(crate) fn block(&self, stage: usize, shard: u32) -> Area {
+        self.all().nth(shard.into(), self.stages[stage].shards.into())
+    }
+
+    /// The parts of an index launch: as many as there are, of about the same size; if it only looks, with a point more on
+    /// both sides.
+    pub(crate) fn points(block: Area, points: u8, looks: bool) -> Vec<Area> {
+        let (lo, hi) = (block.lo[0], block.hi[0]);
         let n = (1 + i64::from(points) % 5).min(hi - lo);
-        (0..n).map(|i| (lo + i * (hi - lo) / n, lo + (i + 1) * (hi - lo) / n)).collect()
+        let wider = |part: Area| part.slice((part.lo[0] - 1).max(lo), (part.hi[0] + 1).min(hi));
+        (0..n).map(|i| block.nth(i, n)).map(|part| if looks { wider(part) } else { part }).collect()
     }
 
     /// Which tree a loose launch is on, and what it does there.
@@ -262,12 +347,15 @@ impl Program {
     }
 
     /// The block of a shard of a loose launch: of all, of a half, or of the middle.
-    pub(crate) fn loose_block(&self, loose: &Loose, shard: u32) -> (i64, i64) {
-        let all = self.cells;
-        let (lo, hi) =
-            [(0, all), (0, all), (0, all / 2), (all / 2, all), (all / 4, all - all / 4)][loose.part as usize % 5];
-        let (n, s) = (i64::from(loose.shards), i64::from(shard));
-        (lo + s * (hi - lo) / n, lo + (s + 1) * (hi - lo) / n)
+    pub(crate) fn loose_block(&self, loose: &Loose, shard: u32) -> Area {
+        let n = self.cells;
+        let (lo, hi) = [(0, n), (0, n), (0, n / 2), (n / 2, n), (n / 4, n - n / 4)][loose.part as usize % 5];
+        self.all().slice(lo, hi).nth(shard.into(), loose.shards.into())
+    }
+
+    /// The same on threads, without faults.
+    pub fn on_threads(self, workers: u32) -> Self {
+        Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
     }
 
     /// The same in virtual time, on as many processors or more: of nodes like this machine's, or of one drawn from its seed.
@@ -275,6 +363,7 @@ impl Program {
         let (nodes, per_node, seed) = match self.on {
             On::Seeded { processors, seed } => (processors, 1, seed),
             On::Virtual { nodes, per_node, seed } => (nodes, per_node, seed),
+            On::Threads { workers } => (workers, 1, 0),
         };
         self.on = match machine.map(|m| m.per_node) {
             Some(own) => On::Virtual { nodes: (nodes * per_node).div_ceil(own), per_node: own, seed },
@@ -288,6 +377,7 @@ impl Program {
         match self.on {
             On::Seeded { processors, .. } => processors,
             On::Virtual { nodes, per_node, .. } => nodes * per_node,
+            On::Threads { workers } => workers,
         }
     }
 
@@ -311,52 +401,8 @@ impl Program {
     }
 }
 
-// What tasks do to values. Wrapping arithmetic is exact, and none of these commutes.
-
-pub fn joined(a: i64, b: i64) -> i64 {
-    a.wrapping_mul(31).wrapping_add(b)
-}
-
-pub fn updated(old: i64, k: i64, at: i64) -> i64 {
-    old.wrapping_mul(3).wrapping_add(k).wrapping_add(at)
-}
-
-pub fn fresh(k: i64, at: i64) -> i64 {
-    k ^ (at + 7).wrapping_mul(1_000_003)
-}
-
-pub fn folded(old: i64, operator: u8, new: i64) -> i64 {
-    match operator % 3 {
-        0 => old.wrapping_add(new),
-        1 => old.wrapping_mul(new),
-        _ => old.max(new),
-    }
-}
-
-/// Composition of affine maps modulo 2³², a pair in each number: exact, associative, and order matters.
-pub fn composed(lower: i64, higher: i64) -> i64 {
-    let (a, b) = ((lower >> 32) as u32, lower as u32);
-    let (c, d) = ((higher >> 32) as u32, higher as u32);
-    let (e, f) = (a.wrapping_mul(c | 1), a.wrapping_mul(d).wrapping_add(b));
-    i64::from(e) << 32 | i64::from(f)
-}
-
-/// What a shard contributes to a total, made of one number.
-pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
-    (0..elements as i64).map(|i| fresh(k, i) | 1 << 32).collect()
-}
-
 /// What a shard notes of a deadline that was over when it should.
 pub const TIMED_OUT: i64 = 41;
 
 /// Points of the shared region that are each shard's own.
 pub const BOARD: i64 = 2;
-
-/// What a shard arrives with.
-pub fn arrival(step: usize, shard: u32) -> u64 {
-    (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(shard) << 7
-}
-
-pub fn fold_arrivals(a: u64, b: u64) -> u64 {
-    a.wrapping_mul(1_000_003).wrapping_add(b)
-}

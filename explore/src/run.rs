@@ -5,7 +5,8 @@ use crate::oracle::interpret;
 use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
 use crate::wild::Wild;
-use maniple::mapper::{Mapper, MapperSlot, stock};
+use maniple::mapper::topology::{Cpu, NumaNode, Source};
+use maniple::mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
 use std::cell::RefCell;
@@ -23,8 +24,26 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
         Chosen::RoundRobin => "round-robin".to_string(),
         Chosen::First => "first".to_string(),
         Chosen::Random(seed) => format!("random,seed={seed}"),
+        Chosen::Logged(seed) => return Arc::new(LoggingMapper::new(mapper(Chosen::Random(seed)), std::io::sink())),
+        Chosen::Numa => return Arc::new(NumaMapper::on(two_numa_nodes())),
     };
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
+}
+
+/// A host with two NUMA nodes of two processors.
+fn two_numa_nodes() -> Topology {
+    let node = |os, cpus: [u32; 2], distances: [u32; 2]| NumaNode {
+        os,
+        cpus: cpus.into(),
+        bytes: None,
+        distances: distances.into(),
+    };
+    Topology {
+        source: Source::Mask,
+        cpus: (0..4).map(|os| Cpu { os, core: os, package: os / 2, numa: os / 2 }).collect(),
+        caches: Vec::new(),
+        numa: vec![node(0, [0, 1], [10, 20]), node(1, [2, 3], [20, 10])],
+    }
 }
 
 /// A machine like this one, or else one drawn from the seed.
@@ -78,7 +97,8 @@ pub fn run(
 fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
     let expected = interpret(program);
     let probe = Arc::new(());
-    let first = mapper(program.mapper);
+    let wild = if let Chosen::Wild(seed) = program.mapper { Some(Arc::new(Wild::new(seed))) } else { None };
+    let first = wild.clone().map_or_else(|| mapper(program.mapper), |wild| wild as Arc<dyn Mapper>);
     let slot = MapperSlot::from(first.clone());
     let shared = Arc::new(Shared {
         program: program.clone(),
@@ -92,6 +112,7 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
     let runtime = match program.on {
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
         On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(like, nodes, per_node, seed)),
+        On::Threads { workers } => Runtime::threads(workers),
     };
     let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
     if program.checks_races {
@@ -99,12 +120,15 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
     }
     let runtime = set(runtime);
     let top = shared.clone();
-    let outcome = runtime.run(move |t| top_level(t, top.clone()));
+    let outcome = match program.rows {
+        1 => runtime.run(move |t| top_level::<1>(t, top.clone())),
+        _ => runtime.run(move |t| top_level::<2>(t, top.clone())),
+    };
     drop(runtime);
-    let judge = Judge { program, expected: &expected };
+    let judge = Judge { program, expected: &expected, wild: wild.as_deref() };
     let mut right = judge.outcome(outcome, &shared)?;
     right.time_outs = *shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner);
-    drop((shared, slot));
+    drop((shared, slot, wild));
     let left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - 1);
     if left != (0, 0) {
         let what = format!("{} tasks' closures and {} uses of the mapper outlive the run", left.0, left.1);

@@ -1,98 +1,179 @@
 //! A mapper whose answers are legal mostly, illegal now and then, and sometimes panics.
 
 use maniple::mapper::{
-    ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
-    Priority, RandomMapper, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
+    SourceInput,
 };
-use std::hash::{DefaultHasher, Hash, Hasher};
+use maniple::prelude::{Coherence, Error, Privilege};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// What its panics say.
-pub const BOMB: &str = "a wild mapper's bomb";
+/// Well-mixed bits of a number (splitmix64).
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
 
-/// Draws legal answers from a seed, with exceptions.
+/// Draws legal answers from a seed, and notes each call in which it does not.
+#[derive(Debug)]
 pub struct Wild {
     legal: RandomMapper,
     seed: u64,
     asked: AtomicU64,
+    struck: Mutex<Vec<&'static str>>,
+}
+
+/// What a mapper does in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Legal,
+    Illegal(u64),
 }
 
 impl Wild {
+    /// With this seed.
     pub fn new(seed: u64) -> Self {
-        Self { legal: RandomMapper::new(seed), seed, asked: AtomicU64::new(0) }
+        Self { legal: RandomMapper::new(seed), seed, asked: AtomicU64::new(0), struck: Mutex::default() }
     }
 
-    /// Whether the answer about a subject, the same each time, is not legal: one in `rare`, in calls that the seed chooses.
-    fn strikes(&self, call: &str, rare: u64, subject: impl Hash) -> bool {
-        let drawn = |subject: &dyn Fn(&mut DefaultHasher)| {
-            let mut hash = DefaultHasher::new();
-            (self.seed, call).hash(&mut hash);
-            subject(&mut hash);
-            hash.finish()
-        };
-        if !drawn(&|_| {}).is_multiple_of(3) {
-            return false;
+    /// The same of a call that all nodes make alike: the same for the same subject.
+    fn mood_about(&self, call: &'static str, rare: u64, subject: impl std::fmt::Debug) -> Mood {
+        let bytes = format!("{subject:?}").into_bytes();
+        self.drawn(call, rare, bytes.iter().fold(self.seed, |hash, &byte| mix(hash ^ u64::from(byte))))
+    }
+
+    /// One in `rare` answers of this call is not legal, if the seed is one under which this call may be so at all.
+    fn mood(&self, call: &'static str, rare: u64) -> Mood {
+        self.drawn(call, rare, mix(self.seed ^ mix(self.asked.fetch_add(1, Ordering::Relaxed))))
+    }
+
+    fn drawn(&self, call: &'static str, rare: u64, draw: u64) -> Mood {
+        let chosen = mix(self.seed ^ call.len() as u64).is_multiple_of(3);
+        if !chosen || !draw.is_multiple_of(rare) {
+            return Mood::Legal;
         }
-        let draw = drawn(&|hash| subject.hash(hash));
-        if draw.is_multiple_of(rare) && (draw / rare).is_multiple_of(3) {
+        self.struck.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        if (draw / rare).is_multiple_of(3) {
             // A panic that says nothing on stderr.
-            resume_unwind(Box::new(BOMB.to_string()));
+            resume_unwind(Box::new(format!("wild bomb in {call}")));
         }
-        draw.is_multiple_of(rare)
+        Mood::Illegal(draw / rare)
     }
 
-    fn nth(&self) -> u64 {
-        self.asked.fetch_add(1, Ordering::Relaxed)
+    /// Whether an error is the fault of this mapper, and says so: the call, and the value and the legal ones or the panic.
+    pub fn owns(&self, e: &Error) -> bool {
+        let struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
+        match e.origin() {
+            Error::Mapper(m) => {
+                let decision = &m.0;
+                let named = decision.mapper == "wild" || decision.mapper == "(its name panicked)";
+                let told = [&decision.subject, &decision.what, &decision.value, &decision.legal];
+                named && struck.contains(&&decision.call[..]) && told.iter().all(|text| !text.is_empty())
+            }
+            Error::MapperFailed { call: at, message } => {
+                let bomb = |call: &&str| message == &format!("wild bomb in {call}") && at.contains(*call);
+                struck.iter().any(bomb)
+            }
+            _ => false,
+        }
+    }
+
+    /// How often it did what it must not.
+    pub fn strikes(&self) -> usize {
+        self.struck.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
 impl Mapper for Wild {
     fn name(&self) -> &str {
+        if self.seed.is_multiple_of(5) {
+            resume_unwind(Box::new("wild bomb in name"));
+        }
         "wild"
     }
 
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
-        match self.strikes("place_shards", 3, input.gang) {
-            true => Placement::Explicit(vec![input.machine.processors(); input.shards as usize]),
-            false => self.legal.place_shards(input),
+        let (shards, processors) = (input.shards as usize, input.machine.processors());
+        match self.mood_about("place_shards", 2, input.gang) {
+            Mood::Illegal(n) if n % 2 == 0 => Placement::Explicit(vec![0; shards + 1]),
+            Mood::Illegal(n) => Placement::Explicit(vec![processors.saturating_add(n as u32); shards]),
+            Mood::Legal => self.legal.place_shards(input),
         }
     }
 
     fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
-        match self.strikes("place_shared", 5, input.region) {
-            true => input.machine.processors(),
-            false => self.legal.place_shared(input),
+        match self.mood_about("place_shared", 4, input.region) {
+            Mood::Illegal(n) => input.machine.processors().saturating_add(n as u32),
+            Mood::Legal => self.legal.place_shared(input),
+        }
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        // With an instance there, every answer is legal.
+        match if input.found.is_none() { self.mood("map_instance", 10) } else { Mood::Legal } {
+            Mood::Illegal(_) => InstanceChoice::Find,
+            Mood::Legal => self.legal.map_instance(input),
         }
     }
 
     fn select_source(&self, input: &SourceInput<'_>) -> u32 {
-        match self.strikes("select_source", 5, (input.region, input.to)) {
-            true => u32::MAX,
-            false => self.legal.select_source(input),
+        match self.mood_about("select_source", 4, (input.region, input.to)) {
+            Mood::Illegal(_) => (0..).find(|p| !input.holders.contains(p)).unwrap_or(u32::MAX),
+            Mood::Legal => self.legal.select_source(input),
         }
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
-        match self.strikes("slice_index", 4, self.nth()) {
-            true => Slicing::Explicit(vec![(1..input.points, input.processor)]),
-            false => self.legal.slice_index(input),
+        let (points, here) = (input.points, input.processor);
+        match self.mood("slice_index", 4) {
+            Mood::Illegal(n) => Slicing::Explicit(match n % 4 {
+                0 => vec![],
+                1 => vec![(0..points, u32::MAX)],
+                2 => vec![(1..points, here)],
+                _ => vec![(0..points, here), (points - 1..points, here)],
+            }),
+            Mood::Legal => self.legal.slice_index(input),
         }
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let out = self.legal.map_leaf(input);
-        match self.strikes("map_leaf", 30, self.nth()) {
-            true => LeafOutput { processor: input.machine.processors(), ..out },
-            false => out,
+        let mut out = self.legal.map_leaf(input);
+        out.profile = true;
+        if let Mood::Illegal(n) = self.mood("map_leaf", 40) {
+            let shared = |p, c| p == Privilege::Read && c == Coherence::Simultaneous;
+            let exclusive = input.requirements.iter().position(|r| !shared(r.privilege, r.coherence));
+            match exclusive {
+                Some(i) if n % 3 == 0 => out.access[i] = Access::Copy,
+                _ if n % 3 == 1 => out.priority = Priority(Priority::LEVELS + (n % 100) as u8),
+                _ => out.processor = input.machine.processors().saturating_add(n as u32),
+            }
+        }
+        out
+    }
+
+    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
+        match self.mood_about("choose_algorithm", 2, input.collective) {
+            Mood::Illegal(n) => input.choices.len().saturating_add(n as usize),
+            Mood::Legal => self.legal.choose_algorithm(input),
         }
     }
 
     fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
         let legal = self.legal.map_exchange(input);
-        match self.strikes("map_exchange", 3, input.collective) {
-            true => ExchangeOutput { priority: Priority(Priority::LEVELS), ..legal },
-            false => legal,
+        match self.mood_about("map_exchange", 2, input.collective) {
+            Mood::Illegal(n) => ExchangeOutput { priority: Priority(Priority::LEVELS + (n % 100) as u8), ..legal },
+            Mood::Legal => legal,
+        }
+    }
+
+    fn profile(&self, _: &ProfileInput<'_>) {
+        // There is nothing illegal to answer.
+        if let Mood::Illegal(_) = self.mood("profile", 60) {
+            resume_unwind(Box::new("wild bomb in profile".to_string()));
         }
     }
 }
