@@ -6,10 +6,7 @@ use maniple_runtime::{Error, Runtime, Shard, Start};
 use std::sync::{Arc, Mutex};
 
 mod common;
-#[path = "../../runtime/tests/common/wild.rs"]
-mod wild;
-use common::{mix, watched};
-use wild::Wild;
+use common::watched;
 
 /// Places shards in runs of the given lengths, in turn, and chooses the last algorithm or the first.
 struct Choosing {
@@ -77,30 +74,6 @@ fn every_mapper_gives_the_same_bits() {
             }
         }
     }
-}
-
-/// Under a mapper that may answer anything: the same, or an error that says what the mapper did.
-#[test]
-fn a_wild_mapper_is_blamed() {
-    let (mut blamed, mut ended) = (0, 0);
-    for seed in 0..600_u64 {
-        let (shards, n) = (1 + (mix(seed) % 13) as u32, 1 + (seed % 4) as u32);
-        let wild = Arc::new(Wild::new(seed));
-        let runtime = if seed % 6 == 0 { Runtime::threads(n) } else { Runtime::seeded(n, seed) };
-        let at = format!("{shards} shards, wild mapper {seed}, {n} processors");
-        match tried(&at, &runtime.mapper(wild.clone()), shards) {
-            Ok(came) => {
-                assert_eq!(came, totals(&Runtime::seeded(1, 0), shards), "{at}");
-                assert_eq!(wild.strikes(), 0, "unpunished: {at}");
-                ended += 1;
-            }
-            Err(e) => {
-                assert!(wild.owns(&e), "{at}: {e}\n{wild:?}");
-                blamed += 1;
-            }
-        }
-    }
-    assert!(blamed > 100 && ended > 100, "{blamed} blamed, {ended} ended");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What the tests share: a watchdog, the drivers to run under, mappers made for tests, a source of noise.
 #![allow(dead_code)]
 
-pub mod wild;
-
 use maniple_mapper::topology::{Cpu, NumaNode, Source};
 use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
 use maniple_runtime::{Costs, Error, Link, Runtime, TaskCost, Top, VirtualMachine};

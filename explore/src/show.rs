@@ -1,6 +1,8 @@
 //! Programs in words.
 
-use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Step};
+use crate::area::{Area, Part};
+use crate::phases::Phase;
+use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Step};
 use std::fmt;
 
 impl fmt::Display for Chosen {
@@ -11,6 +13,8 @@ impl fmt::Display for Chosen {
             Chosen::RoundRobin => f.write_str("round-robin"),
             Chosen::First => f.write_str("first"),
             Chosen::Random(seed) => write!(f, "random,seed={seed}"),
+            Chosen::Logged(seed) => write!(f, "random,seed={seed}, logged"),
+            Chosen::Numa => f.write_str("numa, of two nodes"),
             Chosen::Wild(seed) => write!(f, "wild, seed {seed}"),
         }
     }
@@ -20,6 +24,7 @@ impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             On::Seeded { processors, seed } => write!(f, "{processors} seeded processors, order {seed}"),
+            On::Threads { workers } => write!(f, "{workers} threads"),
             On::Virtual { nodes, per_node, seed } => write!(f, "{nodes} virtual nodes of {per_node}, seed {seed}"),
         }
     }
@@ -30,6 +35,10 @@ fn number(n: Number) -> String {
         Number::Given(k) => k.to_string(),
         Number::Of(i) => format!("value {i}"),
     }
+}
+
+fn operator(o: u8) -> &'static str {
+    ["sum", "product", "max"][o as usize % 3]
 }
 
 fn limit(limit: Option<u64>) -> String {
@@ -44,35 +53,51 @@ fn bomb_at(bomb: Option<(u32, u32)>) -> String {
     bomb.map_or(String::new(), |(b, s)| format!("; that of shard {s} PANICS, bomb {b}"))
 }
 
-fn op(op: Op, block: (i64, i64), cells: i64) -> String {
-    let field = |f: usize| ["a", "b"][f];
-    let part = |at: Part| {
-        let (lo, hi) = at.of(block);
-        format!("[{lo}, {hi})")
-    };
+const FIELDS: [&str; 3] = ["a", "b", "c"];
+
+fn op(op: Op, block: Area, all: Area) -> String {
+    let field = |f: usize| FIELDS[f % 3];
+    let part = |at: Part| at.of(block);
     match op {
         Op::Digest(f, at) => format!("digests {}{}", field(f), part(at)),
         Op::Set(f, at, k) => format!("sets {}{} with {}", field(f), part(at), number(k)),
         Op::Update(f, at, k) => format!("updates {}{} with {}", field(f), part(at), number(k)),
         Op::Fold(f, at, o, k) => {
-            let operator = ["sum", "product", "max"][o as usize % 3];
-            format!("folds {} into {}{} by {operator}", number(k), field(f), part(at))
+            format!("folds {} into {}{} by {}", number(k), field(f), part(at), operator(o))
         }
         Op::Mix(f, from, into) => {
-            format!("reads {}{} and updates {}{}", field(f), part(from), field(1 - f), part(into))
+            format!("reads {}{} and updates {}{}", field(f), part(from), field(f + 1), part(into))
+        }
+        Op::Three(f, swap, at, k) => {
+            let ((g, h), at) = (Op::others(f, swap), part(at));
+            format!("reads {}{at}, sums it into {} and sets {} with {}", field(f), field(g), field(h), number(k))
         }
         Op::Far(f, at) => {
-            let (lo, hi) = at.of((0, cells));
-            format!("digests {}[{lo}, {hi}) of the other tree", field(f))
+            format!("digests {}{} of the other tree", field(f), at.of(all))
         }
         Op::Atomic(f, at, k) => format!("updates {}{} with {} atomically", field(f), part(at), number(k)),
         Op::Fill(f, at, v) => format!("fills {}{} with {v}", field(f), part(at)),
-        Op::Copy(f, at) => format!("copies {}{} to {}", field(f), part(at), field(1 - f)),
+        Op::Copy(f, at) => format!("copies {}{} to {}", field(f), part(at), field(f + 1)),
         Op::Join(a, b) => format!("joins {} and {}", number(a), number(b)),
     }
 }
 
 impl Program {
+    fn loosely(&self, stage: usize, loose: &Loose) -> String {
+        let (tree, act) = self.loose(stage, loose);
+        let (first, last) = (self.loose_block(loose, 0), self.loose_block(loose, loose.shards - 1));
+        let at = first.slice(first.lo[0], last.hi[0]);
+        let at = format!("{}.{}{at}", ["x", "y"][tree], FIELDS[loose.field]);
+        let does = match act {
+            Act::Digest => format!("digest {at}"),
+            Act::Set => format!("set {at} with {}", loose.number),
+            Act::Update => format!("update {at} with {}", loose.number),
+            Act::Fold(o) => format!("fold {} into {at} by {}", loose.number, operator(o)),
+        };
+        let yields = if loose.yields > 0 { format!(" after {} yields", loose.yields) } else { String::new() };
+        format!("loose launch: {} shards of gang {} {does}{yields}", loose.shards, loose.gang)
+    }
+
     fn step(&self, stage: usize, step: Step) -> String {
         match step {
             Step::Leaf { shard, op: o, priority, bomb, detached } => {
@@ -80,20 +105,20 @@ impl Program {
                 let priority = priority.map_or(String::new(), |p| format!(" at priority {p}"));
                 format!(
                     "shard {shard}: a task{priority}{detached} {}{}",
-                    op(o, self.block(stage, shard), self.cells),
+                    op(o, self.block(stage, shard), self.all()),
                     goes_off(bomb)
                 )
             }
-            Step::Index { shard, field, points, number: k, bomb, all } => {
+            Step::Index { shard, field, points, looks, number: k, bomb, all } => {
                 let all = all.map_or(String::new(), |l| format!(", all awaited{}", limit(Some(l))));
-                let points = Program::points(self.block(stage, shard), points).len();
+                let points = Program::points(self.block(stage, shard), points, looks).len();
                 let bomb =
                     bomb.map_or(String::new(), |(b, i)| format!(": point {} PANICS, bomb {b}", i as usize % points));
-                format!(
-                    "shard {shard}: {points} tasks update a part of {} each with {}{all}{bomb}",
-                    ["a", "b"][field],
-                    number(k)
-                )
+                let does = match looks {
+                    true => format!("digest a part of {} each", FIELDS[field]),
+                    false => format!("update a part of {} each with {}", FIELDS[field], number(k)),
+                };
+                format!("shard {shard}: {points} tasks {does}{all}{bomb}")
             }
             Step::Await { shard, value, limit: l } => format!("shard {shard}: awaits value {value}{}", limit(l)),
             Step::InVain { shard, limit } => format!("shard {shard}: waits {limit} ns for what never comes"),
@@ -122,6 +147,19 @@ impl Program {
                     number(k)
                 )
             }
+            Step::Arrive { shard, phase, number: k, own, bomb } => {
+                let how = match own {
+                    true => format!("writes {} and arrives", k.known()),
+                    false => format!("a task writes {} and arrives", number(k)),
+                };
+                format!("shard {shard}: {how} at phase {phase}{}", goes_off(bomb))
+            }
+            Step::Wait { shard, phase, own, limit: l } => {
+                let who = if own { format!("waits{} and a task", limit(l)) } else { "a task waits and".into() };
+                format!("shard {shard}: {who} reads what was written for the next generation of phase {phase}")
+            }
+            Step::Forget { shard, phase } => format!("shard {shard}: FORGETS to arrive at phase {phase}"),
+            Step::Overrun { shard, phase } => format!("shard {shard}: arrives at phase {phase} until it is REFUSED"),
             Step::Total { which, number: k } => format!("every shard: contributes {} to total {which}", number(k)),
             Step::Swap { shard, mapper } => format!("shard {shard}: puts in the mapper {mapper}"),
             Step::Crash { shard, bomb, how } => {
@@ -139,7 +177,7 @@ impl fmt::Display for Program {
         for (i, stage) in self.stages.iter().enumerate() {
             let by = if stage.by_parent { "a parent" } else { "the top-level task" };
             let tree = ["x", "y"][stage.tree];
-            write!(f, "stage {i}: {by} launches {} shards on tree {tree} of {} points", stage.shards, self.cells)?;
+            write!(f, "stage {i}: {by} launches {} shards on tree {tree} of points {}", stage.shards, self.all())?;
             if stage.launches > 1 {
                 write!(f, ", {} times", stage.launches)?;
             }
@@ -151,10 +189,18 @@ impl fmt::Display for Program {
             for (_, what) in flags.iter().filter(|(on, _)| *on) {
                 write!(f, ", {what}")?;
             }
-            writeln!(f, "; slots of {} points for the shard {} further", stage.width, stage.distance)?;
+            writeln!(f, "; slots of {} times {} points for shards {:?}", stage.buffers, stage.width, stage.to)?;
+            for (at, Phase { arrivers, waiters, window, fold, .. }) in stage.phases.iter().enumerate() {
+                let fold = fold
+                    .map_or(String::new(), |how| format!(", folds by {}", ["digits", "sum", "max"][how as usize % 3]));
+                writeln!(f, "  phase {at}: {arrivers:?} arrive, {waiters:?} wait, window {window}{fold}")?;
+            }
             for (at, t) in stage.totals.iter().enumerate() {
                 let algorithm = t.algorithm.map_or("as the mapper likes", |a| ["recursive doubling", "two-level"][a]);
                 writeln!(f, "  total {at}: {} elements, {} slots, {algorithm}", t.elements, t.slots)?;
+            }
+            for loose in &stage.loose {
+                writeln!(f, "  {}", self.loosely(i, loose))?;
             }
             if stage.loads {
                 writeln!(f, "  every shard: sets its block")?;

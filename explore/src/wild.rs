@@ -1,15 +1,22 @@
 //! A mapper whose answers are legal mostly, illegal now and then, and sometimes panics.
 
-use maniple_mapper::{
+use maniple::mapper::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
     Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
     SourceInput,
 };
-use maniple_regions::{Coherence, Privilege};
-use maniple_runtime::Error;
+use maniple::prelude::{Coherence, Error, Privilege};
 use std::panic::resume_unwind;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Well-mixed bits of a number (splitmix64).
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
 
 /// Draws legal answers from a seed, and notes each call in which it does not.
 #[derive(Debug)]
@@ -28,6 +35,7 @@ enum Mood {
 }
 
 impl Wild {
+    /// With this seed.
     pub fn new(seed: u64) -> Self {
         Self { legal: RandomMapper::new(seed), seed, asked: AtomicU64::new(0), struck: Mutex::default() }
     }
@@ -35,20 +43,20 @@ impl Wild {
     /// The same of a call that all nodes make alike: the same for the same subject.
     fn mood_about(&self, call: &'static str, rare: u64, subject: impl std::fmt::Debug) -> Mood {
         let bytes = format!("{subject:?}").into_bytes();
-        self.drawn(call, rare, bytes.iter().fold(self.seed, |hash, &byte| super::mix(hash ^ u64::from(byte))))
+        self.drawn(call, rare, bytes.iter().fold(self.seed, |hash, &byte| mix(hash ^ u64::from(byte))))
     }
 
     /// One in `rare` answers of this call is not legal, if the seed is one under which this call may be so at all.
     fn mood(&self, call: &'static str, rare: u64) -> Mood {
-        self.drawn(call, rare, super::mix(self.seed ^ super::mix(self.asked.fetch_add(1, Ordering::Relaxed))))
+        self.drawn(call, rare, mix(self.seed ^ mix(self.asked.fetch_add(1, Ordering::Relaxed))))
     }
 
     fn drawn(&self, call: &'static str, rare: u64, draw: u64) -> Mood {
-        let chosen = super::mix(self.seed ^ call.len() as u64).is_multiple_of(3);
+        let chosen = mix(self.seed ^ call.len() as u64).is_multiple_of(3);
         if !chosen || !draw.is_multiple_of(rare) {
             return Mood::Legal;
         }
-        self.struck.lock().unwrap().push(call);
+        self.struck.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         if (draw / rare).is_multiple_of(3) {
             // A panic that says nothing on stderr.
             resume_unwind(Box::new(format!("wild bomb in {call}")));
@@ -58,7 +66,7 @@ impl Wild {
 
     /// Whether an error is the fault of this mapper, and says so: the call, and the value and the legal ones or the panic.
     pub fn owns(&self, e: &Error) -> bool {
-        let struck = self.struck.lock().unwrap();
+        let struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
         match e.origin() {
             Error::Mapper(m) => {
                 let decision = &m.0;
@@ -76,7 +84,7 @@ impl Wild {
 
     /// How often it did what it must not.
     pub fn strikes(&self) -> usize {
-        self.struck.lock().unwrap().len()
+        self.struck.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
@@ -114,7 +122,7 @@ impl Mapper for Wild {
 
     fn select_source(&self, input: &SourceInput<'_>) -> u32 {
         match self.mood_about("select_source", 4, (input.region, input.to)) {
-            Mood::Illegal(_) => (0..).find(|p| !input.holders.contains(p)).unwrap(),
+            Mood::Illegal(_) => (0..).find(|p| !input.holders.contains(p)).unwrap_or(u32::MAX),
             Mood::Legal => self.legal.select_source(input),
         }
     }

@@ -1,36 +1,17 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
-//!
-//! `draw` makes a program out of a seed, `oracle` says what each shard must see, `run` has the framework run it (`top`,
-//! `worker`), `judge` compares, `shrink` makes a program that fails smaller, `show` puts it into words; `watch` names a run
-//! that does not end.
-
-mod counts;
-mod draw;
-mod judge;
-mod oracle;
-mod program;
-mod run;
-mod show;
-mod shrink;
-mod top;
-mod watch;
-mod wild;
-mod worker;
 
 use crate::Failure;
 use crate::machines::MachineFile;
-use crate::output::{Format, Output};
+use crate::output::{Field, Format, Output, Record, styled};
 use crate::workers::VirtualWire;
-use counts::Counts;
 use indicatif::{ProgressBar, ProgressStyle};
-use judge::Wrong;
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
-use program::Program;
+use maniple_explore::{Counts, Program, Watch, Wrong};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use watch::Watch;
+use tabled::builder::Builder;
 
 /// Programs drawn from seeds, under orders and faults drawn from seeds, against a sequential interpreter
 #[derive(Debug, clap::Args)]
@@ -114,12 +95,7 @@ impl Args {
     #[cfg(feature = "plant")]
     fn set(&self, seed: u64, runtime: Runtime) -> Runtime {
         match self.plant {
-            Some(bug) => {
-                let mut random = fastrand::Rng::with_seed(seed);
-                let most = [1, 4, 16, 64][random.usize(0..4)];
-                let first = random.u64(0..most);
-                runtime.plant(bug, first, [1, 3, u64::MAX][random.usize(0..3)])
-            }
+            Some(bug) => maniple_explore::planted(bug, seed, runtime),
             None => runtime,
         }
     }
@@ -150,14 +126,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         None => None,
     };
     let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
+    let machine = machine.map(|file| file.machine(Some(1), 1));
     let draw = |seed: u64| match args.wire {
-        Some(VirtualWire::Virtual) => draw::draw(seed).in_virtual_time(machine.as_ref()),
-        None => draw::draw(seed),
+        Some(VirtualWire::Virtual) => maniple_explore::draw(seed).in_virtual_time(machine.as_ref()),
+        None => maniple_explore::draw(seed),
     };
     if let Some(seed) = args.seed {
         crate::note(format_args!("seed {seed}\n{}", draw(seed)));
     }
-    quiet_about_what_is_caught();
+    // What is caught is reported; its lines on stderr would be in the way of that.
+    maniple_explore::quiet();
     let bar = progress(seeds.end - seeds.start);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
@@ -167,19 +145,19 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let told = first.clone();
     let failed = |seed: u64, wrong: &Wrong| format!("seed {seed}: {wrong}\n{}", again(seed, &options));
     let late_options = options.clone();
-    let watch = Watch::start(watch::LIMIT, move |seed| {
+    let watch = Watch::start(Watch::LIMIT, move |seed| {
         let before = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = before.map_or(String::new(), |text| format!("{text}\nand then "));
         crate::complain(format_args!(
             "{before}seed {seed}, or a smaller program that it was to be shrunk to, does not end within {:?}\n{}",
-            watch::LIMIT,
+            Watch::LIMIT,
             again(seed, &late_options)
         ));
         std::process::exit(1)
     });
     let run = |seed: u64, program: &Program| {
         let _watched = watch.over(seed);
-        run::caught(program, machine.as_ref(), &|runtime| args.set(seed, runtime))
+        maniple_explore::run(program, machine.as_ref(), &|runtime| args.set(seed, runtime))
     };
     let found = first_failure(seeds, workers as u32, |seed| {
         if over.load(Ordering::Relaxed) || limit.is_some_and(|limit| began.elapsed() >= limit) {
@@ -198,8 +176,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut output = Output::new(args.format);
     let failed_seed = found.as_ref().map(|(seed, _)| *seed);
-    output.add(counts.record(failed_seed, began.elapsed()))?;
-    output.finish_with(counts::table)?;
+    output.add(record(&counts, failed_seed, began.elapsed()))?;
+    output.finish_with(table)?;
     match found {
         None => Ok(()),
         Some((seed, wrong)) => {
@@ -221,15 +199,33 @@ fn again(seed: u64, options: &str) -> String {
 
 /// The smallest program that fails as this one does.
 fn smallest(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> String {
-    let before = program.steps().count();
-    let (least, wrong) = shrink::shrink(program, wrong, run);
-    let steps = least.steps().count();
+    let before = program.size();
+    let (least, wrong) = maniple_explore::shrink(program, wrong, run);
+    let steps = least.size();
     format!("the smallest program that fails alike, of {steps} steps in place of {before}: {wrong}\n{least}")
 }
 
-/// Panics in destructors and in the runtime itself are caught and reported; their lines on stderr would be in the way of that.
-fn quiet_about_what_is_caught() {
-    std::panic::set_hook(Box::new(|info| run::note_panic(info.to_string())));
+/// All of it; `failed` is the seed of the run that was not right.
+fn record(counts: &Counts, failed: Option<u64>, time: Duration) -> Record {
+    let mut record: Record = counts.all().into_iter().map(|(name, n)| (name, n.into())).collect();
+    record.push(("failed_seed", failed.map_or(Field::Absent, Field::Count)));
+    record.push(("seconds", Field::Measured((time.as_secs_f64() * 10.0).round() / 10.0)));
+    record
+}
+
+/// A row for each count.
+fn table(records: &[Record]) -> String {
+    let mut rows = Builder::default();
+    rows.push_record(["explored", "number"]);
+    for (name, field) in records.iter().flatten() {
+        let number = match field {
+            Field::Measured(seconds) => format!("{seconds:.1}"),
+            Field::Count(n) => n.to_string(),
+            _ => "none".into(),
+        };
+        rows.push_record([name.replace('_', " "), number]);
+    }
+    format!("{}\n", styled(rows, 1))
 }
 
 /// A bar on stderr; indicatif draws none where that is no terminal.

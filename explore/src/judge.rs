@@ -1,18 +1,18 @@
 //! Whether what came of a run is right.
 
-use super::oracle::{Cause, Expected, Known};
-use super::program::{Program, Step, TOP_BOMB};
-use super::top::Shared;
-use super::wild;
-use super::worker::{bomb, name};
+use crate::leaf::name;
+use crate::oracle::{Cause, Expected, Known, Stuck};
+use crate::program::{Program, Step, TOP_BOMB};
+use crate::tasks::bomb;
+use crate::top::Shared;
+use crate::wild::Wild;
+use maniple::barriers::BarrierError;
 use maniple::prelude::*;
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 /// How a run went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A value is not what it must be.
     Value,
@@ -20,7 +20,7 @@ pub enum Kind {
     Cause,
     /// No error where there must be one.
     Unnoticed,
-    /// Nothing could go on.
+    /// Nothing could go on, or the report of that is not what it must be.
     Deadlock,
     /// It did not end.
     Endless,
@@ -33,7 +33,9 @@ pub enum Kind {
 /// A run that went wrong, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wrong {
+    /// In which way.
     pub kind: Kind,
+    /// In words: where, what came and what was expected.
     pub what: String,
 }
 
@@ -55,18 +57,22 @@ impl std::fmt::Display for Wrong {
 /// What a run did that was right.
 #[derive(Debug, Default, Clone)]
 pub struct Right {
-    pub stats: Option<Stats>,
+    pub(crate) stats: Option<Stats>,
     /// The processor that was lost.
-    pub lost: bool,
+    pub(crate) lost: bool,
     /// A mapper was at fault.
-    pub mapper: bool,
+    pub(crate) mapper: bool,
     /// The top-level task failed as it should.
-    pub top_failed: bool,
+    pub(crate) top_failed: bool,
+    /// Shards were stuck as they should.
+    pub(crate) stuck: bool,
+    /// An arrival was refused as it should.
+    pub(crate) refused: bool,
     /// Values that failed as they should.
-    pub failed: u64,
-    pub values: u64,
+    pub(crate) failed: u64,
+    pub(crate) values: u64,
     /// Deadlines that were over before what they were for.
-    pub time_outs: u64,
+    pub(crate) time_outs: u64,
 }
 
 pub type Outcome = Result<i64, Error>;
@@ -76,9 +82,14 @@ pub type Records = Vec<Vec<Option<Vec<Outcome>>>>;
 
 /// What a node heard of a shard's end: the launch, the shard, and what it saw.
 pub type End = (usize, usize, Result<Vec<Outcome>, Error>);
+
+/// What was heard of a loose launch's shard: the stage, the launch, the shard, and its value.
+pub type LooseEnd = (usize, usize, usize, Outcome);
+
 pub struct Judge<'a> {
     pub program: &'a Program,
     pub expected: &'a Expected,
+    pub wild: Option<&'a Wild>,
 }
 
 impl Judge<'_> {
@@ -103,8 +114,17 @@ impl Judge<'_> {
                 let dies = self.program.faults.deaths.iter().any(|d| d.processor == *processor);
                 dies.then_some(Cause::Lost(*processor))
             }
-            Error::Mapper(e) => (e.0.mapper == "wild").then_some(Cause::Mapper),
-            Error::MapperFailed { message, .. } => (message == wild::BOMB).then_some(Cause::Mapper),
+            Error::Mapper(_) | Error::MapperFailed { .. } => self.wild?.owns(e).then_some(Cause::Mapper),
+            Error::Barrier { barrier, source: BarrierError::OverArrival { arriver, generation, window, .. } } => {
+                let (step, refused) = self.program.overrun()?;
+                let Step::Overrun { shard, phase: at } = *step else { return None };
+                let phase = &self.program.stages.last()?.phases[at];
+                let is_it = barrier == &format!("phase barrier `phase {at}`")
+                    && phase.row(shard) == Some(*arriver as usize)
+                    && refused.contains(generation)
+                    && phase.window == *window;
+                is_it.then_some(Cause::Refused)
+            }
             _ => None,
         }
     }
@@ -117,9 +137,10 @@ impl Judge<'_> {
     fn is_place(&self, bomb: u32, shard: u32, task: &str) -> bool {
         self.program.steps().any(|step| match *step {
             Step::Leaf { shard: s, op, bomb: Some(b), .. } => b == bomb && s == shard && task == name(op),
-            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("closure"),
+            Step::Index { shard: s, bomb: Some((b, _)), .. } => b == bomb && s == shard && task.contains("run"),
             Step::Exchange { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "put",
             Step::Barrier { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "arrive",
+            Step::Arrive { shard: s, bomb: Some(b), .. } => b == bomb && s == shard && task == "mark",
             Step::Board { bomb: Some((b, s)), .. } => b == bomb && s == shard && task == "board",
             Step::Crash { shard: s, bomb: b, .. } => b == bomb && s == shard && task == "stage",
             _ => false,
@@ -131,6 +152,8 @@ impl Judge<'_> {
         match cause {
             Cause::Lost(_) => true,
             Cause::Mapper => self.program.is_wild(),
+            Cause::Refused => true,
+            Cause::Stuck => false,
             Cause::Bomb(b) => b == TOP_BOMB && self.program.top_fails.is_some(),
         }
     }
@@ -139,6 +162,16 @@ impl Judge<'_> {
         let mut right = Right::default();
         let stats = match outcome {
             Ok(((), stats)) => Some(stats),
+            Err(e) if matches!(e.origin(), Error::Deadlock { .. }) && !self.expected.stopped.is_empty() => {
+                let Error::Deadlock { report, .. } = e.origin() else { return Ok(right) };
+                let untold = self.expected.stuck.iter().find(|stuck| !is_told(report, stuck));
+                if let Some(stuck) = untold {
+                    let what = format!("the report does not tell of {stuck:?}:\n{report}");
+                    return Err(Wrong { kind: Kind::Deadlock, what });
+                }
+                right.stuck = true;
+                None
+            }
             Err(e) => {
                 let kind = match e.origin() {
                     Error::Deadlock { .. } => Kind::Deadlock,
@@ -149,6 +182,7 @@ impl Judge<'_> {
                     Some(Cause::Lost(_)) => right.lost = true,
                     Some(Cause::Mapper) => right.mapper = true,
                     Some(Cause::Bomb(_)) => right.top_failed = true,
+                    Some(Cause::Refused) => right.refused = true,
                     _ => return Err(Wrong { kind, what: format!("the run: {e}") }),
                 }
                 None
@@ -157,6 +191,13 @@ impl Judge<'_> {
         let ended = stats.is_some();
         if ended && self.program.top_fails.is_some() {
             return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but not the run".into() });
+        }
+        if ended && !self.expected.stopped.is_empty() {
+            let what = format!("the run ended, but {:?} can not go on", self.expected.stuck);
+            return Err(Wrong { kind: Kind::Unnoticed, what });
+        }
+        if ended && self.program.overrun().is_some() {
+            return Err(Wrong { kind: Kind::Unnoticed, what: "no arrival was refused".into() });
         }
         let records = shared.records.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, stage) in records.iter().enumerate() {
@@ -170,7 +211,8 @@ impl Judge<'_> {
                             return Err(Wrong { kind: Kind::Unnoticed, what });
                         }
                     }
-                    None if !ended || self.program.is_wild() => {}
+                    None if !ended && !right.stuck || self.program.is_wild() => {}
+                    None if i + 1 == records.len() && self.expected.stopped.contains(&(s as u32)) => {}
                     None => {
                         let what = format!("shard {s} of launch {i} has not come to its end");
                         return Err(Wrong { kind: Kind::Unnoticed, what });
@@ -202,6 +244,25 @@ impl Judge<'_> {
                 }
             }
         }
+        for (stage, launch, shard, end) in &*shared.loose.lock().unwrap_or_else(PoisonError::into_inner) {
+            let expected = self.expected.loose[*stage][*launch][*shard];
+            let at = || format!("shard {shard} of loose launch {launch} of stage {stage}");
+            match end {
+                Ok(v) if *v == expected => right.values += 1,
+                Ok(v) => {
+                    return Err(Wrong { kind: Kind::Value, what: format!("{}: {v}, expected {expected}", at()) });
+                }
+                Err(e) if self.cause(e).is_some_and(|c| self.is_anywhere(c)) => {}
+                Err(e) => return Err(Wrong { kind: Kind::Cause, what: format!("{}: {e}", at()) }),
+            }
+        }
+        let seen = records.iter().flatten().flatten().flatten().filter_map(|seen| seen.as_ref().err());
+        let mut told = seen.chain(ends.iter().filter_map(|(_, _, end)| end.as_ref().err()));
+        let strikes = self.wild.map_or(0, Wild::strikes);
+        if ended && strikes > 0 && !told.any(|e| self.cause(e) == Some(Cause::Mapper)) {
+            let what = format!("{strikes} answers of the mapper were illegal, and nobody was told");
+            return Err(Wrong { kind: Kind::Unnoticed, what });
+        }
         if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
             let what = format!("{left} things of the runtime outlive what needed them");
             return Err(Wrong { kind: Kind::Leak, what });
@@ -212,7 +273,7 @@ impl Judge<'_> {
 
     /// Compares what a shard saw.
     fn compare(&self, launch: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
-        let expected = &self.expected[launch][shard];
+        let expected = &self.expected.seen[launch][shard];
         let shards = self.program.launches().nth(launch).map_or(0, |stage| self.program.stages[stage].shards as usize);
         let who = if shard == shards { "the parent".to_string() } else { format!("shard {shard}") };
         let at = |i: usize| format!("value {i} of {who} of launch {launch}");
@@ -242,6 +303,19 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a deadlock's report names who waits, for what, and who does not arrive.
+fn is_told(report: &str, stuck: &Stuck) -> bool {
+    let has = |words: &[&str]| report.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    let waiter = format!("`{}` of shard {} ", if stuck.own { "stage" } else { "look" }, stuck.shard);
+    let (generation, phase) = (format!("generation {} ", stuck.generation), format!("`phase {}`", stuck.phase));
+    let missing: Vec<String> = stuck.missing.iter().map(u32::to_string).collect();
+    let missing = format!(": shard {}", missing.join(", "));
+    let names_them = |line: &str| {
+        line.contains("missing") && line.contains(&generation) && line.contains(&phase) && line.ends_with(&missing)
+    };
+    has(&[&waiter, "waits for", &generation, &phase]) && report.lines().any(names_them)
 }
 
 fn show(causes: &BTreeSet<Cause>) -> String {

@@ -1,10 +1,7 @@
 //! What was explored, in numbers.
 
-use super::judge::Right;
-use super::program::{Chosen, On, Program, Step};
-use crate::output::{Field, Record, styled};
-use std::time::Duration;
-use tabled::builder::Builder;
+use crate::judge::Right;
+use crate::program::{Chosen, On, Program, Step};
 
 macro_rules! counts {
     ($($name:ident),* $(,)?) => {
@@ -15,8 +12,9 @@ macro_rules! counts {
         }
 
         impl Counts {
-            fn fields(&self) -> Vec<(&'static str, Field)> {
-                vec![$((stringify!($name), self.$name.into()),)*]
+            /// Each with its name.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
             }
         }
     };
@@ -24,10 +22,11 @@ macro_rules! counts {
 
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
-    leaf_steps, index_launches, exchanges, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
+    loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
     bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
+    deadlocks, refused_arrivals,
 }
 
 impl Counts {
@@ -40,6 +39,7 @@ impl Counts {
             self.gang_launches += u64::from(stage.launches);
             self.by_parents += u64::from(stage.by_parent);
             self.shards += u64::from(stage.shards);
+            self.loose_launches += stage.loose.len() as u64;
         }
         for step in program.steps() {
             let kind = match step {
@@ -52,11 +52,14 @@ impl Counts {
                 Step::Swap { .. } => &mut self.mapper_swaps,
                 Step::Crash { .. } => &mut self.shard_failures,
                 Step::InVain { .. } => &mut self.waits_in_vain,
-                Step::Await { .. } | Step::Yield { .. } => continue,
+                Step::Arrive { .. } => &mut self.phase_arrivals,
+                Step::Wait { .. } => &mut self.phase_waits,
+                Step::Await { .. } | Step::Yield { .. } | Step::Forget { .. } | Step::Overrun { .. } => continue,
             };
             *kind += 1;
         }
         let limited = |s: &&Step| match s {
+            Step::Wait { own, limit, .. } => *own && limit.is_some(),
             Step::Await { limit, .. } | Step::Sum { limit } => limit.is_some(),
             Step::Exchange { waits, limit, .. } | Step::Barrier { waits, limit, .. } => *waits && limit.is_some(),
             _ => false,
@@ -81,28 +84,7 @@ impl Counts {
         self.top_level_failures += u64::from(right.top_failed);
         self.processors_lost += u64::from(right.lost);
         self.refused_mappers += u64::from(right.mapper);
+        self.deadlocks += u64::from(right.stuck);
+        self.refused_arrivals += u64::from(right.refused);
     }
-
-    /// All of it; `failed` is the seed of the run that was not right.
-    pub fn record(&self, failed: Option<u64>, time: Duration) -> Record {
-        let mut record = self.fields();
-        record.push(("failed_seed", failed.map_or(Field::Absent, Field::Count)));
-        record.push(("seconds", Field::Measured((time.as_secs_f64() * 10.0).round() / 10.0)));
-        record
-    }
-}
-
-/// A row for each count.
-pub fn table(records: &[Record]) -> String {
-    let mut rows = Builder::default();
-    rows.push_record(["explored", "number"]);
-    for (name, field) in records.iter().flatten() {
-        let number = match field {
-            Field::Measured(seconds) => format!("{seconds:.1}"),
-            Field::Count(n) => n.to_string(),
-            _ => "none".into(),
-        };
-        rows.push_record([name.replace('_', " "), number]);
-    }
-    format!("{}\n", styled(rows, 1))
 }

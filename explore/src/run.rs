@@ -1,12 +1,12 @@
 //! Runs a program on the framework: driver, mapper, and what the shards of a run share.
 
-use super::judge::{Judge, Kind, Right, Wrong};
-use super::oracle::interpret;
-use super::program::{Chosen, On, Program};
-use super::top::{Shared, top_level};
-use super::wild::Wild;
-use crate::machines::MachineFile;
-use maniple::mapper::{Mapper, MapperSlot, stock};
+use crate::judge::{Judge, Kind, Right, Wrong};
+use crate::oracle::interpret;
+use crate::program::{Chosen, On, Program};
+use crate::top::{Shared, top_level};
+use crate::wild::Wild;
+use maniple::mapper::topology::{Cpu, NumaNode, Source};
+use maniple::mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
 use std::cell::RefCell;
@@ -24,17 +24,41 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
         Chosen::RoundRobin => "round-robin".to_string(),
         Chosen::First => "first".to_string(),
         Chosen::Random(seed) => format!("random,seed={seed}"),
+        Chosen::Logged(seed) => return Arc::new(LoggingMapper::new(mapper(Chosen::Random(seed)), std::io::sink())),
+        Chosen::Numa => return Arc::new(NumaMapper::on(two_numa_nodes())),
     };
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
 }
 
-/// A machine of the file, or else one drawn from the seed.
-fn machine(file: Option<&MachineFile>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
-    if let Some(file) = file {
-        let machine = file.machine(Some(nodes), 1);
+/// A host with two NUMA nodes of two processors.
+fn two_numa_nodes() -> Topology {
+    let node = |os, cpus: [u32; 2], distances: [u32; 2]| NumaNode {
+        os,
+        cpus: cpus.into(),
+        bytes: None,
+        distances: distances.into(),
+    };
+    Topology {
+        source: Source::Mask,
+        cpus: (0..4).map(|os| Cpu { os, core: os, package: os / 2, numa: os / 2 }).collect(),
+        caches: Vec::new(),
+        numa: vec![node(0, [0, 1], [10, 20]), node(1, [2, 3], [20, 10])],
+    }
+}
+
+/// A machine like this one, or else one drawn from the seed.
+fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
+    if let Some(machine) = like {
         // A program made smaller may have fewer processors; half of the programs see noise.
         let utility = machine.utility.min(per_node - 1);
-        return VirtualMachine { per_node, utility, noise: [0.0, 0.5][(seed % 2) as usize], seed, ..machine };
+        return VirtualMachine {
+            per_node,
+            utility,
+            noise: [0.0, 0.5][(seed % 2) as usize],
+            seed,
+            nodes,
+            ..machine.clone()
+        };
     }
     let mut r = fastrand::Rng::with_seed(seed);
     // On some nothing takes any time, so that much happens at once.
@@ -59,29 +83,36 @@ fn machine(file: Option<&MachineFile>, nodes: u32, per_node: u32, seed: u64) -> 
     }
 }
 
-/// Runs a program; a panic of whoever runs and judges it is told as well.
-pub fn caught(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
-    catch_unwind(AssertUnwindSafe(|| run(program, file, set)))
+/// Runs a program and judges what comes; a panic of the driver is an error too. In virtual time, the nodes are like
+/// those of `machine`, or drawn. `set` makes the last changes to the runtime.
+pub fn run(
+    program: &Program,
+    machine: Option<&VirtualMachine>,
+    set: &dyn Fn(Runtime) -> Runtime,
+) -> Result<Right, Wrong> {
+    catch_unwind(AssertUnwindSafe(|| attempt(program, machine, set)))
         .unwrap_or_else(|panic| Err(Wrong { kind: Kind::Crash, what: panic_text(&*panic) }))
 }
 
-/// Runs a program. `set` makes the last changes to the runtime.
-fn run(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
+fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtime) -> Runtime) -> Result<Right, Wrong> {
     let expected = interpret(program);
     let probe = Arc::new(());
-    let first = mapper(program.mapper);
+    let wild = if let Chosen::Wild(seed) = program.mapper { Some(Arc::new(Wild::new(seed))) } else { None };
+    let first = wild.clone().map_or_else(|| mapper(program.mapper), |wild| wild as Arc<dyn Mapper>);
     let slot = MapperSlot::from(first.clone());
     let shared = Arc::new(Shared {
         program: program.clone(),
         slot: slot.clone(),
         probe: probe.clone(),
-        records: Mutex::new(expected.iter().map(|shards| vec![None; shards.len()]).collect()),
+        records: Mutex::new(expected.seen.iter().map(|shards| vec![None; shards.len()]).collect()),
         ends: Mutex::default(),
+        loose: Mutex::default(),
         time_outs: Mutex::default(),
     });
     let runtime = match program.on {
         On::Seeded { processors, seed } => Runtime::seeded(processors, seed).faults(program.faults.clone()),
-        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(file, nodes, per_node, seed)),
+        On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(like, nodes, per_node, seed)),
+        On::Threads { workers } => Runtime::threads(workers),
     };
     let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
     if program.checks_races {
@@ -89,12 +120,15 @@ fn run(program: &Program, file: Option<&MachineFile>, set: &dyn Fn(Runtime) -> R
     }
     let runtime = set(runtime);
     let top = shared.clone();
-    let outcome = runtime.run(move |t| top_level(t, top.clone()));
+    let outcome = match program.rows {
+        1 => runtime.run(move |t| top_level::<1>(t, top.clone())),
+        _ => runtime.run(move |t| top_level::<2>(t, top.clone())),
+    };
     drop(runtime);
-    let judge = Judge { program, expected: &expected };
+    let judge = Judge { program, expected: &expected, wild: wild.as_deref() };
     let mut right = judge.outcome(outcome, &shared)?;
     right.time_outs = *shared.time_outs.lock().unwrap_or_else(PoisonError::into_inner);
-    drop((shared, slot));
+    drop((shared, slot, wild));
     let left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - 1);
     if left != (0, 0) {
         let what = format!("{} tasks' closures and {} uses of the mapper outlive the run", left.0, left.1);
@@ -108,9 +142,18 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps what a panic says.
-pub fn note_panic(text: String) {
-    LAST_PANIC.set(text);
+/// Has panics print nothing from now on, anywhere in the process: [`run`] catches them and reports what they say.
+pub fn quiet() {
+    std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
+}
+
+/// Plants a bug in a runtime; how often it strikes is drawn from the seed.
+#[cfg(feature = "plant")]
+pub fn planted(bug: maniple::runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let most = [1, 4, 16, 64][random.usize(0..4)];
+    let first = random.u64(0..most);
+    runtime.plant(bug, first, [1, 3, u64::MAX][random.usize(0..3)])
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

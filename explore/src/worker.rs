@@ -1,106 +1,48 @@
 //! The shards of a program and their tasks.
 
-use super::judge::Outcome;
-use super::program::{
-    BOARD, Failing, Number, Op, Part, Program, Step, TIMED_OUT, arrival, contribution, fresh, joined, updated,
-};
-use super::run::mapper;
-use super::top::{Args, Shared, slot};
-use maniple::barriers::{Phase, Waiter};
+use crate::area::{Area, Part};
+use crate::judge::Outcome;
+use crate::phases::Phase;
+use crate::program::{BOARD, Failing, Number, Program, Stage, Step, TIMED_OUT};
+use crate::run::mapper;
+use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
+use crate::top::{Args, Shared, slot};
+use crate::values::{arrival, contribution, fresh, joined, updated};
+use maniple::barriers::{Arriver, Phase as Many, Waiter};
 use maniple::prelude::*;
 use maniple::runtime::{PhaseAddress, now};
-use std::panic::resume_unwind;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 const A: Field<i64> = Field::new(0, "a");
 const B: Field<i64> = Field::new(1, "b");
-pub const FIELDS: [Field<i64>; 2] = [A, B];
+const C: Field<i64> = Field::new(2, "c");
+pub const FIELDS: [Field<i64>; 3] = [A, B, C];
 pub const SLOT: Field<i64> = Field::new(0, "slot");
 
-/// What the tasks are called.
-pub fn name(op: Op) -> &'static str {
-    match op {
-        Op::Digest(..) => "digest",
-        Op::Set(..) => "set",
-        Op::Update(..) => "update",
-        Op::Fold(..) => "fold",
-        Op::Mix(..) => "mix",
-        Op::Far(..) => "far",
-        Op::Atomic(..) => "atomic",
-        Op::Fill(..) => "fill",
-        Op::Copy(..) => "copy",
-        Op::Join(..) => "join",
-    }
-}
-/// What a bomb says.
-pub fn bomb(number: u32) -> String {
-    format!("bomb {number}")
-}
-/// What a leaf task holds.
-#[derive(Clone)]
-pub struct Tag {
-    pub _probe: Arc<()>,
-    pub bomb: Option<u32>,
-}
-
-impl Tag {
-    /// A panic that says nothing on stderr.
-    pub fn goes_off(&self) {
-        if let Some(bomb) = self.bomb {
-            explode(bomb);
-        }
-    }
-}
-
-pub fn explode(bomb: u32) -> ! {
-    resume_unwind(Box::new(self::bomb(bomb)))
-}
-
-pub fn digest(u: &Read<i64>, start: i64) -> i64 {
-    u.as_slice().iter().fold(start, |sum, &v| joined(sum, v))
-}
-
-/// A number made from values that are shared and their order.
-fn folded(u: &ReadShared<i64>, start: i64) -> i64 {
-    let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
-    u.copy_to(&mut values);
-    values.into_iter().fold(start, joined)
-}
-
-pub fn update(u: &mut ReadWrite<i64>, k: i64) -> i64 {
-    let lo = u.rect().lo(0);
-    let mut sum = 2;
-    for (p, v) in (lo..).zip(u.as_mut_slice()) {
-        sum = joined(sum, *v);
-        *v = updated(*v, k, p);
-    }
-    sum
-}
-
 /// A shard at work.
-struct Worker {
-    shard: Shard,
-    args: Args,
-    shared: Arc<Shared>,
+pub struct Worker {
+    pub shard: Shard,
+    pub args: Args,
+    pub shared: Arc<Shared>,
     whole: Local,
     values: Vec<TaskFuture<i64>>,
     seen: Vec<Outcome>,
 }
 
-pub async fn body(shard: Shard, args: Args, shared: Arc<Shared>) -> Result<Vec<Outcome>, Error> {
+pub async fn body<const D: usize>(shard: Shard, args: Args, shared: Arc<Shared>) -> Result<Vec<Outcome>, Error> {
     let whole = shard.region(args.block)?;
     let mut worker = Worker { shard, args, shared: shared.clone(), whole, values: Vec::new(), seen: Vec::new() };
-    worker.run(&shared.program).await?;
+    worker.run::<D>(&shared.program).await?;
     Ok(worker.seen)
 }
 
 impl Worker {
-    fn tag(&self, bomb: Option<u32>) -> Tag {
+    pub fn tag(&self, bomb: Option<u32>) -> Tag {
         Tag { _probe: self.shared.probe.clone(), bomb }
     }
 
-    fn number(&self, n: Number) -> Value<i64> {
+    pub fn number(&self, n: Number) -> Value<i64> {
         match n {
             Number::Given(k) => k.into(),
             Number::Of(i) if self.values.is_empty() => (i as i64).into(),
@@ -108,23 +50,32 @@ impl Worker {
         }
     }
 
-    fn line(&self) -> (i64, i64) {
-        (self.args.block.rect.lo(0), self.args.block.rect.hi(0))
+    fn block(&self) -> Area {
+        self.shared.program.block(self.args.stage, self.shard.index())
     }
 
-    fn local(&self, (lo, hi): (i64, i64)) -> Result<Local, Error> {
-        self.shard.region(Region::new(self.args.block.tree, Rect::line(lo, hi)))
+    fn local<const D: usize>(&self, at: Area) -> Result<Local, Error> {
+        self.shard.region(Region::new(self.args.block.tree, at.rect::<D>()))
     }
 
-    fn part(&self, part: Part) -> Result<Local, Error> {
-        self.local(part.of(self.line()))
+    pub fn part<const D: usize>(&self, part: Part) -> Result<Local, Error> {
+        self.local::<D>(part.of(self.block()))
     }
 
-    async fn run(&mut self, program: &Program) -> Result<(), Error> {
+    async fn run<const D: usize>(&mut self, program: &Program) -> Result<(), Error> {
         let stage = &program.stages[self.args.stage];
-        let (me, n) = (self.shard.index(), stage.shards);
-        let from = (me + n - stage.distance % n) % n;
-        let (to, from_pair) = (self.args.pairs.producer(&self.shard)?, self.args.pairs.consumer(&self.shard, from)?);
+        let me = self.shard.index();
+        let to = self.args.pairs.producer(&self.shard)?;
+        let mut producers = Vec::new();
+        for from in stage.producers(me) {
+            producers.push((from, self.args.pairs.consumer(&self.shard, from)?));
+        }
+        let mut phases = Vec::new();
+        for (phase, barrier) in stage.phases.iter().zip(&self.args.phases) {
+            let arriver = phase.row(me).map(|_| barrier.arriver(&self.shard)).transpose()?;
+            let waiter = phase.waiters.contains(&me).then(|| barrier.waiter(&self.shard)).transpose()?;
+            phases.push((arriver, waiter));
+        }
         let sum = (self.args.sum.arriver(&self.shard)?, self.args.sum.waiter(&self.shard)?);
         let barrier = (self.args.barrier.arriver(&self.shard)?, self.args.barrier.waiter(&self.shard)?);
         let [written, read] = self.args.turns;
@@ -133,40 +84,49 @@ impl Worker {
         let never = self.args.never.waiter(&self.shard)?;
         // Of another launch, those before are over.
         let mut boards = 0;
-        let own = self.shard.region(slot(self.args.slots, stage, me))?;
         let board = self.shard.region(self.args.board)?;
-        let other = self.shard.region(slot(self.args.slots, stage, from))?;
         if stage.loads {
             for (f, field) in (0i64..).zip(FIELDS) {
                 let tag = self.tag(None);
-                let set = move |mut u: Write<i64>| {
+                let load = move |mut u: Write<i64, D>| {
                     tag.goes_off();
-                    let lo = u.rect().lo(0);
-                    u.write_with(|i| fresh(f, lo + i as i64));
+                    set(&mut u, f);
                     f
                 };
-                self.values.push(self.shard.launch(set, (self.whole.write(field),)).named("load").go()?);
+                self.values.push(self.shard.launch(load, (self.whole.write(field),)).named("load").go()?);
             }
         }
         for (at, step) in stage.steps.iter().enumerate() {
             match *step {
                 Step::Leaf { shard, op, priority, bomb, detached } if shard == me => {
-                    let value = self.leaf(op, priority, bomb)?;
+                    let value = self.leaf::<D>(op, priority, bomb)?;
                     self.values.extend((!detached).then_some(value));
                 }
-                Step::Index { shard, field, points, number, bomb, all } if shard == me => {
-                    let parts = Program::points(self.line(), points);
-                    let locals: Vec<Local> = parts.iter().map(|&p| self.local(p)).collect::<Result<_, _>>()?;
+                Step::Index { shard, field, points, looks, number, bomb, all } if shard == me => {
+                    let parts = Program::points(self.block(), points, looks);
+                    let locals: Vec<Local> = parts.iter().map(|&p| self.local::<D>(p)).collect::<Result<_, _>>()?;
                     let tag = self.tag(bomb.map(|b| b.0));
                     let hit = bomb.map_or(usize::MAX, |b| b.1 as usize % parts.len());
-                    let point = move |mut u: ReadWrite<i64>, k: Val<i64>, i: Val<usize>| {
-                        if *i == hit {
+                    let goes_off = move |i: usize| {
+                        if i == hit {
                             tag.goes_off();
                         }
-                        update(&mut u, *k)
                     };
-                    let args = |i: usize| (locals[i].read_write(FIELDS[field]), self.number(number), i.into());
-                    let map = self.index(locals.len(), point, args)?;
+                    let map = if looks {
+                        let point = move |u: Read<i64, D>, _: Val<i64>, i: Val<usize>| {
+                            goes_off(*i);
+                            digest(&u, 2)
+                        };
+                        let args = |i: usize| (locals[i].read(FIELDS[field]), self.number(number), i.into());
+                        self.index(locals.len(), point, args)?
+                    } else {
+                        let point = move |mut u: ReadWrite<i64, D>, k: Val<i64>, i: Val<usize>| {
+                            goes_off(*i);
+                            update(&mut u, *k)
+                        };
+                        let args = |i: usize| (locals[i].read_write(FIELDS[field]), self.number(number), i.into());
+                        self.index(locals.len(), point, args)?
+                    };
                     self.values.extend(map.iter().cloned());
                     if let Some(limit) = all {
                         match self.patiently(limit, async |limit| self.shard.within(limit, map.all()).await).await {
@@ -204,18 +164,50 @@ impl Worker {
                         u.copy_from(&values);
                         *k
                     };
+                    let generation = to.ready.generation();
+                    // The first to fill a buffer finds room, as generation 0 says.
+                    to.empty.seek((generation + 1).saturating_sub(stage.buffers));
+                    let own = self.buffer(stage, me, generation)?;
                     let put = self.shard.launch(put, (own.write_shared(SLOT), self.number(number))).named("put");
                     let put = put.wait(&to.empty).arrive(&to.ready).go()?;
                     self.values.push(put);
-                    let there = if waits { self.waits(limit, &from_pair.ready).await } else { false };
-                    let tag = self.tag(None);
-                    let take = move |u: ReadShared<i64>| {
-                        tag.goes_off();
-                        folded(&u, 7)
-                    };
-                    let take = self.shard.launch(take, (other.read_shared(SLOT),)).named("take");
-                    let take = if there { take } else { take.wait(&from_pair.ready) };
-                    self.values.push(take.arrive(&from_pair.empty).go()?);
+                    let mut there = Vec::new();
+                    for (from, pair) in &producers {
+                        let buffer = self.buffer(stage, *from, pair.ready.generation())?;
+                        there.push((buffer, waits && self.waits(limit, &pair.ready).await));
+                    }
+                    for ((buffer, there), (_, pair)) in there.into_iter().zip(&producers) {
+                        let tag = self.tag(None);
+                        let take = move |u: ReadShared<i64>| {
+                            tag.goes_off();
+                            digest_shared(&u, 7)
+                        };
+                        let take = self.shard.launch(take, (buffer.read_shared(SLOT),)).named("take");
+                        let take = if there { take } else { take.wait(&pair.ready) };
+                        self.values.push(take.arrive(&pair.empty).go()?);
+                    }
+                }
+                Step::Arrive { shard, phase, number, own, bomb } if shard == me => {
+                    if let Some(arriver) = &phases[phase].0 {
+                        self.arrive(stage, phase, arriver, number, own, bomb).await?;
+                    }
+                }
+                Step::Wait { shard, phase, own, limit } if shard == me => {
+                    if let Some(waiter) = &phases[phase].1 {
+                        self.wait(stage, phase, waiter, own, limit).await?;
+                    }
+                }
+                Step::Forget { shard, phase } if shard == me => phases[phase].0.iter().for_each(|a| _ = a.take()),
+                Step::Overrun { shard, phase } => {
+                    let last = program.overrun().map_or(0, |(_, refused)| *refused.end());
+                    if let (Some(arriver), true) = (&phases[phase].0, shard == me) {
+                        (arriver.generation()..=last).for_each(|_| self.shard.arrive(arriver));
+                    }
+                    // What is refused never comes, and whoever waits for it is told.
+                    if let Some(waiter) = &phases[phase].1 {
+                        waiter.seek(last);
+                        self.shard.wait(waiter).await.expect_err("an arrival was refused");
+                    }
                 }
                 Step::Sum { limit } => {
                     self.shard.arrive_with(&sum.0, arrival(at, me));
@@ -268,7 +260,7 @@ impl Worker {
                     let tag = self.tag(None);
                     let look = move |u: ReadShared<i64>| {
                         tag.goes_off();
-                        folded(&u, 13)
+                        digest_shared(&u, 13)
                     };
                     let look = self.shard.launch(look, (board.read_shared(SLOT),)).named("look");
                     self.values.push(look.wait(&written.1).arrive(&read.0).go()?);
@@ -290,13 +282,106 @@ impl Worker {
         }
         for field in FIELDS {
             let tag = self.tag(None);
-            let dump = move |u: Read<i64>| {
+            let dump = move |u: Read<i64, D>| {
                 tag.goes_off();
                 digest(&u, 1)
             };
             self.values.push(self.shard.launch(dump, (self.whole.read(field),)).named("dump").go()?);
         }
         self.look().await;
+        Ok(())
+    }
+
+    fn buffer(&self, stage: &Stage, of: u32, generation: u64) -> Result<Local, Error> {
+        let slot = slot(self.args.slots, stage, of);
+        let lo = slot.rect.lo(0) + (generation % stage.buffers) as i64 * stage.width;
+        self.shard.region(Region::new(slot.tree, Rect::line(lo, lo + stage.width)))
+    }
+
+    /// Writes a number where the waiters of a phase look, and arrives.
+    async fn arrive(
+        &mut self,
+        stage: &Stage,
+        phase: usize,
+        arriver: &Arriver<Many, PhaseAddress>,
+        number: Number,
+        own: bool,
+        bomb: Option<u32>,
+    ) -> Result<(), Error> {
+        let Phase { arrivers, fold, .. } = &stage.phases[phase];
+        let row = stage.phases[phase].row(self.shard.index()).unwrap_or(0);
+        let at = stage.marks(phase).0 + (arriver.generation() as usize * arrivers.len() + row) as i64;
+        let cell = self.shard.region(Region::new(self.args.marks.tree, Rect::line(at, at + 1)))?;
+        let tag = self.tag(bomb);
+        let mark = move |mut u: WriteShared<i64>, k: Val<i64>| {
+            tag.goes_off();
+            u.fill(*k);
+            *k
+        };
+        let value: Value<i64> = if own { number.known().into() } else { self.number(number) };
+        let mark = self.shard.launch(mark, (cell.write_shared(SLOT), value)).named("mark");
+        if !own {
+            self.values.push(mark.arrive(arriver).go()?);
+            return Ok(());
+        }
+        let value = mark.go()?;
+        value.clone().await?;
+        match fold {
+            Some(_) => self.shard.arrive_with(arriver, number.known() as u64),
+            None => self.shard.arrive(arriver),
+        }
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Reads what was written for a phase up to its next generation.
+    async fn wait(
+        &mut self,
+        stage: &Stage,
+        phase: usize,
+        waiter: &Waiter<Many, PhaseAddress>,
+        own: bool,
+        limit: Option<u64>,
+    ) -> Result<(), Error> {
+        let Phase { arrivers, fold, .. } = &stage.phases[phase];
+        let generation = waiter.generation();
+        let lo = stage.marks(phase).0;
+        let rect = Rect::line(lo, lo + (generation as i64 + 1) * arrivers.len() as i64);
+        let marks = self.shard.region(Region::new(self.args.marks.tree, rect))?;
+        let mut over = None;
+        if own {
+            let wait = async |limit| match (fold, limit) {
+                (Some(_), Duration::MAX) => self.shard.wait_value(waiter).await,
+                (Some(_), limit) => self.shard.within(limit, self.shard.wait_value(waiter)).await,
+                (None, Duration::MAX) => self.shard.wait(waiter).await.map(|()| 0),
+                (None, limit) => self.shard.within(limit, self.shard.wait(waiter)).await.map(|()| 0),
+            };
+            over = match limit {
+                None => wait(Duration::MAX).await.ok(),
+                Some(limit) => self.patiently(limit, wait).await.ok(),
+            };
+        }
+        let tag = self.tag(None);
+        let look = move |u: ReadShared<i64>| {
+            tag.goes_off();
+            digest_shared(&u, 23)
+        };
+        let look = self.shard.launch(look, (marks.read_shared(SLOT),)).named("look");
+        // Whoever waits again for one that failed is told the same.
+        waiter.seek(generation);
+        let look = if over.is_some() { look } else { look.wait(waiter) };
+        self.values.push(look.go()?);
+        if own && fold.is_some() {
+            let value = match over {
+                Some(value) => TaskFuture::ready(value as i64),
+                None => {
+                    waiter.seek(generation);
+                    self.released(waiter)?
+                }
+            };
+            self.values.push(value);
+        }
+        waiter.seek(generation + 1);
         Ok(())
     }
 
@@ -354,7 +439,7 @@ impl Worker {
     }
 
     /// A number once the next generation of a barrier is over.
-    fn released(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<TaskFuture<i64>, Error> {
+    fn released(&self, barrier: &Waiter<Many, PhaseAddress>) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
         let waits = move || {
             tag.goes_off();
@@ -400,114 +485,5 @@ impl Worker {
         let own = self.shard.launch(make(self.tag(None)), (self.number(number),)).named("make").go()?;
         let result = total.call_vec(&self.shard, &own)?;
         self.shard.launch(fold(self.tag(None)), ((&result).into(),)).named("fold total").go()
-    }
-
-    /// A number after a task that has none.
-    fn nineteen(&self, after: &TaskFuture<()>) -> Result<TaskFuture<i64>, Error> {
-        let tag = self.tag(None);
-        let task = move |_: Val<()>| {
-            tag.goes_off();
-            19
-        };
-        self.shard.launch(task, (after.into(),)).named("after").go()
-    }
-
-    fn leaf(&self, op: Op, priority: Option<u8>, bomb: Option<u32>) -> Result<TaskFuture<i64>, Error> {
-        let tag = self.tag(bomb);
-        macro_rules! go {
-            ($function:expr, $args:expr) => {{
-                let launch = self.shard.launch($function, $args).named(name(op));
-                match priority {
-                    Some(p) => launch.priority(Priority(p)).go(),
-                    None => launch.go(),
-                }
-            }};
-        }
-        match op {
-            Op::Digest(f, at) => {
-                let task = move |u: Read<i64>| {
-                    tag.goes_off();
-                    digest(&u, 1)
-                };
-                go!(task, (self.part(at)?.read(FIELDS[f]),))
-            }
-            Op::Set(f, at, k) => {
-                let task = move |mut u: Write<i64>, k: Val<i64>| {
-                    tag.goes_off();
-                    let lo = u.rect().lo(0);
-                    u.write_with(|i| fresh(*k, lo + i as i64));
-                    *k
-                };
-                go!(task, (self.part(at)?.write(FIELDS[f]), self.number(k)))
-            }
-            Op::Update(f, at, k) => {
-                let task = move |mut u: ReadWrite<i64>, k: Val<i64>| {
-                    tag.goes_off();
-                    update(&mut u, *k)
-                };
-                go!(task, (self.part(at)?.read_write(FIELDS[f]), self.number(k)))
-            }
-            Op::Fold(f, at, operator, k) => {
-                macro_rules! fold {
-                    ($reduction:ty) => {{
-                        let task = move |mut u: Reduce<i64, $reduction>, k: Val<i64>| {
-                            tag.goes_off();
-                            for p in u.rect().points::<1>() {
-                                u.fold(p, fresh(*k, p[0]));
-                            }
-                            3
-                        };
-                        go!(task, (self.part(at)?.reduce(FIELDS[f]), self.number(k)))
-                    }};
-                }
-                match operator % 3 {
-                    0 => fold!(Sum),
-                    1 => fold!(Product),
-                    _ => fold!(Max),
-                }
-            }
-            Op::Mix(f, from, into) => {
-                let task = move |from: Read<i64>, mut into: ReadWrite<i64>| {
-                    tag.goes_off();
-                    let k = digest(&from, 4);
-                    update(&mut into, k);
-                    k
-                };
-                let (from, into) = (self.part(from)?, self.part(into)?);
-                go!(task, (from.read(FIELDS[f]), into.read_write(FIELDS[1 - f])))
-            }
-            Op::Far(f, at) => {
-                let (lo, hi) = at.of((0, self.args.far.rect.hi(0)));
-                let far = self.shard.region(Region::new(self.args.far.tree, Rect::line(lo, hi)))?;
-                let task = move |u: Read<i64>| {
-                    tag.goes_off();
-                    digest(&u, 5)
-                };
-                go!(task, (far.read(FIELDS[f]),))
-            }
-            Op::Atomic(f, at, k) => {
-                let task = move |mut u: ReadWrite<i64>, k: Val<i64>| {
-                    tag.goes_off();
-                    update(&mut u, *k)
-                };
-                go!(task, (self.part(at)?.read_write(FIELDS[f]).atomic(), self.number(k)))
-            }
-            Op::Fill(f, at, value) => {
-                let fill = self.shard.fill(self.part(at)?.write(FIELDS[f]), value).go()?;
-                self.nineteen(&fill)
-            }
-            Op::Copy(f, at) => {
-                let at = self.part(at)?;
-                let copy = self.shard.copy(at.read(FIELDS[f]), at.write(FIELDS[1 - f])).go()?;
-                self.nineteen(&copy)
-            }
-            Op::Join(a, b) => {
-                let task = move |a: Val<i64>, b: Val<i64>| {
-                    tag.goes_off();
-                    joined(*a, *b)
-                };
-                go!(task, (self.number(a), self.number(b)))
-            }
-        }
     }
 }

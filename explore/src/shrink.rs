@@ -1,7 +1,7 @@
 //! A program that fails, made smaller for as long as it fails alike.
 
-use super::judge::{Kind, Wrong};
-use super::program::{Chosen, On, Program, Stage, Step};
+use crate::judge::{Kind, Wrong};
+use crate::program::{Chosen, On, Program, Stage, Step};
 
 /// Runs that shrinking may take.
 const MOST_RUNS: usize = 4000;
@@ -36,8 +36,9 @@ pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(
 }
 
 fn ordered(mut program: Program, order: u64) -> Program {
-    let (On::Seeded { seed, .. } | On::Virtual { seed, .. }) = &mut program.on;
-    *seed = if order == 0 { *seed } else { order };
+    if let (On::Seeded { seed, .. } | On::Virtual { seed, .. }, 1..) = (&mut program.on, order) {
+        *seed = order;
+    }
     program
 }
 
@@ -47,7 +48,7 @@ fn candidates(program: &Program) -> Vec<Program> {
     let mut change = |f: &dyn Fn(&mut Program)| {
         let mut smaller = program.clone();
         f(&mut smaller);
-        if smaller != *program {
+        if smaller != *program && smaller.is_sound() {
             all.push(smaller);
         }
     };
@@ -69,6 +70,11 @@ fn candidates(program: &Program) -> Vec<Program> {
             change(&|p| _ = p.stages[i].steps.remove(at));
         }
     }
+    for (i, stage) in program.stages.iter().enumerate() {
+        for at in 0..stage.loose.len() {
+            change(&|p| _ = p.stages[i].loose.remove(at));
+        }
+    }
     for which in 0..program.faults.len() {
         change(&|p| p.faults = p.faults.without(which));
     }
@@ -86,6 +92,7 @@ fn candidates(program: &Program) -> Vec<Program> {
             match &mut p.on {
                 On::Seeded { processors, .. } => *processors = fewer,
                 On::Virtual { nodes, per_node, .. } => (*nodes, *per_node) = (fewer, 1),
+                On::Threads { workers } => *workers = fewer,
             }
             p.faults = p.faults.among(fewer);
         });
@@ -104,11 +111,20 @@ fn candidates(program: &Program) -> Vec<Program> {
         change(&|p| p.stages[i].adopts = false);
         change(&|p| p.stages[i].awaited = true);
         change(&|p| p.stages[i].width = 1);
+        change(&|p| p.stages[i].buffers = 1);
+        for which in 0..stage.phases.len() {
+            change(&|p| without_phase(&mut p.stages[i], which));
+            change(&|p| p.stages[i].phases[which].fold = None);
+        }
         change(&|p| p.stages[i].arity = 2);
         for which in 0..stage.totals.len() {
             change(&|p| without_total(&mut p.stages[i], which));
             change(&|p| p.stages[i].totals[which].elements = 1);
             change(&|p| p.stages[i].totals[which].algorithm = Some(0));
+        }
+        for at in 0..stage.loose.len() {
+            change(&|p| p.stages[i].loose[at].shards = 1);
+            change(&|p| p.stages[i].loose[at].yields = 0);
         }
         for at in 0..stage.steps.len() {
             change(&|p| p.stages[i].steps[at] = p.stages[i].steps[at].plain());
@@ -119,13 +135,20 @@ fn candidates(program: &Program) -> Vec<Program> {
     for i in (0..stages).filter(|_| !fails) {
         change(&|p| p.stages[i].loads = false);
     }
+    change(&|p| p.rows = 1);
     change(&|p| p.cells = 8);
     all
 }
 
 fn with_shards(stage: &mut Stage, n: u32) {
     stage.shards = n;
-    stage.distance %= n;
+    stage.to.truncate(n as usize);
+    stage.to.iter_mut().for_each(|to| *to %= n);
+    for phase in &mut stage.phases {
+        phase.arrivers.retain(|&s| s < n);
+        phase.waiters.retain(|&s| s < n);
+    }
+    stage.steps.retain(|step| step.at_phase().is_none_or(|(shard, _)| shard < n));
     for step in &mut stage.steps {
         match step {
             Step::Leaf { shard, .. }
@@ -138,7 +161,24 @@ fn with_shards(stage: &mut Stage, n: u32) {
             Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => {
                 bomb.iter_mut().for_each(|b| b.1 %= n);
             }
+            Step::Arrive { .. } | Step::Wait { .. } | Step::Forget { .. } | Step::Overrun { .. } => {}
             Step::Sum { .. } | Step::Total { .. } => {}
+        }
+    }
+}
+
+/// Without a phase and the steps on it.
+fn without_phase(stage: &mut Stage, which: usize) {
+    stage.phases.remove(which);
+    stage.steps.retain(|step| step.at_phase().is_none_or(|(_, phase)| phase != which));
+    for step in &mut stage.steps {
+        if let Step::Arrive { phase, .. }
+        | Step::Wait { phase, .. }
+        | Step::Forget { phase, .. }
+        | Step::Overrun { phase, .. } = step
+            && *phase > which
+        {
+            *phase -= 1;
         }
     }
 }

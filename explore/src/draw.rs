@@ -1,6 +1,8 @@
 //! Programs drawn from seeds.
 
-use super::program::{Chosen, Failing, Number, On, Op, Part, Program, Stage, Step, Total};
+use crate::area::Part;
+use crate::phases::{Phase, Progress};
+use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage, Step, Total};
 use fastrand::Rng;
 use maniple::runtime::Faults;
 
@@ -15,6 +17,7 @@ pub fn draw(seed: u64) -> Program {
     };
     let mapper = any_mapper(r, true);
     let cells = r.i64(8..25);
+    let rows = [1, 1, 2, 3][r.usize(0..4)];
     // Most programs go well, as failures hide what comes after them.
     let bombs = r.u32(0..4) == 0;
     let most = if r.u32(0..4) == 0 { 3 } else { 2 };
@@ -27,9 +30,9 @@ pub fn draw(seed: u64) -> Program {
     let wild = stages.iter().flat_map(|s| &s.steps).any(|s| matches!(s, Step::Swap { mapper: Chosen::Wild(_), .. }));
     let faults = match on {
         On::Seeded { processors, .. } => Faults::drawn(r.u64(..), processors, r.u32(0..5) == 0),
-        On::Virtual { .. } => Faults::default(),
+        _ => Faults::default(),
     };
-    let top_fails = match r.u32(0..16) {
+    let mut top_fails = match r.u32(0..16) {
         0 => Some((r.usize(0..stages.len()), failing(r))),
         _ => None,
     };
@@ -38,7 +41,10 @@ pub fn draw(seed: u64) -> Program {
         // What a failed launch leaves in its regions is nobody's promise.
         for (number, stage) in stages.iter_mut().enumerate() {
             stage.loads = true;
+            stage.loose.clear();
             (stage.launches, stage.maps, stage.changes) = (1, false, false);
+            // Who is told of a failure waits no longer, and arrives before the others.
+            stage.phases.iter_mut().for_each(|p| p.window = 1 << 20);
             for step in stage.steps.iter_mut().filter(|_| number > 0) {
                 if let Step::Leaf { op: op @ Op::Far(..), .. } = step {
                     *op = Op::Join(Number::Of(0), Number::Given(1));
@@ -57,12 +63,15 @@ pub fn draw(seed: u64) -> Program {
             }
         }
     }
+    if !fails && r.u32(0..4) == 0 {
+        spoil(r, &mut stages, &mut top_fails);
+    }
     let checks_races = !fails && top_fails.is_none() && r.u32(0..8) == 0;
     if checks_races {
         // Tasks that name all of a region and write their own points of it race, for all that the check knows.
         stages.iter_mut().for_each(|s| s.steps.retain(|step| !matches!(step, Step::Board { .. })));
     }
-    Program { on, mapper, cells, checks_races, stages, top_fails, faults }
+    Program { on, mapper, cells, rows, checks_races, stages, top_fails, faults }
 }
 
 fn failing(r: &mut Rng) -> Failing {
@@ -70,12 +79,14 @@ fn failing(r: &mut Rng) -> Failing {
 }
 
 fn any_mapper(r: &mut Rng, wild: bool) -> Chosen {
-    match r.u32(0..12) {
+    match r.u32(0..14) {
         0 | 1 => Chosen::Default,
         2 | 3 => Chosen::Collective,
         4 | 5 => Chosen::RoundRobin,
         6 => Chosen::First,
         7 if wild => Chosen::Wild(r.u64(..)),
+        8 => Chosen::Logged(r.u64(..)),
+        9 => Chosen::Numa,
         _ => Chosen::Random(r.u64(..)),
     }
 }
@@ -89,30 +100,146 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
             algorithm: [None, Some(0), Some(1)][r.usize(0..3)],
         })
         .collect();
-    // Each has a few kinds of steps, many of each.
-    let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
-    let steps = (0..r.usize(2..16))
-        .filter_map(|_| {
-            let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
-            step(r, kind, shards, totals.len(), &mut next_bomb)
-        })
-        .collect();
-    Stage {
+    let mut drawn = Stage {
         shards,
         tree: r.usize(0..2),
-        by_parent: r.u32(0..6) == 0,
+        by_parent: false,
         maps: r.bool(),
         changes: r.u32(0..3) == 0,
         launches: [1, 1, 1, 2, 3][r.usize(0..5)],
         awaited: r.bool(),
         adopts: r.u32(0..3) == 0,
         loads: first || r.u32(0..4) == 0,
-        distance: r.u32(0..shards),
+        to: consumers(r, shards),
+        buffers: r.u64(1..4),
         width: r.i64(1..5),
         arity: r.usize(1..4),
         totals,
-        steps,
+        phases: if r.u32(0..3) == 0 { (0..r.u32(1..4)).map(|_| phase(r, shards)).collect() } else { Vec::new() },
+        loose: if r.u32(0..3) == 0 { loose(r) } else { Vec::new() },
+        steps: Vec::new(),
+    };
+    drawn.by_parent = r.u32(0..if drawn.loose.is_empty() { 6 } else { 2 }) == 0;
+    let mut progress = Progress::of(&drawn);
+    if !drawn.phases.is_empty() {
+        // Their generations go with the steps of one launch.
+        drawn.launches = 1;
     }
+    // Each has a few kinds of steps, many of each.
+    let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
+    for _ in 0..r.usize(2..16) {
+        let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
+        drawn.steps.extend(step(r, kind, shards, drawn.totals.len(), &mut next_bomb));
+        if r.u32(0..30) == 0 {
+            let shard = r.u32(0..shards);
+            crowd(r, shard, &mut drawn.steps);
+        }
+        if !drawn.phases.is_empty() && r.bool() {
+            (0..r.u32(1..4) * shards).for_each(|_| mark(r, &mut drawn, &mut progress, &mut next_bomb));
+        }
+    }
+    drawn
+}
+
+/// Mostly a ring.
+fn consumers(r: &mut Rng, shards: u32) -> Vec<u32> {
+    let distance = r.u32(0..shards);
+    if r.u32(0..3) == 0 {
+        return (0..shards).map(|_| r.u32(0..shards)).collect();
+    }
+    (0..shards).map(|s| (s + distance) % shards).collect()
+}
+
+fn phase(r: &mut Rng, shards: u32) -> Phase {
+    let some = |r: &mut Rng| {
+        let mut all: Vec<u32> = (0..shards).collect();
+        r.shuffle(&mut all);
+        all.truncate(1 + r.usize(0..all.len()));
+        all
+    };
+    Phase {
+        arrivers: some(r),
+        waiters: some(r),
+        window: [0, 1, 2, 3, 64][r.usize(0..5)],
+        arity: r.usize(1..5),
+        fold: [None, Some(0), Some(1), Some(2)][r.usize(0..4)],
+    }
+}
+
+/// An arrival or a wait, if the one that is drawn can be made now.
+fn mark(r: &mut Rng, stage: &mut Stage, progress: &mut [Progress], next_bomb: &mut Option<&mut u32>) {
+    let (phase, own) = (r.usize(0..stage.phases.len()), r.bool());
+    let one = |r: &mut Rng, all: &[u32]| all[r.usize(0..all.len())];
+    let Phase { arrivers, waiters, .. } = &stage.phases[phase];
+    let step = if r.bool() {
+        let bomb = next_bomb.as_mut().filter(|_| !own && r.u32(0..12) == 0).map(|next| {
+            **next += 1;
+            **next
+        });
+        Step::Arrive { shard: one(r, arrivers), phase, number: number(r), own, bomb }
+    } else {
+        Step::Wait { shard: one(r, waiters), phase, own, limit: limit(r) }
+    };
+    if progress[phase].take(&stage.phases[phase], &step) {
+        stage.steps.push(step);
+    }
+}
+
+/// Has the last stage's shards wait for what does not come, or one of them arrive too often, if it has phases.
+fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Failing)>) {
+    let Some(stage) = stages.last_mut() else { return };
+    let arrivals = stage.steps.iter_mut().filter(|step| matches!(step, Step::Arrive { .. }));
+    let mut arrivals: Vec<&mut Step> = arrivals.collect();
+    if arrivals.is_empty() {
+        return;
+    }
+    let at = r.usize(0..arrivals.len());
+    let Step::Arrive { shard, phase, .. } = *arrivals[at] else { return };
+    if r.u32(0..3) > 0 {
+        *arrivals[at] = Step::Forget { shard, phase };
+        // Nobody gives up.
+        for step in &mut stage.steps {
+            match step {
+                Step::Await { limit, .. }
+                | Step::Sum { limit }
+                | Step::Index { all: limit, .. }
+                | Step::Exchange { limit, .. }
+                | Step::Barrier { limit, .. }
+                | Step::Wait { limit, .. } => *limit = None,
+                _ => {}
+            }
+        }
+    } else if stage.phases[phase].arrivers.len() > 1 {
+        stage.steps.push(Step::Overrun { shard, phase });
+    } else {
+        return;
+    }
+    stage.by_parent = false;
+    *top_fails = None;
+}
+
+/// Many readers of one part, and then who writes it.
+fn crowd(r: &mut Rng, shard: u32, steps: &mut Vec<Step>) {
+    let (field, part) = (r.usize(0..3), part(r));
+    let mut leaf = |op| steps.push(Step::Leaf { shard, op, priority: None, bomb: None, detached: false });
+    (0..r.u32(4..14)).for_each(|_| leaf(Op::Digest(field, part)));
+    leaf(Op::Update(field, part, number(r)));
+}
+
+/// Launches on a few parts of one field, mostly of one tree, by a few gangs.
+fn loose(r: &mut Rng) -> Vec<Loose> {
+    let (far, field) = (r.bool(), r.usize(0..3));
+    let one = |r: &mut Rng| Loose {
+        gang: r.u8(0..3),
+        shards: [1, 1, 2, 3][r.usize(0..4)],
+        far: far != (r.u32(0..8) == 0),
+        field,
+        part: r.u8(0..5),
+        act: [Act::Digest, Act::Digest, Act::Set, Act::Update, Act::Fold(r.u8(0..3))][r.usize(0..5)],
+        number: r.i64(-99..100),
+        yields: [0, 0, 1, 5, 20][r.usize(0..5)],
+    };
+    (0..r.u32(3..11)).map(|_| one(r)).collect()
 }
 
 fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Option<&mut u32>) -> Option<Step> {
@@ -129,7 +256,8 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
         }
         3 => {
             let bomb = bomb(r, 8).map(|b| (b, r.u8(..)));
-            Step::Index { shard, field: r.usize(0..2), points: r.u8(..), number: number(r), bomb, all: limit(r) }
+            let (field, looks) = (r.usize(0..3), r.u32(0..3) == 0);
+            Step::Index { shard, field, points: r.u8(..), looks, number: number(r), bomb, all: limit(r) }
         }
         4 => {
             let bomb = bomb(r, 12).map(|b| (b, shard));
@@ -155,8 +283,8 @@ fn step(r: &mut Rng, kind: u32, shards: u32, totals: usize, next_bomb: &mut Opti
 }
 
 fn op(r: &mut Rng) -> Op {
-    let field = r.usize(0..2);
-    match r.u32(0..11) {
+    let field = r.usize(0..3);
+    match r.u32(0..12) {
         0 => Op::Digest(field, part(r)),
         1 => Op::Set(field, part(r), number(r)),
         2 | 3 => Op::Update(field, part(r), number(r)),
@@ -166,12 +294,13 @@ fn op(r: &mut Rng) -> Op {
         7 => Op::Atomic(field, part(r), number(r)),
         8 => Op::Fill(field, part(r), r.i64(-9..10)),
         9 => Op::Copy(field, part(r)),
+        10 => Op::Three(field, r.bool(), part(r), number(r)),
         _ => Op::Join(number(r), number(r)),
     }
 }
 
 fn part(r: &mut Rng) -> Part {
-    Part { a: r.u8(..), b: r.u8(..) }
+    Part { from: [r.u8(..), r.u8(..)], size: [r.u8(..), r.u8(..)] }
 }
 
 fn number(r: &mut Rng) -> Number {

@@ -1,8 +1,11 @@
 //! The top-level task and the parents of a program.
 
-use super::judge::{End, Outcome, Records};
-use super::program::{BOARD, Failing, Program, Stage, TOP_BOMB, composed, fold_arrivals};
-use super::worker::{FIELDS, SLOT, Tag, body, bomb, digest, explode, update};
+use crate::judge::{End, LooseEnd, Outcome, Records};
+use crate::loose::{LooseArgs, Loosely, loose, loosely};
+use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
+use crate::tasks::{Tag, bomb, digest, explode, update};
+use crate::values::{composed, gathered};
+use crate::worker::{FIELDS, SLOT, body};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,7 @@ pub struct Shared {
     pub records: Mutex<Records>,
     /// Of every node.
     pub ends: Mutex<Vec<End>>,
+    pub loose: Mutex<Vec<LooseEnd>>,
     pub time_outs: Mutex<u64>,
 }
 
@@ -36,6 +40,8 @@ pub struct Args {
     pub far: Region,
     pub slots: Region,
     pub board: Region,
+    /// Where arrivers of phases write.
+    pub marks: Region,
     pub pairs: Pairs,
     pub sum: PhaseBarrier,
     pub barrier: PhaseBarrier,
@@ -43,26 +49,42 @@ pub struct Args {
     pub turns: [PhaseBarrier; 2],
     /// Nobody arrives at it.
     pub never: PhaseBarrier,
+    pub phases: Vec<PhaseBarrier>,
     pub totals: Vec<Allreduce<i64>>,
 }
 /// What every node runs.
-pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
+pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     let program = &shared.program;
-    let line = Rect::line(0, program.cells);
+    let all = program.all().rect::<D>();
     let info = FIELDS.map(|f| f.info());
-    let trees = [top.tree("x", line, &info)?, top.tree("y", line, &info)?];
+    let trees = [top.tree("x", all, &info)?, top.tree("y", all, &info)?];
     let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
+    let mut free: Vec<(Loosely, FutureMap<i64>)> = Vec::new();
+    let of_loose = shared.clone();
+    let loose_task = top.task("loose", move |shard, args: LooseArgs| loosely::<D>(shard, args, of_loose.clone()));
     for (i, stage) in program.stages.iter().enumerate() {
         let n = stage.shards;
         let gang = top.gang(&format!("gang {i}"), n)?;
-        let pairs = top.pairs("ring", &gang, |s| (s + stage.distance) % n)?;
-        let slots = top.tree("slots", Rect::line(0, stage.width * i64::from(n)), &[SLOT.info()])?;
+        let pairs = top.pairs("ring", &gang, |s| stage.to[s as usize])?;
+        let slots = top.tree("slots", Rect::line(0, slot_size(stage) * i64::from(n)), &[SLOT.info()])?;
         let board = top.tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
+        let marks = stage.phases.len().checked_sub(1).map_or(1, |last| stage.marks(last).1);
+        let marks = top.tree("marks", Rect::line(0, marks), &[SLOT.info()])?;
         let all = || PhaseOptions::all(&gang).window(1 << 20).arity(stage.arity);
-        let sum = top.phase_barrier("sum", &gang, all().reduce(fold_arrivals))?;
+        let sum = top.phase_barrier("sum", &gang, all().reduce(|a, b| gathered(0, a, b)))?;
         let barrier = top.phase_barrier("barrier", &gang, all())?;
         let turns = [top.phase_barrier("written", &gang, all())?, top.phase_barrier("read", &gang, all())?];
         let never = top.phase_barrier("never", &gang, all())?;
+        let mut phases = Vec::new();
+        for (p, phase) in stage.phases.iter().enumerate() {
+            let options = PhaseOptions::between(phase.arrivers.clone(), phase.waiters.clone());
+            let options = options.window(phase.window).arity(phase.arity);
+            let options = match phase.fold {
+                Some(how) => options.reduce(move |a, b| gathered(how, a, b)),
+                None => options,
+            };
+            phases.push(top.phase_barrier(&format!("phase {p}"), &gang, options)?);
+        }
         let mut totals = Vec::new();
         for t in &stage.totals {
             let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
@@ -72,27 +94,54 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
         }
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
         let launch = program.first_launch(i);
-        let args = Args { stage: i, launch, block, far, slots, board, pairs, sum, barrier, turns, never, totals };
+        let args = Args {
+            stage: i,
+            launch,
+            block,
+            far,
+            slots,
+            board,
+            marks,
+            pairs,
+            sum,
+            barrier,
+            turns,
+            never,
+            phases,
+            totals,
+        };
         let of_shard = shared.clone();
-        let task = top.task("stage", move |shard, args: Args| body(shard, args, of_shard.clone()));
+        let task = top.task("stage", move |shard, args: Args| body::<D>(shard, args, of_shard.clone()));
+        let all = loose(&top, i, program, loose_task, trees)?;
         if stage.by_parent {
             // What it holds must not be in use by launches of the top-level task.
             for (earlier, done) in std::mem::take(&mut pending) {
                 ends(&shared, earlier, &done).await;
             }
+            for (earlier, done) in std::mem::take(&mut free) {
+                earlier.ends(&shared, &done).await;
+            }
             let of_parent = shared.clone();
-            let parent =
-                top.parent("parent", move |p: Parent, args: Args| by_parent(p, gang, task, args, of_parent.clone()));
+            let parent = top.parent("parent", move |p: Parent, args: Args| {
+                by_parent::<D>(p, gang, task, args, all.clone(), of_parent.clone())
+            });
             let held = || {
                 let start = Start::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
                 let start = start.shares(board, [SLOT], Privilege::ReadWrite);
-                (0..n).fold(start, |start, s| start.shares(slot(slots, stage, s), [SLOT], Privilege::ReadWrite))
+                let start =
+                    (0..n).fold(start, |start, s| start.shares(slot(slots, stage, s), [SLOT], Privilege::ReadWrite));
+                let marks = (0..stage.phases.len()).map(|p| marks_of(marks, stage, p));
+                marks.fold(start, |start, marks| start.shares(marks, [SLOT], Privilege::ReadWrite))
             };
             top.single(&parent, held).await?;
         } else {
+            for loose in all {
+                let done = top.launch(&loose.gang, &loose.task, |s| loose.start::<D>(program, s))?;
+                free.push((loose, done));
+            }
             for round in 0..stage.launches as usize {
                 let args = Args { launch: launch + round, ..args.clone() };
-                pending.push((launch + round, top.launch(&gang, &task, |s| start(program, &args, s))?));
+                pending.push((launch + round, top.launch(&gang, &task, |s| start::<D>(program, &args, s))?));
                 // Barriers and collectives belong to one launch at a time.
                 if stage.awaited || round + 1 < stage.launches as usize {
                     for (launch, done) in std::mem::take(&mut pending) {
@@ -113,23 +162,31 @@ pub async fn top_level(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     for (launch, done) in pending {
         ends(&shared, launch, &done).await;
     }
+    for (loose, done) in free {
+        loose.ends(&shared, &done).await;
+    }
     Ok(())
 }
 
 /// Launches a stage as a parent, which then looks at the tree and changes it.
-async fn by_parent(
+async fn by_parent<const D: usize>(
     parent: Parent,
     gang: Gang,
     task: ShardTask<Args, Vec<Outcome>>,
     args: Args,
+    loose: Vec<Loosely>,
     shared: Arc<Shared>,
 ) -> Result<(), Error> {
     let program = &shared.program;
     let stage = &program.stages[args.stage];
+    let mut free = Vec::new();
+    for loose in &loose {
+        free.push(parent.launch_gang(&loose.gang, &loose.task, |s| loose.start::<D>(program, s)).await?);
+    }
     for launch in args.launch..args.launch + stage.launches as usize {
         let args = Args { launch, ..args.clone() };
-        let done = parent.launch_gang(&gang, &task, |s| start(program, &args, s)).await?;
-        if !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
+        let done = parent.launch_gang(&gang, &task, |s| start::<D>(program, &args, s)).await?;
+        if free.is_empty() && !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
             // It is over when its gangs are.
             shared.record(launch, stage.shards, &[]);
             return Ok(());
@@ -142,7 +199,7 @@ async fn by_parent(
             let tag = || Tag { _probe: shared.probe.clone(), bomb: None };
             if stage.maps {
                 let tag = tag();
-                let digests = move |u: Read<i64>| {
+                let digests = move |u: Read<i64, D>| {
                     tag.goes_off();
                     digest(&u, 1)
                 };
@@ -151,7 +208,7 @@ async fn by_parent(
             }
             if stage.changes {
                 let tag = tag();
-                let changes = move |mut u: ReadWrite<i64>| {
+                let changes = move |mut u: ReadWrite<i64, D>| {
                     tag.goes_off();
                     update(&mut u, 23)
                 };
@@ -160,6 +217,9 @@ async fn by_parent(
             }
         }
         shared.record(launch, stage.shards, &seen);
+    }
+    for (loose, done) in loose.iter().zip(&free) {
+        loose.ends(&shared, done).await;
     }
     Ok(())
 }
@@ -172,18 +232,35 @@ async fn ends(shared: &Shared, launch: usize, done: &FutureMap<Vec<Outcome>>) {
     }
 }
 
-pub fn slot(slots: Region, stage: &Stage, s: u32) -> Region {
-    let lo = stage.width * i64::from(s);
-    Region::new(slots.tree, Rect::line(lo, lo + stage.width))
+fn slot_size(stage: &Stage) -> i64 {
+    stage.width * stage.buffers as i64
 }
 
-fn start(program: &Program, args: &Args, s: u32) -> Start<Args> {
+pub fn slot(slots: Region, stage: &Stage, s: u32) -> Region {
+    let lo = slot_size(stage) * i64::from(s);
+    Region::new(slots.tree, Rect::line(lo, lo + slot_size(stage)))
+}
+
+fn marks_of(marks: Region, stage: &Stage, phase: usize) -> Region {
+    let (lo, hi) = stage.marks(phase);
+    Region::new(marks.tree, Rect::line(lo, hi))
+}
+
+fn start<const D: usize>(program: &Program, args: &Args, s: u32) -> Start<Args> {
     let stage = &program.stages[args.stage];
-    let (lo, hi) = program.block(args.stage, s);
-    let block = Region::new(args.block.tree, Rect::line(lo, hi));
-    let from = (s + stage.shards - stage.distance % stage.shards) % stage.shards;
-    let own = slot(args.slots, stage, s);
+    let block = Region::new(args.block.tree, program.block(args.stage, s).rect::<D>());
     let start = Start::new(Args { block, ..args.clone() }).writes(block, FIELDS).reads(args.far, FIELDS);
-    let start = start.shares(own, [SLOT], Privilege::ReadWrite).shares(args.board, [SLOT], Privilege::ReadWrite);
-    if from == s { start } else { start.shares(slot(args.slots, stage, from), [SLOT], Privilege::Read) }
+    let start = start.shares(slot(args.slots, stage, s), [SLOT], Privilege::ReadWrite);
+    let start = start.shares(args.board, [SLOT], Privilege::ReadWrite);
+    let others = stage.producers(s).filter(|&from| from != s);
+    let start = others.fold(start, |start, from| start.shares(slot(args.slots, stage, from), [SLOT], Privilege::Read));
+    stage.phases.iter().enumerate().fold(start, |start, (p, phase)| {
+        let privilege = match (phase.arrivers.contains(&s), phase.waiters.contains(&s)) {
+            (false, false) => return start,
+            (true, false) => Privilege::WriteDiscard,
+            (false, true) => Privilege::Read,
+            (true, true) => Privilege::ReadWrite,
+        };
+        start.shares(marks_of(args.marks, stage, p), [SLOT], privilege)
+    })
 }

@@ -4,10 +4,6 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A run that takes this long hangs within a step, as the steps themselves are counted: most runs take less than a
-/// millisecond.
-pub const LIMIT: Duration = Duration::from_secs(60);
-
 /// The runs under way.
 #[derive(Default)]
 struct State {
@@ -24,6 +20,10 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// A run that takes this long hangs within a step, as the steps themselves are counted: most runs take less than a
+    /// millisecond.
+    pub const LIMIT: Duration = Duration::from_secs(60);
+
     /// Calls `late` once, with the seed of a run that takes longer than `limit`, before it took twice that.
     pub fn start(limit: Duration, late: impl FnOnce(u64) + Send + 'static) -> Self {
         let state = Arc::<Mutex<State>>::default();

@@ -1,0 +1,127 @@
+//! Loose launches: gangs without barriers, whose launches only the data orders.
+
+use crate::program::{Act, Program};
+use crate::tasks::{Tag, digest, fold, set, update};
+use crate::top::Shared;
+use crate::worker::FIELDS;
+use maniple::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+/// The argument of a loose launch's shards.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct LooseArgs {
+    block: Region,
+    field: usize,
+    act: Act,
+    number: i64,
+    yields: u8,
+}
+
+/// A loose launch of a stage, and what it takes.
+#[derive(Clone, Copy)]
+pub struct Loosely {
+    stage: usize,
+    at: usize,
+    tree: Region,
+    pub gang: Gang,
+    pub task: ShardTask<LooseArgs, i64>,
+}
+
+/// Those of a stage.
+pub fn loose(
+    top: &Top,
+    at: usize,
+    program: &Program,
+    task: ShardTask<LooseArgs, i64>,
+    trees: [Region; 2],
+) -> Result<Vec<Loosely>, Error> {
+    let mut gangs = BTreeMap::new();
+    let mut all = Vec::new();
+    for (i, loose) in program.stages[at].loose.iter().enumerate() {
+        let key = (loose.gang, loose.shards);
+        let gang = match gangs.get(&key) {
+            Some(gang) => *gang,
+            None => top.gang(&format!("loose {at} {} of {}", loose.gang, loose.shards), loose.shards)?,
+        };
+        gangs.insert(key, gang);
+        all.push(Loosely { stage: at, at: i, tree: trees[program.loose(at, loose).0], gang, task });
+    }
+    Ok(all)
+}
+
+impl Loosely {
+    pub fn start<const D: usize>(&self, program: &Program, shard: u32) -> Start<LooseArgs> {
+        let loose = &program.stages[self.stage].loose[self.at];
+        let block = Region::new(self.tree.tree, program.loose_block(loose, shard).rect::<D>());
+        let act = program.loose(self.stage, loose).1;
+        let privilege = match act {
+            Act::Digest => Privilege::Read,
+            Act::Set => Privilege::WriteDiscard,
+            Act::Update => Privilege::ReadWrite,
+            Act::Fold(0) => Privilege::Reduce(ReductionId::of::<Sum, i64>()),
+            Act::Fold(1) => Privilege::Reduce(ReductionId::of::<Product, i64>()),
+            Act::Fold(_) => Privilege::Reduce(ReductionId::of::<Max, i64>()),
+        };
+        let field = loose.field;
+        let args = LooseArgs { block, field, act, number: loose.number, yields: loose.yields };
+        Start::new(args).holds(block, [FIELDS[field]], privilege, Coherence::Exclusive)
+    }
+
+    /// Awaits the launch, and notes what comes.
+    pub async fn ends(&self, shared: &Shared, done: &FutureMap<i64>) {
+        for (shard, end) in done.iter().enumerate() {
+            let end = end.clone().await;
+            let mut all = shared.loose.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push((self.stage, self.at, shard, end));
+        }
+    }
+}
+
+/// A shard of a loose launch.
+pub async fn loosely<const D: usize>(shard: Shard, args: LooseArgs, shared: Arc<Shared>) -> Result<i64, Error> {
+    for _ in 0..args.yields {
+        shard.yield_now().await;
+    }
+    let (part, field, k) = (shard.region(args.block)?, FIELDS[args.field], args.number);
+    let tag = Tag { _probe: shared.probe.clone(), bomb: None };
+    macro_rules! folds {
+        ($reduction:ty) => {{
+            let task = move |mut u: Reduce<i64, $reduction, D>| {
+                tag.goes_off();
+                fold(&mut u, k);
+                3
+            };
+            shard.launch(task, (part.reduce(field),)).named("loose").go()
+        }};
+    }
+    let value = match args.act {
+        Act::Digest => {
+            let task = move |u: Read<i64, D>| {
+                tag.goes_off();
+                digest(&u, 1)
+            };
+            shard.launch(task, (part.read(field),)).named("loose").go()
+        }
+        Act::Set => {
+            let task = move |mut u: Write<i64, D>| {
+                tag.goes_off();
+                set(&mut u, k);
+                k
+            };
+            shard.launch(task, (part.write(field),)).named("loose").go()
+        }
+        Act::Update => {
+            let task = move |mut u: ReadWrite<i64, D>| {
+                tag.goes_off();
+                update(&mut u, k)
+            };
+            shard.launch(task, (part.read_write(field),)).named("loose").go()
+        }
+        Act::Fold(0) => folds!(Sum),
+        Act::Fold(1) => folds!(Product),
+        Act::Fold(_) => folds!(Max),
+    };
+    value?.await
+}

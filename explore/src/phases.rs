@@ -1,0 +1,114 @@
+//! Barriers of a stage at which some shards arrive and some wait, as often as its steps say.
+
+use crate::program::{Stage, Step};
+use serde::{Deserialize, Serialize};
+
+/// Such a barrier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// In the order in which their values are folded.
+    pub arrivers: Vec<u32>,
+    pub waiters: Vec<u32>,
+    /// How many generations an arriver may be ahead.
+    pub window: u64,
+    /// Children of a member of the combining tree.
+    pub arity: usize,
+    /// How values are gathered, if arrivals carry some.
+    pub fold: Option<u8>,
+}
+
+impl Phase {
+    /// A shard's place among the arrivers.
+    pub fn row(&self, shard: u32) -> Option<usize> {
+        self.arrivers.iter().position(|&s| s == shard)
+    }
+}
+
+/// How far the shards of a stage are with a phase, by shard, once they have gone through some of the steps.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Arrivals, those that were forgotten too.
+    pub arrived: Vec<u64>,
+    pub waited: Vec<u64>,
+    /// How many generations a shard knows to be over, as it has waited itself.
+    pub known: Vec<u64>,
+}
+
+impl Progress {
+    /// At the beginning, for each phase.
+    pub fn of(stage: &Stage) -> Vec<Self> {
+        let none = vec![0; stage.shards as usize];
+        let one = |_| Progress { arrived: none.clone(), waited: none.clone(), known: none.clone() };
+        stage.phases.iter().map(one).collect()
+    }
+
+    /// At the end, for each phase; `None` unless one order of steps, and so each, gets through.
+    pub fn through(stage: &Stage) -> Option<Vec<Self>> {
+        let mut all = Self::of(stage);
+        for (i, step) in stage.steps.iter().enumerate() {
+            if let Step::Overrun { shard, phase } = *step {
+                let arrivers = &stage.phases.get(phase)?.arrivers;
+                (i + 1 == stage.steps.len() && arrivers.len() > 1 && arrivers.contains(&shard)).then_some(())?;
+            }
+            if let Step::Arrive { phase, .. } | Step::Wait { phase, .. } | Step::Forget { phase, .. } = *step {
+                all.get_mut(phase)?.take(&stage.phases[phase], step).then_some(())?;
+            }
+        }
+        stage.phases.iter().all(|p| !p.arrivers.is_empty() && !p.waiters.is_empty()).then_some(all)
+    }
+
+    /// How many generations are over.
+    pub fn over(&self, phase: &Phase) -> u64 {
+        phase.arrivers.iter().map(|&s| self.arrived[s as usize]).min().unwrap_or(0)
+    }
+
+    /// Takes a step on this phase, if it can be taken now.
+    pub fn take(&mut self, phase: &Phase, step: &Step) -> bool {
+        match *step {
+            Step::Arrive { shard, .. } | Step::Forget { shard, .. } => {
+                let s = shard as usize;
+                let can = phase.arrivers.contains(&shard) && self.arrived[s] <= self.known[s] + phase.window;
+                self.arrived[s] += u64::from(can);
+                can
+            }
+            Step::Wait { shard, own, .. } => {
+                let s = shard as usize;
+                let can = phase.waiters.contains(&shard) && self.waited[s] < self.over(phase);
+                self.waited[s] += u64::from(can);
+                if can && own {
+                    self.known[s] = self.waited[s];
+                }
+                can
+            }
+            _ => true,
+        }
+    }
+
+    /// The generations for which a shard's arrival may be refused, if it goes on arriving. Those that the shard has waited for
+    /// are over. What refuses it is a member of the combining tree, which knows of some of the other arrivers.
+    pub fn refused(&self, phase: &Phase, shard: u32) -> std::ops::RangeInclusive<u64> {
+        let others = phase.arrivers.iter().filter(|&&s| s != shard).map(|&s| self.arrived[s as usize]);
+        self.known[shard as usize] + phase.window + 1..=others.max().unwrap_or(0) + phase.window + 1
+    }
+}
+
+impl Stage {
+    /// Generations of a phase for which there may be something to read.
+    pub fn columns(&self, phase: usize) -> i64 {
+        let arrives = |s: u32| move |step: &&Step| matches!(**step, Step::Arrive { shard, phase: p, .. } | Step::Forget { shard, phase: p } if (shard, p) == (s, phase));
+        let most = self.phases[phase].arrivers.iter().map(|&s| self.steps.iter().filter(arrives(s)).count()).max();
+        most.unwrap_or(0) as i64 + 1
+    }
+
+    /// Where arrivers of a phase write: generation after generation, a cell for each.
+    pub fn marks(&self, phase: usize) -> (i64, i64) {
+        let size = |p: usize| self.columns(p) * self.phases[p].arrivers.len() as i64;
+        let first = (0..phase).map(size).sum();
+        (first, first + size(phase))
+    }
+
+    /// Who puts something into its slot for this shard.
+    pub fn producers(&self, shard: u32) -> impl Iterator<Item = u32> + '_ {
+        (0..self.shards).filter(move |&s| self.to[s as usize] == shard)
+    }
+}

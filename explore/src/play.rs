@@ -1,0 +1,441 @@
+//! One launch of a stage, step after step, in the interpreter.
+
+use crate::area::place;
+use crate::block::{Block, leaf, point};
+use crate::oracle::{Cause, Expected, Known, Stuck, Tree};
+use crate::phases::Phase;
+use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT};
+use crate::values::{arrival, composed, contribution, fresh, gathered, joined, updated};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What comes through a barrier, a collective, or one direction between two shards: whether later uses can go on.
+#[derive(Default, Clone)]
+struct Way {
+    /// Why none is complete any more, if so.
+    never: Option<BTreeSet<Cause>>,
+    may: BTreeSet<Cause>,
+}
+
+impl Way {
+    fn through(&self, value: Known) -> Known {
+        let value = value.may(&self.may);
+        match &self.never {
+            Some(causes) => Known { value: None, causes: value.causes }.may(causes),
+            None => value,
+        }
+    }
+
+    fn spoil(&mut self, by: &Known) {
+        match by.value {
+            Some(_) => self.may.extend(&by.causes),
+            None => self.never.get_or_insert_default().extend(&by.causes),
+        }
+    }
+}
+
+/// A phase barrier, where arrivals for later generations come before those for earlier ones.
+struct Marks<'a> {
+    phase: &'a Phase,
+    /// The next generation of each arriver and, by shard, of each waiter.
+    arrived: Vec<u64>,
+    waited: Vec<u64>,
+    /// What was written for a generation, in order, and carried there.
+    written: BTreeMap<(u64, usize), (i64, u64)>,
+    /// What spoils generations from one on.
+    spoils: Vec<(u64, Known)>,
+}
+
+impl Marks<'_> {
+    fn arrive(&mut self, row: usize, put: &Known, carried: u64) {
+        let generation = self.arrived[row];
+        self.arrived[row] += 1;
+        self.spoils.push((generation, put.clone()));
+        if let Some(value) = put.value {
+            self.written.insert((generation, row), (value, carried));
+        }
+    }
+
+    /// What a waiter reads, and what is folded.
+    fn wait(&mut self, shard: u32) -> (Known, Known) {
+        let generation = self.waited[shard as usize];
+        self.waited[shard as usize] += 1;
+        let mut way = Way::default();
+        self.spoils.iter().filter(|(from, _)| *from <= generation).for_each(|(_, by)| way.spoil(by));
+        let read = self.written.range(..(generation + 1, 0)).fold(23, |sum, (_, (value, _))| joined(sum, *value));
+        let carried = self.written.range((generation, 0)..(generation + 1, 0)).map(|(_, (_, carried))| *carried);
+        let folded = carried.reduce(|a, b| gathered(self.phase.fold.unwrap_or(0), a, b)).unwrap_or(0);
+        (way.through(Known::sure(read)), way.through(Known::sure(folded as i64)))
+    }
+
+    /// Who does not arrive for a generation or for one before it.
+    fn missing(&self, generation: u64) -> Vec<u32> {
+        let arrives = |row: usize| (0..=generation).all(|g| self.written.contains_key(&(g, row)));
+        let mut missing: Vec<u32> =
+            (0..).zip(&self.phase.arrivers).filter(|(row, _)| !arrives(*row)).map(|(_, &s)| s).collect();
+        missing.sort();
+        missing
+    }
+}
+
+pub struct Shard {
+    pub block: [Block; 3],
+    pub values: Vec<Known>,
+    seen: Vec<Known>,
+    /// It has failed, or waits for what never comes.
+    over: bool,
+}
+
+impl Shard {
+    pub fn number(&self, n: Number) -> Known {
+        match n {
+            Number::Given(k) => Known::sure(k),
+            Number::Of(i) if self.values.is_empty() => Known::sure(i as i64),
+            Number::Of(i) => self.values[i % self.values.len()].clone(),
+        }
+    }
+}
+
+/// A launch under way.
+struct Play<'a> {
+    program: &'a Program,
+    number: usize,
+    stage: &'a Stage,
+    shards: Vec<Shard>,
+    exchanges: u64,
+    /// From each shard to who takes what it puts into its slot.
+    ways: Vec<Way>,
+    /// What spoils the exchanges of each shard from one on, as its slot is not free.
+    full: Vec<Vec<(u64, Known)>>,
+    /// Of shards that are over, why, and after how many exchanges.
+    since: Vec<Option<(Cause, u64)>>,
+    sum: Way,
+    barrier: Way,
+    written: Way,
+    read: Way,
+    /// Each slot of each total; calls take them in turn.
+    totals: Vec<Vec<Way>>,
+    calls: Vec<usize>,
+    marks: Vec<Marks<'a>>,
+    stuck: Vec<Stuck>,
+}
+
+/// What the shards of a launch must see, and the parent.
+pub fn play(
+    program: &Program,
+    number: usize,
+    trees: &mut [Tree; 2],
+    board: &mut BTreeMap<i64, Known>,
+    expected: &mut Expected,
+) -> Vec<Vec<Known>> {
+    let stage = &program.stages[number];
+    let shard = |s| {
+        let all = program.block(number, s);
+        let cells = |f: usize| Block::of(all.points().map(|p| (p, trees[stage.tree][f][&p])));
+        let block = [cells(0), cells(1), cells(2)];
+        let mut shard = Shard { block, values: Vec::new(), seen: Vec::new(), over: false };
+        if stage.loads {
+            for f in 0..3 {
+                shard.block[f].write(all, &Known::sure(0), true, |p, _| Some(fresh(f as i64, place(p))));
+                shard.values.push(Known::sure(f as i64));
+            }
+        }
+        shard
+    };
+    let marks = |phase| Marks {
+        phase,
+        arrived: vec![0; phase.arrivers.len()],
+        waited: vec![0; stage.shards as usize],
+        written: BTreeMap::new(),
+        spoils: Vec::new(),
+    };
+    let n = stage.shards as usize;
+    let mut play = Play {
+        program,
+        number,
+        stage,
+        shards: (0..stage.shards).map(shard).collect(),
+        exchanges: 0,
+        ways: vec![Way::default(); n],
+        full: vec![Vec::new(); n],
+        since: vec![None; n],
+        sum: Way::default(),
+        barrier: Way::default(),
+        written: Way::default(),
+        read: Way::default(),
+        totals: stage.totals.iter().map(|t| vec![Way::default(); t.slots as usize]).collect(),
+        calls: vec![0; stage.totals.len()],
+        marks: stage.phases.iter().map(marks).collect(),
+        stuck: Vec::new(),
+    };
+    let far = &trees[1 - stage.tree];
+    for (at, step) in stage.steps.iter().enumerate() {
+        match *step {
+            Step::Board { number, bomb } => play.board(board, number, bomb),
+            _ => play.step(at, step, far),
+        }
+    }
+    play.finish(&mut trees[stage.tree], expected)
+}
+
+fn blown(put: Known, bomb: Option<(u32, u32)>, shard: u32) -> Known {
+    put.blown(bomb.filter(|b| b.1 == shard).map(|b| b.0))
+}
+
+impl Play<'_> {
+    fn live(&self) -> Vec<u32> {
+        (0u32..).zip(&self.shards).filter(|(_, s)| !s.over).map(|(s, _)| s).collect()
+    }
+
+    /// Each shard that is not over gets this value.
+    fn give(&mut self, value: &Known) {
+        self.shards.iter_mut().filter(|s| !s.over).for_each(|s| s.values.push(value.clone()));
+    }
+
+    /// A shard is over: nobody hears of it any more, or only why.
+    fn ends(&mut self, shard: u32, cause: Cause) {
+        self.shards[shard as usize].over = true;
+        self.since[shard as usize] = Some((cause, self.exchanges));
+        let never = Known::never(&[cause].into());
+        for way in
+            [&mut self.sum, &mut self.barrier, &mut self.written].into_iter().chain(self.totals.iter_mut().flatten())
+        {
+            way.spoil(&never);
+        }
+        for marks in &mut self.marks {
+            if let Some(row) = marks.phase.row(shard) {
+                marks.spoils.push((marks.arrived[row], never.clone()));
+            }
+        }
+    }
+
+    /// A shard awaits something; whether it goes on.
+    fn awaits(&mut self, shard: u32, value: &Known) -> bool {
+        if value.is_stuck() {
+            self.ends(shard, Cause::Stuck);
+        }
+        !value.is_stuck()
+    }
+
+    /// All shards await something that is the same for all.
+    fn all_await(&mut self, value: &Known) {
+        for s in self.live() {
+            self.awaits(s, value);
+        }
+    }
+
+    fn step(&mut self, at: usize, step: &Step, far: &Tree) {
+        let over = |shard: u32| self.shards[shard as usize].over;
+        match *step {
+            Step::Leaf { shard, op, bomb, detached, .. } if !over(shard) => {
+                let block = self.program.block(self.number, shard);
+                let s = &mut self.shards[shard as usize];
+                let value = leaf(s, block, (far, self.program.all()), op, bomb);
+                s.values.extend((!detached).then_some(value));
+            }
+            Step::Index { shard, field, points, looks, number, bomb, all } if !over(shard) => {
+                let s = &mut self.shards[shard as usize];
+                let k = s.number(number);
+                let parts = Program::points(self.program.block(self.number, shard), points, looks);
+                for (i, &part) in parts.iter().enumerate() {
+                    let bomb = bomb.filter(|b| b.1 as usize % parts.len() == i).map(|b| b.0);
+                    let value = point(s, field, part, looks, &k, bomb);
+                    s.values.push(value);
+                }
+                if all.is_some() {
+                    let points = s.values[s.values.len() - parts.len()..].to_vec();
+                    s.seen.extend(points);
+                }
+            }
+            Step::Await { shard, value, .. } if !over(shard) => {
+                let s = &mut self.shards[shard as usize];
+                if !s.values.is_empty() {
+                    let value = s.values[value % s.values.len()].clone();
+                    s.seen.push(value.clone());
+                    self.awaits(shard, &value);
+                }
+            }
+            Step::Exchange { number, waits, bomb, .. } => self.exchange(number, waits, bomb),
+            Step::Sum { .. } => {
+                let all = (0..self.stage.shards).map(|s| arrival(at, s)).reduce(|a, b| gathered(0, a, b)).unwrap_or(0);
+                let value = self.sum.through(Known::sure(all as i64));
+                self.give(&value);
+                self.all_await(&value);
+            }
+            Step::Barrier { number, waits, bomb, .. } => {
+                for s in self.live() {
+                    let arrives = blown(self.shards[s as usize].number(number), bomb, s);
+                    self.barrier.spoil(&arrives);
+                    self.shards[s as usize].values.push(arrives);
+                }
+                let value = self.barrier.through(Known::sure(17));
+                self.give(&value);
+                if waits {
+                    self.all_await(&value);
+                }
+            }
+            Step::Total { which, number } => self.total(which, number),
+            Step::Arrive { shard, phase, number, own, bomb } if !over(shard) => {
+                let Some(row) = self.marks[phase].phase.row(shard) else { return };
+                let s = &mut self.shards[shard as usize];
+                let put = if own { Known::sure(number.known()) } else { s.number(number).blown(bomb) };
+                s.values.push(put.clone());
+                self.marks[phase].arrive(row, &put, if own { number.known() as u64 } else { 0 });
+            }
+            Step::Forget { shard, phase } if !over(shard) => {
+                if let Some(row) = self.marks[phase].phase.row(shard) {
+                    self.marks[phase].arrive(row, &Known::never(&[Cause::Stuck].into()), 0);
+                }
+            }
+            Step::Wait { shard, phase, own, .. } if !over(shard) => {
+                let generation = self.marks[phase].waited[shard as usize];
+                let (read, folded) = self.marks[phase].wait(shard);
+                if read.is_stuck() {
+                    self.stuck.push(Stuck { shard, own, phase, generation, missing: Vec::new() });
+                }
+                let values = &mut self.shards[shard as usize].values;
+                values.push(read.clone());
+                if own {
+                    values.extend(self.marks[phase].phase.fold.map(|_| folded));
+                    self.awaits(shard, &read);
+                }
+            }
+            Step::Crash { shard, bomb, .. } if !over(shard) => {
+                let s = &mut self.shards[shard as usize];
+                let values = s.values.clone();
+                s.seen.extend(values);
+                self.ends(shard, Cause::Bomb(bomb));
+            }
+            Step::InVain { shard, .. } if !over(shard) => {
+                // A shard that has crashed, or is about to, ends all waiting at barriers of its gang.
+                let crashes = self.stage.steps.iter().filter(|s| matches!(s, Step::Crash { .. }));
+                let causes = crashes.filter_map(Step::bomb).map(Cause::Bomb).collect();
+                self.shards[shard as usize].seen.push(Known::sure(TIMED_OUT).may(&causes));
+            }
+            // Where a shard arrives too often, whatever the others see may be what follows from that.
+            _ => {}
+        }
+    }
+
+    fn exchange(&mut self, number: Number, waits: bool, bomb: Option<(u32, u32)>) {
+        let (n, now, buffers) = (self.stage.shards, self.exchanges, self.stage.buffers);
+        let mut sent = Vec::new();
+        for s in 0..n {
+            let put = blown(self.shards[s as usize].number(number), bomb, s);
+            let mut room = Way::default();
+            self.full[s as usize].iter().filter(|(from, _)| *from <= now).for_each(|(_, by)| room.spoil(by));
+            if let Some((cause, end)) = self.since[self.stage.to[s as usize] as usize] {
+                // So many buffers were free when their reader ended.
+                match cause {
+                    _ if now >= end + buffers => room.spoil(&Known::never(&[cause].into())),
+                    Cause::Stuck => {}
+                    _ => room.spoil(&Known::sure(0).may(&[cause].into())),
+                }
+            }
+            let put = room.through(put);
+            let way = &mut self.ways[s as usize];
+            way.spoil(&put);
+            if let Some((cause, _)) = self.since[s as usize] {
+                way.spoil(&Known::never(&[cause].into()));
+            }
+            let taken = put.clone().map(|k| (0..self.stage.width).fold(7, |sum, p| joined(sum, fresh(k, p))));
+            let taken = way.through(taken);
+            self.full[s as usize].push((now + buffers, taken.clone()));
+            sent.push((put, taken));
+        }
+        for to in self.live() {
+            let taken: Vec<Known> = self.stage.producers(to).map(|from| sent[from as usize].1.clone()).collect();
+            let values = &mut self.shards[to as usize].values;
+            values.push(sent[to as usize].0.clone());
+            if waits && taken.iter().any(Known::is_stuck) {
+                self.ends(to, Cause::Stuck);
+            } else {
+                values.extend(taken);
+            }
+        }
+        self.exchanges += 1;
+    }
+
+    fn board(&mut self, board: &mut BTreeMap<i64, Known>, number: Number, bomb: Option<(u32, u32)>) {
+        for s in self.live() {
+            let put = self.read.through(blown(self.shards[s as usize].number(number), bomb, s));
+            self.written.spoil(&put);
+            for p in BOARD * i64::from(s)..BOARD * i64::from(s + 1) {
+                let old = board.get(&p).and_then(|old| old.value).unwrap_or(0);
+                let new = put.clone().map(|k| updated(old, k, p));
+                board.insert(p, new);
+            }
+            self.shards[s as usize].values.push(put);
+        }
+        let all = (0..BOARD * i64::from(self.stage.shards)).map(|p| board.get(&p).and_then(|k| k.value).unwrap_or(0));
+        let value = self.written.through(Known::sure(all.fold(13, joined)));
+        self.read.spoil(&value);
+        self.give(&value);
+    }
+
+    fn total(&mut self, which: usize, number: Number) {
+        let elements = self.stage.totals[which].elements;
+        let inputs: Vec<Known> = self.live().iter().map(|&s| self.shards[s as usize].number(number)).collect();
+        let slots = &mut self.totals[which];
+        let slot = self.calls[which] % slots.len();
+        self.calls[which] += 1;
+        // Who calls after a call that failed finds everything in order; after one that is stuck, the slot is not free.
+        let mut way = slots[slot].clone();
+        inputs.iter().for_each(|k| way.spoil(k));
+        inputs.iter().filter(|k| k.is_stuck()).for_each(|k| slots[slot].spoil(k));
+        let value = match inputs.iter().map(|k| k.value).collect::<Option<Vec<i64>>>() {
+            Some(all) => {
+                let all = all.into_iter().map(|k| contribution(k, elements));
+                let fold = |a: Vec<i64>, b: Vec<i64>| a.iter().zip(b).map(|(a, b)| composed(*a, b)).collect();
+                let result: Vec<i64> = all.reduce(fold).unwrap_or_default();
+                Known::sure(result.into_iter().fold(11, joined))
+            }
+            None => Known::never(&BTreeSet::new()),
+        };
+        let value = way.through(value);
+        self.give(&value);
+    }
+
+    /// Each shard looks at all of its block, and at all of its values; then the parent, if there is one.
+    fn finish(mut self, tree: &mut Tree, expected: &mut Expected) -> Vec<Vec<Known>> {
+        for s in 0..self.stage.shards {
+            let block = self.program.block(self.number, s);
+            let shard = &mut self.shards[s as usize];
+            if !shard.over {
+                let dumps = [0, 1, 2].map(|f| shard.dump(f, block));
+                shard.values.extend(dumps);
+                let values = shard.values.clone();
+                shard.over = values.iter().any(Known::is_stuck);
+                shard.seen.extend(values);
+            }
+            if shard.over && !matches!(self.since[s as usize], Some((Cause::Bomb(_), _))) {
+                expected.stopped.insert(s);
+            }
+            for (own, field) in shard.block.iter().zip(&mut *tree) {
+                // Where it is not known, the next stage sets it first.
+                field.extend(own.cells.iter().map(|(&p, known)| (p, known.value.unwrap_or(0))));
+            }
+        }
+        let missing = |stuck: Stuck| Stuck { missing: self.marks[stuck.phase].missing(stuck.generation), ..stuck };
+        expected.stuck.extend(self.stuck.into_iter().map(missing));
+        let mut seen: Vec<Vec<Known>> = self.shards.into_iter().map(|s| s.seen).collect();
+        if self.stage.by_parent {
+            seen.push(look(self.stage, tree));
+        }
+        seen
+    }
+}
+
+/// What a parent sees of a tree, and does to it.
+fn look(stage: &Stage, tree: &mut Tree) -> Vec<Known> {
+    let mut seen = Vec::new();
+    for field in tree.iter_mut() {
+        if stage.maps {
+            seen.push(Known::sure(field.values().fold(1, |sum, &v| joined(sum, v))));
+        }
+        if stage.changes {
+            seen.push(Known::sure(field.values().fold(2, |sum, &v| joined(sum, v))));
+            field.iter_mut().for_each(|(&p, v)| *v = updated(*v, 23, place(p)));
+        }
+    }
+    seen
+}

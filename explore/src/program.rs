@@ -1,0 +1,408 @@
+//! Generated programs, as plain data.
+
+use crate::area::{Area, Part};
+use crate::phases::{Phase, Progress};
+use maniple::runtime::{Faults, VirtualMachine};
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+/// A program, and how it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    pub(crate) on: On,
+    pub(crate) mapper: Chosen,
+    /// Points of each of the two trees in the first dimension, which is divided among shards.
+    pub(crate) cells: i64,
+    /// Points in the second: a line has one.
+    pub(crate) rows: i64,
+    /// Whether the run looks for races as well; there are none.
+    pub(crate) checks_races: bool,
+    /// A gang each.
+    pub(crate) stages: Vec<Stage>,
+    /// After the launches of this stage the top-level task fails, with a panic or an error.
+    pub(crate) top_fails: Option<(usize, Failing)>,
+    pub(crate) faults: Faults,
+}
+
+/// The driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum On {
+    Seeded {
+        processors: u32,
+        seed: u64,
+    },
+    Virtual {
+        nodes: u32,
+        per_node: u32,
+        seed: u64,
+    },
+    /// These take another order each time.
+    Threads {
+        workers: u32,
+    },
+}
+
+/// A mapper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Chosen {
+    Default,
+    Collective,
+    RoundRobin,
+    First,
+    Random(u64),
+    /// The random one, logged.
+    Logged(u64),
+    /// On a host of two NUMA nodes.
+    Numa,
+    /// Answers that are illegal now and then, or panics.
+    Wild(u64),
+}
+
+/// How a task fails by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failing {
+    Panics,
+    Returns,
+}
+
+/// The number of what goes off in the top-level task.
+pub const TOP_BOMB: u32 = 0;
+
+/// A gang over the blocks of one tree, with whole of the other to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub shards: u32,
+    /// Which of the trees is written.
+    pub tree: usize,
+    /// Launched by a parent task on processor 0 in place of the top-level task.
+    pub by_parent: bool,
+    /// Such a parent then looks at the tree.
+    pub maps: bool,
+    /// And changes it.
+    pub changes: bool,
+    /// Launched so often, one after the other, with the same barriers and collectives.
+    pub launches: u32,
+    /// The top-level task awaits the launch before it goes on.
+    pub awaited: bool,
+    /// The top-level task then adopts the newest mapper.
+    pub adopts: bool,
+    /// Each block is set before anything else.
+    pub loads: bool,
+    /// Who takes what each shard puts into its slot.
+    pub to: Vec<u32>,
+    /// Parts of a slot, filled in turn: so many may be full at once.
+    pub buffers: u64,
+    /// Points of a part of a slot.
+    pub width: i64,
+    /// Children of a member of a barrier's combining tree.
+    pub arity: usize,
+    pub totals: Vec<Total>,
+    /// Barriers at which some shards arrive and some wait.
+    pub phases: Vec<Phase>,
+    /// Launches that come first.
+    pub loose: Vec<Loose>,
+    pub steps: Vec<Step>,
+}
+
+/// A launch that nobody awaits before the next: only the data orders it. Its shards have no barriers; each launches one
+/// task on its part and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loose {
+    /// One of a few gangs of this size.
+    pub gang: u8,
+    pub shards: u32,
+    /// Of the other tree, which a parent may only read.
+    pub far: bool,
+    pub field: usize,
+    /// One of a few parts of the tree, so that the same is used again.
+    pub part: u8,
+    pub act: Act,
+    pub number: i64,
+    /// How often its shards let others run first.
+    pub yields: u8,
+}
+
+/// What the task of a loose launch does, and what its shard holds the part for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Act {
+    /// Reads.
+    Digest,
+    /// Writes without reading.
+    Set,
+    /// Reads and writes.
+    Update,
+    /// Folds, by one of the operators of [`Op::Fold`].
+    Fold(u8),
+}
+
+/// An allreduce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Total {
+    pub elements: usize,
+    pub slots: u32,
+    pub algorithm: Option<usize>,
+}
+
+/// A number that is known when the program is written, or one of the shard's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Number {
+    Given(i64),
+    Of(usize),
+}
+
+impl Number {
+    /// In place of a value, a number that is known when the program is written.
+    pub fn known(self) -> i64 {
+        match self {
+            Number::Given(k) => k,
+            Number::Of(i) => i as i64,
+        }
+    }
+}
+
+/// A leaf task on the shard's block. Fields are 0, 1 and 2; the next of 2 is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    /// A number made of the values and their order.
+    Digest(usize, Part),
+    /// New values that do not depend on the old ones.
+    Set(usize, Part, Number),
+    /// New values from old ones, in a way that does not commute.
+    Update(usize, Part, Number),
+    /// Folds a contribution into each value: a sum, a product or the greater one.
+    Fold(usize, Part, u8, Number),
+    /// Reads a part of this field and updates one of the next.
+    Mix(usize, Part, Part),
+    /// Reads a part of this field, sums it into the next and sets the one after that, or these the other way round.
+    Three(usize, bool, Part, Number),
+    /// A digest of any part of the other tree.
+    Far(usize, Part),
+    /// An update under atomic coherence.
+    Atomic(usize, Part, Number),
+    /// Sets a part to one value by the explicit operation.
+    Fill(usize, Part, i64),
+    /// Copies a part of this field to the same part of the next by the explicit operation.
+    Copy(usize, Part),
+    /// Touches no region.
+    Join(Number, Number),
+}
+
+impl Op {
+    /// The other fields of [`Op::Three`]: the one that is summed into, and the one that is set.
+    pub fn others(field: usize, swap: bool) -> (usize, usize) {
+        let (next, last) = ((field + 1) % 3, (field + 2) % 3);
+        if swap { (last, next) } else { (next, last) }
+    }
+}
+
+/// A step of a stage. Every shard goes through all of them in order and does its part; nothing waits but `Await`, and a
+/// `Barrier` or `Exchange` for which shards wait themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// One shard launches a leaf task, which may panic.
+    /// Nobody wants the value of one that is detached.
+    Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32>, detached: bool },
+    /// One shard launches a task for each of several parts of its block, one of which may panic: updates of disjoint parts,
+    /// or digests of parts that overlap. Perhaps it awaits them all, within limits that double.
+    Index {
+        shard: u32,
+        field: usize,
+        points: u8,
+        looks: bool,
+        number: Number,
+        bomb: Option<(u32, u8)>,
+        all: Option<u64>,
+    },
+    /// One shard awaits one of its values, within limits in nanoseconds that double.
+    Await { shard: u32, value: usize, limit: Option<u64> },
+    /// One shard waits for what never comes, so many nanoseconds.
+    InVain { shard: u32, limit: u64 },
+    /// One shard lets others run.
+    Yield { shard: u32 },
+    /// Each shard fills its slot, whose consumer takes it: in tasks that wait, or after the shard itself has.
+    Exchange { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
+    /// Each shard arrives with a value at a barrier and waits for what all arrived with.
+    Sum { limit: Option<u64> },
+    /// A task of each shard arrives at a barrier; another one waits, or the shard does.
+    Barrier { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
+    /// Each shard changes its own points of a region that all share, between two barriers, and then digests all of it.
+    Board { number: Number, bomb: Option<(u32, u32)> },
+    /// One shard writes a number where the barrier's waiters look and arrives: a task does, or the shard itself, which takes
+    /// a number that is known and carries it to a fold.
+    Arrive { shard: u32, phase: usize, number: Number, own: bool, bomb: Option<u32> },
+    /// A task waits for a phase and reads what all have written, or the shard waits itself and gets the fold.
+    Wait { shard: u32, phase: usize, own: bool, limit: Option<u64> },
+    /// One shard passes over an arrival: whoever waits for that is stuck. Of the last stage of a program without failures.
+    Forget { shard: u32, phase: usize },
+    /// One shard arrives until it is refused, as the others are not that far, and the waiters are told. The last step of such
+    /// a program.
+    Overrun { shard: u32, phase: usize },
+    /// Each shard contributes to a total.
+    Total { which: usize, number: Number },
+    /// One shard puts another mapper in.
+    Swap { shard: u32, mapper: Chosen },
+    /// One shard awaits what it has launched, and fails.
+    Crash { shard: u32, bomb: u32, how: Failing },
+}
+
+impl Step {
+    /// The number of what goes off in it.
+    pub fn bomb(&self) -> Option<u32> {
+        match *self {
+            Step::Leaf { bomb, .. } | Step::Arrive { bomb, .. } => bomb,
+            Step::Index { bomb, .. } => bomb.map(|b| b.0),
+            Step::Exchange { bomb, .. } | Step::Barrier { bomb, .. } | Step::Board { bomb, .. } => bomb.map(|b| b.0),
+            Step::Crash { bomb, .. } => Some(bomb),
+            _ => None,
+        }
+    }
+
+    /// The shard and the phase of an arrival or a wait there.
+    pub fn at_phase(&self) -> Option<(u32, usize)> {
+        match *self {
+            Step::Arrive { shard, phase, .. }
+            | Step::Wait { shard, phase, .. }
+            | Step::Forget { shard, phase }
+            | Step::Overrun { shard, phase } => Some((shard, phase)),
+            _ => None,
+        }
+    }
+
+    /// The step with everything taken out that makes it special.
+    pub fn plain(self) -> Self {
+        match self {
+            Step::Leaf { shard, op, detached, .. } => Step::Leaf { shard, op, priority: None, bomb: None, detached },
+            Step::Index { shard, field, points, looks, number, .. } => {
+                Step::Index { shard, field, points, looks, number, bomb: None, all: None }
+            }
+            Step::Board { number, .. } => Step::Board { number, bomb: None },
+            Step::Await { shard, value, .. } => Step::Await { shard, value, limit: None },
+            Step::Exchange { number, .. } => Step::Exchange { number, waits: false, limit: None, bomb: None },
+            Step::Sum { .. } => Step::Sum { limit: None },
+            Step::Barrier { number, .. } => Step::Barrier { number, waits: false, limit: None, bomb: None },
+            Step::Arrive { shard, phase, number, own, .. } => Step::Arrive { shard, phase, number, own, bomb: None },
+            Step::Wait { shard, phase, own, .. } => Step::Wait { shard, phase, own, limit: None },
+            other => other,
+        }
+    }
+}
+
+impl Program {
+    /// The stage of each launch.
+    pub(crate) fn launches(&self) -> impl Iterator<Item = usize> + '_ {
+        self.stages.iter().enumerate().flat_map(|(i, s)| std::iter::repeat_n(i, s.launches as usize))
+    }
+
+    /// The number of a stage's first launch.
+    pub(crate) fn first_launch(&self, stage: usize) -> usize {
+        self.stages[..stage].iter().map(|s| s.launches as usize).sum()
+    }
+
+    /// The step in which a shard arrives too often, and the generations for which it may be refused.
+    pub(crate) fn overrun(&self) -> Option<(&Step, RangeInclusive<u64>)> {
+        let stage = self.stages.last()?;
+        let step = stage.steps.last()?;
+        let Step::Overrun { shard, phase } = *step else { return None };
+        let progress = Progress::through(stage)?;
+        Some((step, progress[phase].refused(&stage.phases[phase], shard)))
+    }
+
+    /// Whether its steps can be taken in their order.
+    pub(crate) fn is_sound(&self) -> bool {
+        let last = self.stages.len() - 1;
+        let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
+        self.stages.iter().enumerate().all(|(i, stage)| {
+            let spoilt = stage.steps.iter().any(spoils);
+            Progress::through(stage).is_some() && (!spoilt || i == last && !stage.by_parent)
+        })
+    }
+
+    /// All points of a tree.
+    pub(crate) fn all(&self) -> Area {
+        Area::of(self.cells, self.rows)
+    }
+
+    /// The block of a shard.
+    pub(crate) fn block(&self, stage: usize, shard: u32) -> Area {
+        self.all().nth(shard.into(), self.stages[stage].shards.into())
+    }
+
+    /// The parts of an index launch: as many as there are, of about the same size; if it only looks, with a point more on
+    /// both sides.
+    pub(crate) fn points(block: Area, points: u8, looks: bool) -> Vec<Area> {
+        let (lo, hi) = (block.lo[0], block.hi[0]);
+        let n = (1 + i64::from(points) % 5).min(hi - lo);
+        let wider = |part: Area| part.slice((part.lo[0] - 1).max(lo), (part.hi[0] + 1).min(hi));
+        (0..n).map(|i| block.nth(i, n)).map(|part| if looks { wider(part) } else { part }).collect()
+    }
+
+    /// Which tree a loose launch is on, and what it does there.
+    pub(crate) fn loose(&self, stage: usize, loose: &Loose) -> (usize, Act) {
+        let stage = &self.stages[stage];
+        match loose.far {
+            false => (stage.tree, loose.act),
+            true if stage.by_parent => (1 - stage.tree, Act::Digest),
+            true => (1 - stage.tree, loose.act),
+        }
+    }
+
+    /// The block of a shard of a loose launch: of all, of a half, or of the middle.
+    pub(crate) fn loose_block(&self, loose: &Loose, shard: u32) -> Area {
+        let n = self.cells;
+        let (lo, hi) = [(0, n), (0, n), (0, n / 2), (n / 2, n), (n / 4, n - n / 4)][loose.part as usize % 5];
+        self.all().slice(lo, hi).nth(shard.into(), loose.shards.into())
+    }
+
+    /// The same on threads, without faults.
+    pub fn on_threads(self, workers: u32) -> Self {
+        Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
+    }
+
+    /// The same in virtual time, on as many processors or more: of nodes like this machine's, or of one drawn from its seed.
+    pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
+        let (nodes, per_node, seed) = match self.on {
+            On::Seeded { processors, seed } => (processors, 1, seed),
+            On::Virtual { nodes, per_node, seed } => (nodes, per_node, seed),
+            On::Threads { workers } => (workers, 1, 0),
+        };
+        self.on = match machine.map(|m| m.per_node) {
+            Some(own) => On::Virtual { nodes: (nodes * per_node).div_ceil(own), per_node: own, seed },
+            None => On::Virtual { nodes, per_node, seed },
+        };
+        self.faults = Faults::default();
+        self
+    }
+
+    pub(crate) fn processors(&self) -> u32 {
+        match self.on {
+            On::Seeded { processors, .. } => processors,
+            On::Virtual { nodes, per_node, .. } => nodes * per_node,
+            On::Threads { workers } => workers,
+        }
+    }
+
+    /// How many steps and loose launches it has.
+    pub fn size(&self) -> usize {
+        self.steps().count() + self.stages.iter().map(|s| s.loose.len()).sum::<usize>()
+    }
+
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.stages.iter().flat_map(|s| &s.steps)
+    }
+
+    /// Every mapper that may be asked.
+    pub(crate) fn mappers(&self) -> impl Iterator<Item = Chosen> + '_ {
+        let swaps = self.steps().filter_map(|s| if let Step::Swap { mapper, .. } = s { Some(*mapper) } else { None });
+        std::iter::once(self.mapper).chain(swaps)
+    }
+
+    pub(crate) fn is_wild(&self) -> bool {
+        self.mappers().any(|m| matches!(m, Chosen::Wild(_)))
+    }
+}
+
+/// What a shard notes of a deadline that was over when it should.
+pub const TIMED_OUT: i64 = 41;
+
+/// Points of the shared region that are each shard's own.
+pub const BOARD: i64 = 2;
