@@ -23,9 +23,10 @@ pub fn draw(seed: u64) -> Program {
     let most = if r.u32(0..4) == 0 { 3 } else { 2 };
     let mut next_bomb = 0;
     let mut stages: Vec<Stage> = Vec::new();
-    for number in 0..1 + r.usize(0..most) {
+    let count = 1 + r.usize(0..most);
+    for number in 0..count {
         let bombs = if bombs { Some(&mut next_bomb) } else { None };
-        stages.push(stage(r, number == 0, bombs));
+        stages.push(stage(r, number, number + 1 == count, bombs));
     }
     let wild = stages.iter().flat_map(|s| &s.steps).any(|s| matches!(s, Step::Swap { mapper: Chosen::Wild(_), .. }));
     let faults = match on {
@@ -91,7 +92,7 @@ fn any_mapper(r: &mut Rng, wild: bool) -> Chosen {
     }
 }
 
-fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
+fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>) -> Stage {
     let shards = [1, 2, 2, 3, 3, 4, 4, 5, 6, 7][r.usize(0..10)];
     let totals: Vec<Total> = (0..r.usize(0..3))
         .map(|_| Total {
@@ -109,17 +110,18 @@ fn stage(r: &mut Rng, first: bool, mut next_bomb: Option<&mut u32>) -> Stage {
         launches: [1, 1, 1, 2, 3][r.usize(0..5)],
         awaited: r.bool(),
         adopts: r.u32(0..3) == 0,
-        loads: first || r.u32(0..4) == 0,
+        loads: number == 0 || r.u32(0..4) == 0,
         to: consumers(r, shards),
         buffers: r.u64(1..4),
         width: r.i64(1..5),
         arity: r.usize(1..4),
         totals,
         phases: if r.u32(0..3) == 0 { (0..r.u32(1..4)).map(|_| phase(r, shards)).collect() } else { Vec::new() },
+        daring: last && r.u32(0..4) == 0,
         loose: if r.u32(0..3) == 0 { loose(r) } else { Vec::new() },
         steps: Vec::new(),
     };
-    drawn.by_parent = r.u32(0..if drawn.loose.is_empty() { 6 } else { 2 }) == 0;
+    drawn.by_parent = r.u32(0..if drawn.loose.is_empty() { 6 } else { 2 }) == 0 && !drawn.daring;
     let mut progress = Progress::of(&drawn);
     if !drawn.phases.is_empty() {
         // Their generations go with the steps of one launch.
@@ -195,7 +197,7 @@ fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Faili
     }
     let at = r.usize(0..arrivals.len());
     let Step::Arrive { shard, phase, .. } = *arrivals[at] else { return };
-    if r.u32(0..3) > 0 {
+    if r.u32(0..3) > 0 && !stage.daring {
         *arrivals[at] = Step::Forget { shard, phase };
         // Nobody gives up.
         for step in &mut stage.steps {

@@ -2,6 +2,7 @@
 
 use crate::leaf::name;
 use crate::oracle::{Cause, Expected, Known, Stuck};
+use crate::phases::Progress;
 use crate::program::{Program, Step, TOP_BOMB};
 use crate::tasks::bomb;
 use crate::top::Shared;
@@ -116,14 +117,16 @@ impl Judge<'_> {
             }
             Error::Mapper(_) | Error::MapperFailed { .. } => self.wild?.owns(e).then_some(Cause::Mapper),
             Error::Barrier { barrier, source: BarrierError::OverArrival { arriver, generation, window, .. } } => {
-                let (step, refused) = self.program.overrun()?;
-                let Step::Overrun { shard, phase: at } = *step else { return None };
-                let phase = &self.program.stages.last()?.phases[at];
-                let is_it = barrier == &format!("phase barrier `phase {at}`")
-                    && phase.row(shard) == Some(*arriver as usize)
-                    && refused.contains(generation)
-                    && phase.window == *window;
-                is_it.then_some(Cause::Refused)
+                let at: usize = barrier.strip_prefix("phase barrier `phase ")?.strip_suffix('`')?.parse().ok()?;
+                let stage = self.program.stages.last()?;
+                let phase = stage.phases.get(at).filter(|phase| phase.window == *window)?;
+                let shard = *phase.arrivers.get(*arriver as usize)?;
+                let overruns = self.program.overrun().is_some_and(|(step, refused)| {
+                    step.at_phase() == Some((shard, at)) && refused.contains(generation)
+                });
+                let dares =
+                    || Progress::through(stage).is_some_and(|all| all[at].dared.contains(&(shard, *generation)));
+                (overruns || dares()).then_some(Cause::Refused)
             }
             _ => None,
         }

@@ -99,6 +99,9 @@ pub struct Stage {
     pub totals: Vec<Total>,
     /// Barriers at which some shards arrive and some wait.
     pub phases: Vec<Phase>,
+    /// Shards arrive at phases when one order of steps allows it, so that in another an arrival may be refused. Of the last
+    /// stage only.
+    pub daring: bool,
     /// Launches that come first.
     pub loose: Vec<Loose>,
     pub steps: Vec<Step>,
@@ -312,7 +315,7 @@ impl Program {
         let last = self.stages.len() - 1;
         let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
         self.stages.iter().enumerate().all(|(i, stage)| {
-            let spoilt = stage.steps.iter().any(spoils);
+            let spoilt = stage.daring || stage.steps.iter().any(spoils);
             Progress::through(stage).is_some() && (!spoilt || i == last && !stage.by_parent)
         })
     }

@@ -185,7 +185,11 @@ impl fmt::Display for Program {
             for (_, what) in parent.iter().filter(|(on, _)| stage.by_parent && *on) {
                 f.write_str(what)?;
             }
-            let flags = [(stage.awaited, "is awaited"), (stage.adopts, "then the newest mapper is adopted")];
+            let flags = [
+                (stage.daring, "dares to arrive early"),
+                (stage.awaited, "is awaited"),
+                (stage.adopts, "then the newest mapper is adopted"),
+            ];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {
                 write!(f, ", {what}")?;
             }

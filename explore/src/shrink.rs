@@ -112,6 +112,7 @@ fn candidates(program: &Program) -> Vec<Program> {
         change(&|p| p.stages[i].awaited = true);
         change(&|p| p.stages[i].width = 1);
         change(&|p| p.stages[i].buffers = 1);
+        change(&|p| p.stages[i].daring = false);
         for which in 0..stage.phases.len() {
             change(&|p| without_phase(&mut p.stages[i], which));
             change(&|p| p.stages[i].phases[which].fold = None);
