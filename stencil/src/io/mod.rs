@@ -15,7 +15,7 @@ mod text;
 
 pub use error::{Fault, FileError};
 
-use crate::config::available_memory;
+use crate::host::available_memory;
 use maniple::mapper::files;
 use std::ffi::OsStr;
 use std::io::{self, Write};
