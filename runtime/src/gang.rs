@@ -1,3 +1,4 @@
+use crate::config::Run;
 use crate::core::replicas::hash;
 use crate::core::{Asker, Core};
 use crate::deadlock::Node;
@@ -27,14 +28,24 @@ use std::sync::Arc;
 pub struct Gang {
     pub(crate) id: ObjectId,
     pub(crate) shards: u32,
+    #[serde(skip)]
+    pub(crate) run: Run,
 }
 
 impl Gang {
+    /// The most shards that a gang may have. A table of them takes 12 bytes a shard on every node.
+    pub const MAX_SHARDS: u32 = 1 << 24;
+
     /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
     pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
         match core.local(self.id).as_ref().map(|o| &*o.object) {
-            Some(Object::Gang(table)) => Ok(table.clone()),
-            _ => Err(Error::misuse(what, "a gang made with `Top::gang`", self.id)),
+            Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
+                Ok(table.clone())
+            }
+            _ => {
+                let came = format!("gang {} of {} shards, of another run or of none", self.id, self.shards);
+                Err(Error::misuse(what, "a gang made with `Top::gang` in this run", came))
+            }
         }
     }
 
@@ -50,6 +61,8 @@ impl Gang {
 pub struct ShardTask<A, R> {
     pub(crate) id: ObjectId,
     #[serde(skip)]
+    pub(crate) run: Run,
+    #[serde(skip)]
     pub(crate) types: PhantomData<fn(A) -> R>,
 }
 
@@ -59,6 +72,18 @@ impl<A, R> Clone for ShardTask<A, R> {
     }
 }
 impl<A, R> Copy for ShardTask<A, R> {}
+impl<A, R> ShardTask<A, R> {
+    /// Refuses a task that this run did not make.
+    fn check(&self, core: &Core) -> Result<(), Error> {
+        match core.local(self.id).as_ref().map(|o| &*o.object) {
+            Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
+            _ => {
+                let came = format!("task {}, of another run or of none", self.id);
+                Err(Error::misuse("a gang launch", "a task made with `Top::task` or `Top::parent` in this run", came))
+            }
+        }
+    }
+}
 impl<A, R> std::fmt::Debug for ShardTask<A, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ShardTask({})", self.id)
@@ -278,6 +303,7 @@ impl Launcher {
         planned: &dyn Fn(&[Vec<Held>]),
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, "a gang launch")?;
+        task.check(&self.core)?;
         let count = gang.shards as usize;
         let mut starts = Vec::with_capacity(count);
         let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -636,7 +662,7 @@ impl Launcher {
         self.check(&held)?;
         let own = |h: &Held| held[0].iter().zip(parts).find(|(part, _)| std::ptr::eq(*part, h));
         let plan = self.plan(&table, &held, &|h| own(h).map_or(region.rect, |(_, part)| part.1.region.rect))?;
-        self.dispatch(plan, 0, &Gang { id: 0, shards: 0 }, Box::new(|_, _, _, _| {}))?.await?;
+        self.dispatch(plan, 0, &Gang { id: 0, shards: 0, run: Run::ANY }, Box::new(|_, _, _, _| {}))?.await?;
         if let Some(races) = &self.core.config.races {
             races.mapped(self.number);
         }
