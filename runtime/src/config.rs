@@ -1,6 +1,7 @@
 use crate::races::Races;
 use maniple_mapper::{Machine, MapperSlot};
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Which run of this process made a handle, so that one kept from another run is refused. All are equal: it says nothing of
@@ -16,16 +17,17 @@ impl Run {
 
     /// The run with this configuration.
     pub fn of(config: &Arc<Config>) -> Self {
-        static RUNS: Mutex<(u32, Vec<(Weak<Config>, Run)>)> = Mutex::new((0, Vec::new()));
-        let (made, runs) = &mut *RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        static RUNS: Mutex<Vec<(Weak<Config>, Run)>> = Mutex::new(Vec::new());
+        static MADE: AtomicU32 = AtomicU32::new(1);
+        let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
         // A weak reference keeps the address from being another run's.
         runs.retain(|(known, _)| known.strong_count() > 0);
         if let Some((_, run)) = runs.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(config)) {
             return *run;
         }
-        *made = made.checked_add(1).unwrap_or(1);
-        runs.push((Arc::downgrade(config), Run(*made)));
-        Run(*made)
+        let run = Self(MADE.fetch_add(1, Ordering::Relaxed));
+        runs.push((Arc::downgrade(config), run));
+        run
     }
 
     /// Whether a handle with this may be used where `other` runs.

@@ -22,6 +22,9 @@ struct Made {
     region: Region,
 }
 
+/// What is done in a task of a run with something that another has made.
+type Uses<T> = fn(&T, Made) -> Result<(), Error>;
+
 async fn index(shard: Shard, _: ()) -> Result<u32, Error> {
     Ok(shard.index())
 }
@@ -82,7 +85,7 @@ fn handles_of_another_run_are_refused() {
                     top.launch(&old.gang, &own.task, |_| Start::new(()))?.all().await.map(drop)
                 });
                 assert!(said.contains("expected a gang made with `Top::gang` in this run"), "{at}: {said}");
-                let uses: [fn(&Top, Made) -> Result<(), Error>; 4] = [
+                let uses: [Uses<Top>; 4] = [
                     |top, old| top.placement(&old.gang).map(drop),
                     |top, old| top.pairs("mine", &old.gang, |s| s).map(drop),
                     |top, old| top.phase_barrier("mine", &old.gang, PhaseOptions::all(&old.gang)).map(drop),
@@ -100,7 +103,7 @@ fn handles_of_another_run_are_refused() {
                 });
                 assert!(said.contains("expected a task made with `Top::task` or `Top::parent` in this run"), "{said}");
                 // In the shards' own hands.
-                let uses: [fn(&Shard, Made) -> Result<(), Error>; 4] = [
+                let uses: [Uses<Shard>; 4] = [
                     |shard, old| old.pairs.producer(shard).map(drop),
                     |shard, old| old.pairs.consumer(shard, (shard.index() + 3) % 4).map(drop),
                     |shard, old| old.phase.arriver(shard).map(drop),

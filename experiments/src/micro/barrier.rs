@@ -4,6 +4,12 @@ use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, re
 use crate::Failure;
 use maniple::prelude::*;
 
+/// The most shards: each arrival looks for its shard in the list of all, so that more would take hours.
+const MOST: u32 = 1 << 20;
+
+/// What a shard's part of the barrier takes up, beside the shard.
+const PART_BYTES: u128 = 400;
+
 /// A phase barrier of all shards, one generation after the other
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -17,7 +23,7 @@ up, on the shard that took longest, divided by their number
 
 Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
-    /// Shards
+    /// Shards, at most 1048576
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
     shards: usize,
 
@@ -54,7 +60,10 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
-    check_memory("shards", shards as usize, SHARD_BYTES)?;
+    if shards > MOST {
+        return Err(Failure::Usage(format!("expected at most {MOST} shards for a barrier, found {shards}")));
+    }
+    check_memory("shards", shards as usize, SHARD_BYTES + PART_BYTES)?;
     let (workers, runtime) = args.on.runtime(args.shards, &args.traced)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
