@@ -1,9 +1,10 @@
 //! The directory of a report.
 
 use crate::Failure;
+use maniple::mapper::files::Whole;
 use serde::Serialize;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// A directory that was empty.
@@ -32,8 +33,8 @@ impl Directory {
 
     /// Replaces a file as a whole: who reads it finds the old one or the new one.
     pub fn write(&self, name: &str, text: impl AsRef<str>) -> Result<(), Failure> {
-        let (new, path) = (self.0.join(format!(".{name}.new")), self.0.join(name));
-        let done = fs::write(&new, text.as_ref()).and_then(|()| fs::rename(&new, &path));
+        let file = Whole::prepare(&self.0.join(name));
+        let done = file.and_then(|file| file.write(|out| out.write_all(text.as_ref().as_bytes())));
         done.map_err(|e| self.unwritten(name, &e))
     }
 

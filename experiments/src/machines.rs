@@ -1,9 +1,17 @@
 //! Machines in virtual time, from files: every number with its unit in its name and the reason for it beside it.
 
 use crate::Failure;
+use maniple::mapper::files;
 use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The file that is read without being a regular one: where a process of this program finds its machine.
+pub const STDIN: &str = "/dev/stdin";
+
+/// Bytes of the largest file that is read. Those that come with the program have up to 5000.
+const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
 const KNOWN: [(&str, &str); 7] = [
@@ -146,9 +154,18 @@ impl MachineFile {
             let expected = format!("one of {}, or the path of a file that ends in .toml", known.join(", "));
             return Err(Failure::Usage(format!("unknown machine `{machine}`; expected {expected}")));
         }
-        let text = std::fs::read_to_string(machine)
-            .map_err(|e| Failure::Usage(format!("can't read the machine {machine}: {e}")))?;
+        let bytes = match machine {
+            STDIN => files::read_from(std::io::stdin(), LARGEST),
+            path => files::read(path.as_ref(), LARGEST),
+        };
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
+        let text = text.map_err(|e| Failure::Usage(format!("can't read the machine {machine}: {e}")))?;
         Self::parse(machine, &text)
+    }
+
+    /// The file of a machine that does not come with the program.
+    pub fn path(machine: &str) -> Option<&Path> {
+        KNOWN.iter().all(|(name, _)| *name != machine).then_some(Path::new(machine))
     }
 
     /// The same, and one node of it has to be a machine that can be run on.

@@ -1,14 +1,19 @@
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 //! The `maniple` command: runs the framework's programs and reports what they did.
 //!
-//! Exit codes: 0, all is well; 1, a run failed or was not verified; 2, the arguments or the files given are at fault.
+//! Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written; 2, the arguments or
+//! the files given are at fault, which is found before the first run.
 
 mod benchmarks;
 mod calibrate;
+// One line with `unsafe`: what runs before `main`.
+#[allow(unsafe_code)]
+mod closed;
 mod compare;
 mod directory;
 mod explore;
 mod figures;
+mod files;
 mod host;
 mod machine;
 mod machines;
@@ -35,6 +40,10 @@ use std::sync::Mutex;
 /// Shard tasks, logical regions, phase barriers and collectives that scale.
 #[derive(Debug, Parser)]
 #[command(name = "maniple", version, propagate_version = true)]
+#[command(after_help = "\
+Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written: the disk is full, or \
+stdout was closed; 2, the arguments or the files given are at fault. What is at fault is found before the first run where it \
+can be.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -90,7 +99,20 @@ fn main() -> ExitCode {
     if log::set_logger(&WARNINGS).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }
-    let done = match &cli.command {
+    // A file that may not grow any more (`ulimit -f`) is then an error like a full disk, and not the end of the process.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+    // What nobody can see need not be run.
+    let mut done = output::expect_stdout();
+    if done.is_ok() {
+        done = execute(&cli.command);
+    }
+    swap::stop();
+    end(done)
+}
+
+fn execute(command: &Command) -> Result<(), Failure> {
+    match command {
         Command::Stencil(args) => stencil::execute(args),
         Command::Allreduce(args) => micro::allreduce::execute(args),
         Command::Tasks(args) => micro::tasks::execute(args),
@@ -109,8 +131,11 @@ fn main() -> ExitCode {
         Command::WeakScaling(args) => weak_scaling::execute(args),
         Command::Figures(args) => figures::execute(args),
         Command::Explore(args) => explore::execute(args),
-    };
-    swap::stop();
+    }
+}
+
+/// Says what is wrong, if anything is.
+fn end(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Run(message)) => {
@@ -127,13 +152,7 @@ fn main() -> ExitCode {
 /// What clap has to say: help and version on stdout, errors in the form of all others.
 fn refuse(e: &clap::Error) -> ExitCode {
     if !e.use_stderr() {
-        return match write!(io::stdout(), "{}", e.render()) {
-            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-                complain(format_args!("can't write to stdout: {e}"));
-                ExitCode::from(1)
-            }
-            _ => ExitCode::SUCCESS,
-        };
+        return end(output::Stdout::new().write(&e.render().to_string()));
     }
     let text = e.render().to_string();
     match text.strip_prefix("error: ") {

@@ -1,9 +1,12 @@
 //! Records on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
+use crate::closed::stdout_was_closed;
 use crate::stats::{median, microseconds};
 use clap::ValueEnum;
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use maniple::mapper::files::Whole;
+use std::io::{self, StdoutLock, Write};
+use std::path::{Path, PathBuf};
 use tabled::Table;
 use tabled::builder::Builder;
 use tabled::settings::object::{Columns, Rows};
@@ -115,32 +118,52 @@ pub fn quoted(text: &str) -> String {
 /// What one run reports, in order.
 pub type Record = Vec<(&'static str, Field)>;
 
-/// Stdout. If nobody reads it any more (a broken pipe), the rest is dropped in silence: runs that have another
-/// purpose, such as a file, go on, and verification keeps its meaning.
-pub struct Stdout(Option<StdoutLock<'static>>);
+/// Stdout. What can't be written, since the disk is full or nobody reads it any more, is an error.
+pub struct Stdout(StdoutLock<'static>);
 
 impl Stdout {
     /// Nothing is written yet.
     pub fn new() -> Self {
-        Self(Some(io::stdout().lock()))
+        Self(io::stdout().lock())
     }
 
     /// Writes text at once.
     pub fn write(&mut self, text: &str) -> Result<(), Failure> {
-        let Some(out) = &mut self.0 else { return Ok(()) };
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => {
-                self.0 = None;
-                Ok(())
-            }
-            Err(e) => Err(Failure::Run(format!("can't write to stdout: {e}"))),
-        }
+        expect_stdout()?;
+        let written = self.0.write_all(text.as_bytes()).and_then(|()| self.0.flush());
+        written.map_err(|e| Failure::Run(format!("can't write to stdout: {e}")))
+    }
+}
+
+/// Refuses a stdout that was closed from the beginning.
+pub fn expect_stdout() -> Result<(), Failure> {
+    match stdout_was_closed() {
+        false => Ok(()),
+        true => Err(Failure::Run("can't write to stdout: it is closed; send it to a file, or to /dev/null".into())),
+    }
+}
+
+/// Where a document goes: to a file, or to stdout.
+pub struct Document(Option<(PathBuf, Whole)>);
+
+impl Document {
+    /// Makes sure that the file can be written, without changing what is there.
+    pub fn prepare(path: Option<&Path>) -> Result<Self, Failure> {
+        let prepare = |path: &Path| match Whole::prepare(path) {
+            Ok(file) => Ok((path.to_owned(), file)),
+            Err(e) => Err(Failure::Usage(format!("{}: can't be written: {e}", path.display()))),
+        };
+        path.map(prepare).transpose().map(Self)
     }
 
-    /// Whether nobody reads it any more.
-    pub fn closed(&self) -> bool {
-        self.0.is_none()
+    /// Writes it.
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
+        let Some((path, file)) = &self.0 else { return Stdout::new().write(text) };
+        file.write(|out| out.write_all(text.as_bytes())).or_else(|e| {
+            // Better here than lost.
+            Stdout::new().write(text)?;
+            Err(Failure::Run(format!("{}: can't be written: {e}", path.display())))
+        })
     }
 }
 
@@ -167,11 +190,6 @@ impl Output {
         };
         self.records.push(record);
         self.out.write(&text)
-    }
-
-    /// Whether nobody reads what is reported, so that more runs are in vain.
-    pub fn closed(&self) -> bool {
-        self.out.closed()
     }
 
     /// Ends a group of runs: a table and its medians are of one group.

@@ -10,6 +10,7 @@ use crate::stats::{median, microseconds, quantile_of, undisturbed};
 use crate::stencil::failure;
 use crate::weak_scaling::counts::Counts;
 use crate::workers::VirtualWire;
+use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, DEFAULT_CELLS, Session, alternating};
@@ -39,7 +40,7 @@ median of all, and `disturbed` says so
   predicted_us  the same in virtual time
   error         predicted_us ÷ measured_us − 1
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// What the predictions are made on
     #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
@@ -54,7 +55,7 @@ pub struct Args {
     shards: Counts,
 
     /// The programs, with commas between
-    #[arg(long, value_name = "LIST", default_value = "allreduce,stencil", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", default_value = "allreduce,stencil", value_delimiter = ',', action = ArgAction::Set)]
     programs: Vec<Program>,
 
     /// Cells a shard of the stencil, at least 4

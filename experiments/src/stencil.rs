@@ -31,7 +31,7 @@ of this host; rounds of collectives, those of each shard counted, in a second of
 Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \
 little-endian floats).
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the files are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = crate::count)]
@@ -57,10 +57,9 @@ pub struct Args {
     collective: Collective,
 
     /// Iterations that a shard launches before it waits for the total of the oldest; at 0 it waits for each. Not with
-    /// aggregation, where each is a task of its own
-    #[arg(long, value_name = "N", default_value_t = Config::default().ahead, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    ahead: usize,
+    /// aggregation, where each is a task of its own [default: 2]
+    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    ahead: Option<usize>,
 
     #[command(flatten)]
     workers: Workers,
@@ -99,7 +98,7 @@ impl Args {
             iterations: self.iterations,
             repeat: self.repeat,
             collective: self.collective,
-            ahead: self.ahead,
+            ahead: self.ahead.unwrap_or(Config::default().ahead),
             workers: self.workers.count(),
             machine: machine.map(Arc::new),
             mapper: self.mapper.clone(),
@@ -115,21 +114,34 @@ impl Args {
 
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if args.ahead.is_some() && args.collective == Collective::Aggregation {
+        let refusal = "--ahead is not for --collective aggregation, where each iteration is a task of its own";
+        return Err(Failure::Usage(refusal.into()));
+    }
+    let files = args.workers.wire.files().mapper(&args.mapper)?.reads("--input", args.input.as_deref());
+    files.writes("--output", args.output.as_deref()).writes("--trace", args.trace.as_deref()).check()?;
     let config = args.config()?;
-    crate::swap::on_signal(&config.mapper)?;
     let mut session = Session::prepare(&config).map_err(failure)?;
+    crate::swap::on_signal(&config.mapper)?;
     let mut printer = Printer::new(args.format);
+    let mut reported = Ok(());
     let mut unverified = Vec::new();
     for _ in 0..config.repeat {
         let report = session.run_once().map_err(failure)?;
         if let Some(failure) = &report.failure {
             unverified.push(format!("run {}: {failure}", report.repeat));
         }
-        printer.add(report)?;
+        reported = reported.and_then(|()| printer.add(report));
+        // Files are written all the same.
+        if reported.is_err() && args.output.is_none() && args.trace.is_none() {
+            return reported;
+        }
     }
-    printer.finish()?;
-    let written = session.finish().map_err(failure)?;
-    conclude(config.repeat, &unverified, args.output.as_deref().filter(|_| !written))
+    reported = reported.and_then(|()| printer.finish());
+    // A file that can't be written now could be before the first run.
+    let written = session.finish().map_err(|e| Failure::Run(e.to_string()))?;
+    conclude(config.repeat, &unverified, args.output.as_deref().filter(|_| !written))?;
+    reported
 }
 
 /// Whether all is well: no run was left unverified. If one was, the output was not written.

@@ -1,7 +1,8 @@
 //! What a run is on, as every command that has one asks for it: workers on threads, or a machine in virtual time.
 
 use crate::Failure;
-use crate::machines::MachineFile;
+use crate::files::Files;
+use crate::machines::{MachineFile, STDIN};
 use crate::micro::at_least_one;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
@@ -51,7 +52,7 @@ pub struct OnWire {
     loaded: Loaded,
 }
 
-/// The file of a machine, read once: it may be a pipe, or be another one later.
+/// The file of a machine, read once: it may be stdin, or be another one later.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded(OnceCell<MachineFile>);
 
@@ -130,8 +131,13 @@ impl OnWire {
 
     /// What another process of this program is told to have the same machine: it reads the file from its input.
     pub fn told(&self) -> Result<Told, Failure> {
-        let other = Self { machine: Some("/dev/stdin".into()), ..self.clone() };
+        let other = Self { machine: Some(STDIN.into()), ..self.clone() };
         Ok(Told { arguments: other.arguments(), input: self.file()?.text.clone() })
+    }
+
+    /// The machine's file, among those that a command names.
+    pub fn files(&self) -> Files {
+        Files::new().reads("--machine", self.machine.as_deref().and_then(MachineFile::path))
     }
 
     /// These as arguments of this program.

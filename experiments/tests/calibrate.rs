@@ -88,7 +88,7 @@ fn what_can_not_be_is_refused() {
         ("calibrate --wire virtual --machine ideal --nodes 2", "found `ideal` with 1 on each of 2 nodes, 0 of them"),
         ("calibrate --wire virtual --machine local --workers 2", "--workers is for --wire threads"),
         ("calibrate --repeat 0", "expected at least 1 for repeat, found 0"),
-        ("calibrate --output /no/such/directory/local.toml", "can't write /no/such/directory/local.toml"),
+        ("calibrate --output /no/such/directory/local.toml", "/no/such/directory/local.toml: can't be written"),
         ("predict --machine ./none.toml", "can't read the machine ./none.toml"),
         ("predict --machine none", "unknown machine `none`"),
         ("predict --machine ideal --programs nothing", "nothing"),

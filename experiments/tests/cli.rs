@@ -254,6 +254,37 @@ fn sizes_beyond_the_machine() {
     assert!(refused(&maniple(&["stencil", "--iterations", "1e18"])).contains("of memory, and "));
 }
 
+/// A process may be given less than the machine has.
+#[cfg(target_os = "linux")]
+#[test]
+fn sizes_beyond_the_limits_of_the_process() {
+    let limited = |kilobytes: u32, kind: char, args: &str| {
+        let line = format!("ulimit -{kind} {kilobytes}; exec {} {args} --repeat 1", env!("CARGO_BIN_EXE_maniple"));
+        Command::new("sh").args(["-c", &line]).output().expect("starts")
+    };
+    for kind in ['v', 'd'] {
+        for args in [
+            "stencil --workers 2 --shards 100000",
+            "stencil --workers 2 --cells 10000000",
+            "gang --workers 2 --shards 16777215",
+            "barrier --workers 2 --shards 1048576",
+            "allreduce --workers 2 --shards 1000000",
+            "memory --workers 2 --shards 1000000",
+            "tasks --workers 2 --working-set 100000000",
+            "kernel --cells 100000000",
+        ] {
+            let output = limited(700_000, kind, args);
+            assert!(refused(&output).contains("of memory, and "), "{args}: {}", stderr(&output));
+        }
+        succeeds(&limited(700_000, kind, "stencil --workers 2 --shards 10000 --cells 4 --iterations 2"));
+        succeeds(&limited(700_000, kind, "gang --workers 2 --shards 100000 --launches 1"));
+    }
+    assert_eq!(
+        refused(&maniple(&["barrier", "--shards", "16777215"])),
+        "expected at most 1048576 shards for a barrier, found 16777215"
+    );
+}
+
 #[test]
 fn bad_input_files() {
     let message = |name: &str, bytes: &[u8]| {
@@ -322,7 +353,7 @@ fn outputs_that_cannot_be_written_are_refused_at_once() {
     assert_eq!(message(&unknown), format!("{}: {legal}", unknown.display()));
     let directory = path("directory.csv");
     fs::create_dir_all(&directory).expect("a directory");
-    assert!(message(&directory).ends_with("expected a regular file, found that it is a directory"));
+    assert!(message(&directory).ends_with("can't be written: expected a regular file, found a directory"));
 }
 
 #[test]
@@ -358,15 +389,16 @@ fn help_and_version() {
     assert!(succeeds(&maniple(&["--version"])).starts_with("maniple "));
 }
 
-/// Nobody reads the reports: no panic, and the output file is written all the same.
+/// Nobody reads the reports: no panic, and the output file is written before that is said.
 #[cfg(unix)]
 #[test]
-fn a_broken_pipe_is_no_failure() {
+fn a_broken_pipe_is_a_failure_that_spares_the_output() {
     for format in ["json", "csv", "table"] {
         let out = path(&format!("pipe-{format}.f64"));
-        let args = ["stencil", "--repeat", "50", "--format", format, "--output", out.to_str().unwrap()];
+        let args = ["stencil", "--repeat", "5", "--format", format, "--output", out.to_str().unwrap()];
         let output = without_reader(Command::new(env!("CARGO_BIN_EXE_maniple")).args(args));
-        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{format}");
+        let said = "maniple: error: can't write to stdout: Broken pipe (os error 32)\n";
+        assert_eq!((output.status.code(), stderr(&output)), (Some(1), said), "{format}");
         assert_eq!(fs::metadata(&out).expect("written").len(), 16_000 * 8);
     }
 }

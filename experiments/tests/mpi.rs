@@ -210,10 +210,11 @@ fn what_hangs_is_ended() {
         let began = Instant::now();
         let message = fails(1, &["--mpirun", &launcher(name, &script), "--timeout", "2"]);
         assert!(message.contains("did not end within 2 s and was ended"), "{name}: {message}");
-        assert!(began.elapsed() < Duration::from_secs(30), "{name}: {:?}", began.elapsed());
+        // Longer than that and far less than it would sleep.
+        assert!(began.elapsed() < Duration::from_secs(600), "{name}: {:?}", began.elapsed());
         // The kernel may take a moment to clear away what was killed.
-        let left = || (0..50).map(|_| (processes(&seconds), std::thread::sleep(Duration::from_millis(20))).0).min();
-        assert_eq!(left(), Some(0), "{name}");
+        let gone = |_| processes(&seconds) == 0 || (std::thread::sleep(Duration::from_millis(20)), false).1;
+        assert!((0..3000).any(gone), "{name}");
     }
 }
 

@@ -80,14 +80,3 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_run() {
         assert!(message.starts_with("maniple: error: the trace `") && message.contains("missing"), "{message}");
     }
 }
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_fails_the_run() {
-    for args in ["stencil --repeat 1", "barrier --repeat 1"] {
-        let output = maniple(args, Path::new("/dev/full"));
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.contains("/dev/full") && message.contains("No space left on device"), "{message}");
-    }
-}

@@ -431,7 +431,7 @@ fn what_does_not_go_together_is_refused() {
         ("machine --wire virtual --workers 2", "--workers is for --wire threads"),
         ("machine --wire virtual --nodes 0", "expected at least 1 for nodes, found 0"),
         ("machine --wire virtual --nodes 100000000000", "expected at most 4294967295 nodes, found 100000000000"),
-        ("allreduce --wire virtual --shards 100000000000", "expected at most 4294967295 shards, found 100000000000"),
+        ("allreduce --wire virtual --shards 100000000000", "expected at most 16777215 shards, found 100000000000"),
         ("machine --nodes 2", "--machine, --nodes and --noise are for --wire virtual"),
     ] {
         let output = maniple(args);

@@ -5,6 +5,7 @@
 //! in which order values combine. Every answer is checked by [`validate`] before it is used.
 
 mod calls;
+pub mod files;
 mod machine;
 mod mapper;
 mod slot;

@@ -3,12 +3,12 @@
 use crate::stock::{
     CollectiveMapper, DefaultMapper, FirstChoiceMapper, LoggingMapper, NumaMapper, RandomMapper, RoundRobinMapper,
 };
-use crate::{Mapper, MapperSlot};
+use crate::{Mapper, MapperSlot, files};
 use serde::{Serialize, Serializer};
 use std::error::Error;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -242,6 +242,17 @@ impl Kind {
         rest.map_or(Ok(plain), |option| Err(options.unknown(option)))
     }
 
+    /// What the file of a specification says, which names no other such file.
+    fn within(path: &Path) -> Result<Self, SpecError> {
+        let owned = || path.to_owned();
+        let line = first_line(path).map_err(|source| SpecError::Unreadable { path: owned(), source })?;
+        match Kind::parse(line.trim()) {
+            Ok(Kind::File(other)) => Err(SpecError::Nested { path: owned(), found: format!("@{}", other.display()) }),
+            Ok(kind) => Ok(kind),
+            Err(source) => Err(SpecError::Within { path: owned(), source: Box::new(source) }),
+        }
+    }
+
     /// A mapper; one that logs to a file begins it anew, or goes on with it.
     fn make(&self, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
@@ -255,18 +266,12 @@ impl Kind {
             Kind::Logging { file: Some(path), inner } => {
                 let inner = inner.load(loader)?;
                 let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
-                Arc::new(LoggingMapper::new(inner, BufWriter::new(file)))
+                // Each line at once: what can't be written fails the run while there is one.
+                Arc::new(LoggingMapper::new(inner, file))
             }
             Kind::File(path) => {
-                let line = first_line(path).map_err(|source| SpecError::Unreadable { path: path.clone(), source })?;
                 let within = |source| SpecError::Within { path: path.clone(), source: Box::new(source) };
-                match Kind::parse(line.trim()).map_err(within)? {
-                    Kind::File(other) => {
-                        let found = format!("@{}", other.display());
-                        return Err(SpecError::Nested { path: path.clone(), found });
-                    }
-                    kind => kind.make(loader, anew).map_err(within)?,
-                }
+                Kind::within(path)?.make(loader, anew).map_err(within)?
             }
             Kind::Library { path, options } => loader.load(path, options).map_err(SpecError::Library)?,
         })
@@ -275,8 +280,8 @@ impl Kind {
 
 /// A file for decisions, to the end of which each mapper that has it open writes.
 fn log(path: &Path, anew: bool) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
-    if anew && file.metadata()?.is_file() {
+    let file = files::append(path)?;
+    if anew {
         file.set_len(0)?;
     }
     Ok(file)
@@ -285,12 +290,8 @@ fn log(path: &Path, anew: bool) -> io::Result<File> {
 /// What a file that can be read again says in its first line.
 fn first_line(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 16;
-    // Opening a pipe would wait, and a device may have no end.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("expected a regular file"));
-    }
     let mut line = String::new();
-    let read = BufReader::new(File::open(path)?).take(LONGEST).read_line(&mut line)?;
+    let read = BufReader::new(files::open(path)?).take(LONGEST).read_line(&mut line)?;
     match read as u64 == LONGEST {
         true => Err(io::Error::other(format!("expected a first line of less than {LONGEST} bytes"))),
         false => Ok(line),
@@ -340,6 +341,25 @@ impl MapperSpec {
             slot.replace(self.kind.make(loader, false)?);
         }
         Ok(())
+    }
+
+    /// The files that it names, each with whether it is written: a library, the file of decisions, and FILE of `@FILE` with
+    /// those that FILE names now. What a library's own options name is not among them.
+    ///
+    /// # Errors
+    /// The file of `@FILE` can't be read, or what it says is wrong.
+    pub fn files(&self) -> Result<Vec<(PathBuf, bool)>, SpecError> {
+        Ok(match &self.kind {
+            Kind::File(path) => {
+                let named = Self { text: String::new(), kind: Kind::within(path)?, made: Arc::default() }.files()?;
+                [(path.clone(), false)].into_iter().chain(named).collect()
+            }
+            Kind::Logging { file, inner } => {
+                file.iter().map(|path| (path.clone(), true)).chain(inner.files()?).collect()
+            }
+            Kind::Library { path, .. } => vec![(path.clone(), false)],
+            _ => Vec::new(),
+        })
     }
 
     /// The text it was parsed from: what reports show.

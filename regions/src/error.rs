@@ -54,6 +54,20 @@ pub enum RegionError {
         came: usize,
     },
 
+    /// A region tree whose values no program can address.
+    #[error(
+        "expected at most {} bytes in {what}, got {rect} of {each} bytes a point: use a smaller rectangle",
+        isize::MAX
+    )]
+    TooLarge {
+        /// What is made of it.
+        what: Box<str>,
+        /// The rectangle.
+        rect: Box<Rect>,
+        /// Bytes of a point, at least.
+        each: usize,
+    },
+
     /// A partition without colours.
     #[error("a partition of {region} needs at least one colour, got none")]
     NoColors {

@@ -117,6 +117,11 @@ impl Rect {
         self.extent(0).saturating_mul(self.extent(1)).saturating_mul(self.extent(2))
     }
 
+    /// The bytes of all points with so many each, unless they are more than can be addressed, `isize::MAX`.
+    pub fn bytes(&self, each: usize) -> Option<usize> {
+        self.volume().checked_mul(each).filter(|&bytes| bytes <= isize::MAX as usize)
+    }
+
     /// Whether there are no points.
     #[inline]
     pub const fn is_empty(&self) -> bool {
@@ -221,10 +226,12 @@ impl Rect {
         points
     }
 
-    /// The row-major position of `point` among the points of this rectangle, from 0; `None` for a point outside.
+    /// The row-major position of `point` among the points of this rectangle, from 0; `None` for a point outside, and for one
+    /// with more than `usize::MAX` points before it.
     pub fn position<const D: usize>(&self, point: [i64; D]) -> Option<usize> {
-        self.contains(point)
-            .then(|| (0..D).fold(0, |at, d| at * self.extent(d) + point[d].wrapping_sub(self.lo[d]) as usize))
+        let next =
+            |at: usize, d| at.checked_mul(self.extent(d))?.checked_add(point[d].wrapping_sub(self.lo[d]) as usize);
+        self.contains(point).then(|| (0..D).try_fold(0, next)).flatten()
     }
 
     /// `self == other`, by as few comparisons as there are dimensions.

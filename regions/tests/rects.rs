@@ -55,6 +55,44 @@ proptest! {
         prop_assert_eq!(rest, left.difference(&right).copied().collect());
     }
 
+    /// The exact number is a product of three that have 64 bits each.
+    #[test]
+    fn volumes_near_the_limits_are_exact_or_the_most(
+        dim in 1_usize..4,
+        ends in prop::array::uniform6(prop_oneof![
+            Just(i64::MIN), Just(i64::MAX), Just(0), -3..3_i64, i64::MIN..i64::MIN + 3, i64::MAX - 3..i64::MAX,
+            (-2_i64..2).prop_map(|off| (1 << 31) + off), (-2_i64..2).prop_map(|off| (1 << 21) + off), any::<i64>(),
+        ]),
+        each in prop_oneof![0_usize..9, (0_u32..64).prop_map(|bit| 1 << bit), any::<usize>()],
+    ) {
+        let (lo, hi) = ([ends[0], ends[1], ends[2]], [ends[3], ends[4], ends[5]]);
+        let rect = match dim {
+            1 => Rect::line(lo[0], hi[0]),
+            2 => Rect::new([lo[0], lo[1]], [hi[0], hi[1]]),
+            _ => Rect::new(lo, hi),
+        };
+        let extents: Vec<u128> = (0..dim).map(|d| (i128::from(hi[d]) - i128::from(lo[d])).max(0) as u128).collect();
+        // None where it has more than 128 bits.
+        let exact = match extents.contains(&0) {
+            true => Some(0),
+            false => extents.iter().try_fold(1_u128, |product, &extent| product.checked_mul(extent)),
+        };
+        let volume = exact.and_then(|v| usize::try_from(v).ok()).unwrap_or(usize::MAX);
+        prop_assert_eq!(rect.volume(), volume);
+        let bytes = exact.unwrap_or(u128::MAX >> 64).checked_mul(each as u128);
+        let fits = bytes.filter(|&b| b <= isize::MAX as u128).map(|b| b as usize);
+        if each > 0 {
+            prop_assert_eq!(rect.bytes(each), fits, "{} of {}", rect, each);
+        }
+        let last: [i64; 3] = std::array::from_fn(|d| hi[d].saturating_sub(1));
+        let at = match dim {
+            1 => rect.position([last[0]]),
+            2 => rect.position([last[0], last[1]]),
+            _ => rect.position(last),
+        };
+        prop_assert_eq!(at, exact.filter(|&v| v > 0).and_then(|v| usize::try_from(v - 1).ok()));
+    }
+
     #[test]
     fn points_come_row_major(a in rects()) {
         let mut expected: Vec<[i64; 3]> = set(&a).into_iter().map(|(_, point)| point).collect();

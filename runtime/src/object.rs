@@ -1,4 +1,5 @@
 use crate::Error;
+use crate::config::Run;
 use crate::message::{ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::replay::ReplaySpec;
@@ -60,6 +61,7 @@ impl std::fmt::Debug for Object {
 pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 pub(crate) struct Task {
+    pub run: Run,
     pub name: Arc<str>,
     #[allow(clippy::type_complexity)]
     pub start: Box<dyn Fn(Shard, Parcel) -> Result<ShardFuture, Error> + Send + Sync>,
@@ -69,6 +71,7 @@ pub(crate) struct Task {
 pub(crate) struct GangTable {
     /// The object's number.
     pub id: ObjectId,
+    pub run: Run,
     pub name: String,
     /// Processor of each shard, and its position among that processor's shards.
     pub at: Vec<(ProcessorId, u32)>,
@@ -87,7 +90,7 @@ impl GangTable {
                 (p, local.len() as u32 - 1)
             })
             .collect();
-        Self { id, name: name.into(), at, members }
+        Self { id, run: Run::ANY, name: name.into(), at, members }
     }
 
     pub fn shards(&self) -> u32 {

@@ -34,7 +34,7 @@ impl<T: Portable> Encode for Sealed<T> {
         postcard::to_stdvec(&self.0)
     }
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        Box::new(self.0)
+        self
     }
 }
 
@@ -63,8 +63,8 @@ impl Parcel {
     pub(crate) fn open<T: Portable>(self) -> Result<T, Error> {
         match self {
             Parcel::Encoded(bytes) => postcard::from_bytes(&bytes).map_err(|e| encoding(std::any::type_name::<T>(), e)),
-            Parcel::Value(v) => match v.into_any().downcast::<T>() {
-                Ok(value) => Ok(*value),
+            Parcel::Value(v) => match v.into_any().downcast::<Sealed<T>>() {
+                Ok(sealed) => Ok(sealed.0),
                 Err(_) => Err(Error::misuse(
                     "opening a task's argument or result",
                     std::any::type_name::<T>(),

@@ -1,4 +1,5 @@
 use crate::Error;
+use crate::config::Run;
 use crate::gang::Gang;
 use crate::message::ObjectId;
 use crate::object::{CellAddress, GangTable, Object};
@@ -23,6 +24,8 @@ pub struct PhaseAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pairs {
     pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
 }
 
 /// The producing shard's end of a pair: wait for room, fill, announce.
@@ -62,7 +65,7 @@ impl Pairs {
     pub fn producer(&self, shard: &Shard) -> Result<Producer, Error> {
         let me = shard.index();
         let counted = |end| shard.core().counter(self.id, me, end);
-        with(shard, self.id, |pairs| Producer {
+        self.with(shard, |pairs| Producer {
             empty: Waiter::counted(pairs.empty_address(self.id, me), counted(End::ProducerWait)),
             ready: Arriver::counted(pairs.ready_address(self.id, me), counted(End::ProducerArrive)),
         })
@@ -75,7 +78,7 @@ impl Pairs {
     pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer, Error> {
         let me = shard.index();
         let counted = |end| shard.core().counter(self.id, from, end);
-        with(shard, self.id, |pairs| {
+        self.with(shard, |pairs| {
             if pairs.to.get(from as usize) != Some(&me) {
                 let what = format!("Pairs::consumer of `{}` in shard {me}", pairs.name);
                 return Err(Error::misuse(what, "a shard that produces for this one", format!("shard {from}")));
@@ -86,18 +89,23 @@ impl Pairs {
             })
         })?
     }
+
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
+        let object = shard.core().local(self.id);
+        let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
+        match object.as_ref().map(|o| &*o.object) {
+            Some(Object::Pairs(pairs)) if !pairs.gang.run.may_be(self.run) => {
+                Err(of_another_run(what(), "`Top::pairs`"))
+            }
+            Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
+            Some(o) => Err(Error::misuse(what(), "pairs made for the gang of this shard", o.describe())),
+            None => Err(Error::misuse(what(), "pairs made with `Top::pairs`", format!("object {}", self.id))),
+        }
+    }
 }
 
-fn with<R>(shard: &Shard, id: ObjectId, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
-    let object = shard.core().local(id);
-    match object.as_ref().map(|o| &*o.object) {
-        Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
-        Some(o) => {
-            let what = format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
-            Err(Error::misuse(what, "pairs made for the gang of this shard", o.describe()))
-        }
-        None => Err(Error::misuse("a pair's end", "pairs made with `Top::pairs`", format!("object {id}"))),
-    }
+fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error {
+    Error::misuse(what, format!("one made with {maker} in this run"), "one of another run")
 }
 
 /// A phase barrier with any arrivers and waiters of one gang. Made by [`crate::Top::phase_barrier`]; plain data that may
@@ -105,6 +113,8 @@ fn with<R>(shard: &Shard, id: ObjectId, f: impl FnOnce(&crate::object::Pairs) ->
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PhaseBarrier {
     pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
 }
 
 impl PhaseBarrier {
@@ -146,6 +156,9 @@ impl PhaseBarrier {
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
         let object = shard.core().local(self.id);
         match object.as_ref().map(|o| &*o.object) {
+            Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
+                Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
+            }
             Some(Object::Phase(spec)) if shard.in_gang(&spec.gang) => Ok(f(spec)),
             Some(o) => Err(Error::misuse(
                 "a phase barrier's handle",

@@ -63,9 +63,7 @@ pub(crate) struct ShardInner {
     pub(crate) origin: Rc<Origin>,
     index: u32,
     held: Arc<[Held]>,
-    /// None as long as it has looked at none: there are many shards.
-    #[allow(clippy::box_collection)]
-    regions: RefCell<Option<Box<Vec<LocalRegion>>>>,
+    regions: RefCell<Vec<LocalRegion>>,
     pub(crate) owner: Rc<Owner>,
     /// Of a parent, what it knows to be valid where, and what the gangs that it launched leave to it.
     parent: OnceCell<Rc<RefCell<Versions>>>,
@@ -165,7 +163,9 @@ impl Shard {
     /// When no requirement of the launch contains the region, or its tree does not.
     pub fn region(&self, region: Region) -> Result<Local, Error> {
         let mut regions = self.inner.regions.borrow_mut();
-        let regions = regions.get_or_insert_with(|| Box::new(Vec::with_capacity(self.inner.held.len())));
+        if regions.is_empty() {
+            regions.reserve_exact(self.inner.held.len());
+        }
         if let Some(index) = regions.iter().position(|r| *r.region(&self.inner.held) == region) {
             return Ok(Local { index: index as u32, region });
         }
@@ -205,7 +205,7 @@ impl Shard {
         field: &FieldInfo,
     ) -> Result<Rc<Column>, Error> {
         let regions = self.inner.regions.borrow();
-        let Some(local) = regions.as_ref().and_then(|r| r.get(index as usize)) else {
+        let Some(local) = regions.get(index as usize) else {
             return Err(Error::misuse("a launch's region", "a region of this shard", "one of another shard"));
         };
         let region = local.region(&self.inner.held);
@@ -237,7 +237,6 @@ impl Shard {
         let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
         let column = self.core().column(region, key, known, self.inner.origin.launch, held.shared_home())?;
         let mut regions = self.inner.regions.borrow_mut();
-        let regions = regions.get_or_insert_default();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
                 column.overlaps_with(other);
@@ -324,7 +323,7 @@ impl Shard {
     pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
         let poisoned: Vec<Rc<Column>> = {
             let regions = self.inner.regions.borrow();
-            let columns = regions.iter().flat_map(|all| all.iter()).flat_map(|r| &r.columns).map(|u| &u.column);
+            let columns = regions.iter().flat_map(|r| &r.columns).map(|u| &u.column);
             columns.filter(|c| c.is_poisoned_for(Privilege::Read)).cloned().collect()
         };
         for column in poisoned {
@@ -355,11 +354,7 @@ impl Shard {
     /// The columns of the fields that have a point of the region.
     fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
         let regions = self.inner.regions.borrow();
-        let columns = regions
-            .iter()
-            .flat_map(|all| all.iter())
-            .filter(|r| r.region(&self.inner.held).overlaps(&region))
-            .flat_map(|r| &r.columns);
+        let columns = regions.iter().filter(|r| r.region(&self.inner.held).overlaps(&region)).flat_map(|r| &r.columns);
         columns.map(|u| u.column.clone()).filter(|c| fields.contains(&c.field.id)).collect()
     }
 

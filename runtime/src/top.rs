@@ -1,4 +1,5 @@
 use crate::Error;
+use crate::config::Run;
 use crate::core::replicas::list;
 use crate::core::{Asker, Chains, Core};
 use crate::error::panic_message;
@@ -13,7 +14,7 @@ use crate::replay::ReplaySpec;
 use crate::shard::Shard;
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
-use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, TreeId};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, RegionError, TreeId};
 use std::any::type_name;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -51,7 +52,7 @@ impl<R: Portable, F: Future<Output = Result<R, Error>>> Future for ShardBody<F> 
 }
 
 /// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
-pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
+pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 
 /// The replicated top-level task's view of the run.
 ///
@@ -63,11 +64,12 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1 };
 #[derive(Clone)]
 pub struct Top {
     launcher: Rc<Launcher>,
+    run: Run,
 }
 
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)) };
+        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: Run::of(&core.config) };
         top.add(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
         top
     }
@@ -104,10 +106,19 @@ impl Top {
     /// never waits.
     ///
     /// # Errors
-    /// Two fields with the same number or name.
+    /// Two fields with the same number or name, or more bytes of a field than can be addressed.
     pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
-        let fields = FieldSpace::new(fields).map_err(|source| Error::region(place, source))?;
+        let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
+        let fields = match fields.iter().find(large) {
+            Some(f) => Err(RegionError::TooLarge {
+                what: format!("field `{}`", f.name).into(),
+                rect: rect.into(),
+                each: f.size,
+            }),
+            None => FieldSpace::new(fields),
+        };
+        let fields = fields.map_err(|source| Error::region(place, source))?;
         let of = |o: &Object| match o {
             Object::Tree(t) => {
                 let fields = t.fields.iter().map(|f| format!("{}: {}", f.name, f.type_name));
@@ -122,10 +133,15 @@ impl Top {
     /// Makes a gang of `shards` shards; the mapper says where they run. Collective; never waits.
     ///
     /// # Errors
-    /// No shards, or an illegal placement.
+    /// No shards, more than [`Gang::MAX_SHARDS`], or an illegal placement.
     pub fn gang(&self, name: &str, shards: u32) -> Result<Gang, Error> {
         if shards == 0 {
             return Err(Error::misuse(format!("gang `{name}`"), "at least one shard", 0));
+        }
+        // Before anything is made for each of them.
+        if shards > Gang::MAX_SHARDS {
+            let expected = format!("at most {} shards", Gang::MAX_SHARDS);
+            return Err(Error::misuse(format!("gang `{name}`"), expected, shards));
         }
         let machine = self.core().machine();
         let input = PlaceShardsInput { gang: name, shards, machine };
@@ -136,10 +152,11 @@ impl Top {
             |name, answer| validate::placement(name, &input, answer),
         )?;
         let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
+        let table = GangTable { run: self.run, ..table };
         let id = self.define(Object::Gang(Arc::new(table)), |_| {
             format!("of {shards} shards on processors {}", list(&placement))
         });
-        Ok(Gang { id, shards })
+        Ok(Gang { id, shards, run: self.run })
     }
 
     /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.
@@ -166,8 +183,8 @@ impl Top {
             Ok(Box::pin(ShardBody { shard, future }))
         };
         let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
-        let id = self.define(Object::Task(Task { name: name.into(), start: Box::new(start) }), types);
-        ShardTask { id, types: PhantomData }
+        let id = self.define(Object::Task(Task { run: self.run, name: name.into(), start: Box::new(start) }), types);
+        ShardTask { id, run: self.run, types: PhantomData }
     }
 
     /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
@@ -225,7 +242,7 @@ impl Top {
             _ => String::new(),
         };
         let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)), of);
-        Ok(Pairs { id })
+        Ok(Pairs { id, run: self.run })
     }
 
     /// Makes a phase barrier for shards of a gang. Collective; never waits.
@@ -262,7 +279,7 @@ impl Top {
             }
             _ => String::new(),
         };
-        Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of) })
+        Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of), run: self.run })
     }
 
     /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scatter, any_virtual, mix, runtimes, watched, watched_for};
+use common::{Scatter, any_virtual, mix, runtimes, watched};
 use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{
     Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
@@ -472,7 +472,7 @@ fn neighbours_share_regions_over_many_generations() {
 
 #[test]
 fn four_thousand_and_ninety_six_shards_on_two_workers() {
-    watched_for("4096 shards", Duration::from_secs(60), || ring(&Runtime::threads(2), 4096, 5, 2));
+    watched("4096 shards", || ring(&Runtime::threads(2), 4096, 5, 2));
 }
 
 /// A gang that goes on after some of its shards have ended, and one that needs what it writes.
@@ -914,7 +914,7 @@ fn a_thousand_clean_starts_and_stops() {
         };
         ring(&runtime.mapper(Arc::new(Scatter::default())), 3, 2, 1);
     };
-    watched_for("a thousand runs", Duration::from_secs(60), || {
+    watched("a thousand runs", || {
         (0..200).for_each(once);
         let before = status("VmRSS");
         (200..1200).for_each(once);

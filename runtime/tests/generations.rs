@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::watched_for;
+use common::watched;
 use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -88,7 +88,7 @@ fn generations(n: u64, root: u32, sums: bool) {
     let name = format!("{n} generations, root at shard {root}, sums {sums}");
     let start = Instant::now();
     BEGUN.iter().for_each(|b| b.store(0, Ordering::Relaxed));
-    let outcome = watched_for(&name, Duration::from_secs(300), || {
+    let outcome = watched(&name, || {
         Runtime::threads(2).run(move |top| async move {
             let gang = top.gang("pair", 2)?;
             // The first waiter's processor combines the arrivals.
@@ -159,7 +159,7 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
             (_, other) => panic!("run {i}: {:?}", other.map(|r| r.0)),
         }
     };
-    watched_for("a thousand runs", Duration::from_secs(120), || {
+    watched("a thousand runs", || {
         (0..200).for_each(once);
         let before = resident();
         (200..1200).for_each(once);
@@ -216,7 +216,7 @@ async fn gives_up(shard: Shard, (own, sums, n): (Pairs, PhaseBarrier, u64)) -> R
 fn a_million_waits_given_up_leave_nothing_behind() {
     let _turn = turn();
     for runtime in [Runtime::threads(1), Runtime::seeded(1, 1)] {
-        let outcome = watched_for("waits given up", Duration::from_secs(120), || {
+        let outcome = watched("waits given up", || {
             runtime.run(|top| async move {
                 let gang = top.gang("one", 1)?;
                 let own = top.pairs("own", &gang, |_| 0)?;

@@ -7,7 +7,6 @@ use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValu
 use maniple_runtime::{Error, Parent, PhaseBarrier, PhaseOptions, Resolver, Shard, Start, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_shard_that_yields_lets_leaf_tasks_run() {
@@ -17,12 +16,8 @@ fn a_shard_that_yields_lets_leaf_tasks_run() {
                 let gang = top.gang("all", 3)?;
                 let task = top.task("yields", |shard: Shard, _: ()| async move {
                     let leaf = shard.launch(|| 1i64, ()).go()?;
-                    let begun = Instant::now();
+                    // Without end, if the leaf task does not run.
                     while !leaf.is_settled() {
-                        // On threads another processor may have to be given a core first.
-                        if begun.elapsed() > Duration::from_secs(5) {
-                            return Err(Error::user("the leaf task does not run"));
-                        }
                         shard.yield_now().await;
                     }
                     leaf.await

@@ -430,11 +430,17 @@ fn a_file_that_cannot_be_written_is_an_error() {
     let error = TraceFile::create(&missing).expect_err("no directory").to_string();
     assert!(error.contains("no such directory") && error.contains("can't be written"), "{error}");
     if cfg!(target_os = "linux") {
-        let full = TraceFile::create("/dev/full").expect("opens");
-        let error = Runtime::threads(1).trace(full.clone()).run(|top| ring(top, 2)).expect_err("no room");
-        assert!(matches!(error, Error::Trace { .. }), "{error}");
-        // What went wrong first is told.
-        let failing = Runtime::threads(1).trace(full).run(|_| async move { Err::<(), _>(Error::user("no")) });
-        assert_eq!(failing.expect_err("fails"), Error::user("no"));
+        let error = TraceFile::create("/dev/full").expect_err("no file").to_string();
+        assert!(error.contains("/dev/full") && error.contains("expected a regular file"), "{error}");
     }
+    // It could be written, and can't any more.
+    let gone = path("gone").with_extension("");
+    std::fs::create_dir_all(&gone).expect("a directory");
+    let file = TraceFile::create(gone.join("trace.json")).expect("can be written");
+    std::fs::remove_dir(&gone).expect("nothing is in it yet");
+    let error = Runtime::threads(1).trace(file.clone()).run(|top| ring(top, 2)).expect_err("no directory");
+    assert!(matches!(error, Error::Trace { .. }), "{error}");
+    // What went wrong first is told.
+    let failing = Runtime::threads(1).trace(file).run(|_| async move { Err::<(), _>(Error::user("no")) });
+    assert_eq!(failing.expect_err("fails"), Error::user("no"));
 }

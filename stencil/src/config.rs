@@ -1,7 +1,7 @@
 //! What a run is asked for, what it reports, and what can go wrong.
 
 use crate::blocks::MIN_CELLS;
-use crate::host::{HostRun, reported_bytes};
+use crate::host::{HostRun, available_memory};
 use crate::io::FileError;
 use maniple::mapper::{MapperSpec, SpecError};
 use maniple::runtime::{Binding, VirtualMachine};
@@ -236,20 +236,6 @@ impl Config {
         }
         Ok(())
     }
-}
-
-/// Bytes of data this process may have in all: what Linux reports as available and what the process has already, or the limit
-/// of a container if that is less. What an earlier run has freed is often not back with the system, and serves the next run.
-/// Without such a report, half the address space.
-pub fn available_memory() -> u64 {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let number = |text: String| text.trim().parse::<u64>().ok();
-    let reported = |path: &str, key: &str| read(path).and_then(|text| reported_bytes(&text, key));
-    let own = reported("/proc/self/status", "RssAnon").unwrap_or(0);
-    let machine = reported("/proc/meminfo", "MemAvailable").map(|available| available + own);
-    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let container = limits.into_iter().filter_map(|path| read(path).and_then(number)).min();
-    machine.into_iter().chain(container).min().unwrap_or(isize::MAX as u64)
 }
 
 /// A number of bytes for people: `1.5 KiB`.

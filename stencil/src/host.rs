@@ -1,7 +1,8 @@
-//! What a run in virtual time takes of the host.
+//! What there is on the host, and what a run in virtual time takes of it.
 
 use maniple::prelude::Stats;
 use serde::Serialize;
+use std::path::Path;
 use std::time::Duration;
 
 /// What the driver of virtual time did, and what that took of the host: fields of a report.
@@ -44,4 +45,86 @@ fn peak_memory() -> Option<u64> {
 pub fn reported_bytes(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
+}
+
+/// Bytes of data this process may have in all: what Linux reports as available and what the process has already, or less where
+/// the limit of a container (a control group, or one around it) or of the process (`ulimit -v`, `ulimit -d`) is less. What an
+/// earlier run has freed is often not back with the system, and serves the next run. Without such a report, half the address
+/// space.
+///
+/// What others in a container use is not taken off its limit: some of that is files that make room.
+pub fn available_memory() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let status = read("/proc/self/status").unwrap_or_default();
+    let reported = |key: &str| reported_bytes(&status, key).unwrap_or(0);
+    let own = reported("RssAnon");
+    let machine = read("/proc/meminfo").and_then(|text| reported_bytes(&text, "MemAvailable")).map(|free| free + own);
+    let group = limit_of_groups(&read("/proc/self/cgroup").unwrap_or_default(), read);
+    let process = limits_of_process([reported("VmSize"), reported("VmData")], own);
+    machine.into_iter().chain(group).chain(process).min().unwrap_or(isize::MAX as u64)
+}
+
+/// The least limit of the control groups that `/proc/self/cgroup` lists, of version 1 or 2, and of those around them; within a
+/// container those above its own can't be seen.
+fn limit_of_groups(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let limits = groups.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|c| c == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let groups = Path::new(path.trim_start_matches('/')).ancestors();
+        // `max`, where there is none, is no number.
+        let limit = |group: &Path| read(&format!("{root}/{}/{file}", group.display()))?.trim().parse().ok();
+        groups.filter_map(limit).min()
+    });
+    limits.min()
+}
+
+/// What the process may still take by its limits of address space and of data, of which it has so much, beside its `own`.
+#[cfg(unix)]
+fn limits_of_process(used: [u64; 2], own: u64) -> impl Iterator<Item = u64> {
+    use rustix::process::{Resource, getrlimit};
+    let limits = [Resource::As, Resource::Data].into_iter().zip(used);
+    limits.filter_map(move |(resource, used)| {
+        let left = getrlimit(resource).current?.saturating_sub(used);
+        // Stacks and what allocators set aside are not for data.
+        Some(left / 4 * 3 + own)
+    })
+}
+
+#[cfg(not(unix))]
+fn limits_of_process(_: [u64; 2], _: u64) -> impl Iterator<Item = u64> {
+    std::iter::empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limit_of_groups;
+
+    #[test]
+    fn the_least_limit_of_all_groups_around_counts() {
+        let files = [
+            ("/sys/fs/cgroup//memory.max", "9000\n"),
+            ("/sys/fs/cgroup/a/memory.max", "max\n"),
+            ("/sys/fs/cgroup/a/b/memory.max", "5000\n"),
+            ("/sys/fs/cgroup/a/b/c/memory.max", "7000\n"),
+            ("/sys/fs/cgroup/memory//memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/sys/fs/cgroup/memory/d/memory.limit_in_bytes", "6000\n"),
+        ];
+        let read = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, text)| text.to_string());
+        let limit = |groups: &str| limit_of_groups(groups, read);
+        assert_eq!(limit("0::/a/b/c\n"), Some(5000));
+        assert_eq!(limit("0::/a\n"), Some(9000));
+        assert_eq!(limit("0::/\n"), Some(9000));
+        assert_eq!(limit("0::/elsewhere/d\n"), Some(9000));
+        assert_eq!(limit("5:cpu,memory:/d/e\n3:cpu:/a/b\n"), Some(6000));
+        assert_eq!(limit("5:memory:/d\n0::/a/b\n"), Some(5000));
+        assert_eq!(limit("5:memory:/\n"), Some(9223372036854771712));
+        assert_eq!(limit("3:cpu:/a/b\n"), None);
+        for odd in ["", "\n", "::", "0:", "nothing", "0::a:b/c\n"] {
+            let _ = limit(odd);
+        }
+    }
 }

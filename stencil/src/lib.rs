@@ -31,10 +31,10 @@ pub mod shards;
 pub use blocks::Blocks;
 pub use config::{
     Bind, Collective, Config, DEFAULT_CELLS, MAX_WORKERS, RunReport, Samples, StencilError, Times, UnknownName,
-    alternating, available_memory, bytes,
+    alternating, bytes,
 };
 
-pub use host::{HostRun, reported_bytes};
+pub use host::{HostRun, available_memory, reported_bytes};
 
 use maniple::prelude::Runtime;
 use maniple::runtime::{Check, TraceFile};

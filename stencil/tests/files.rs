@@ -223,9 +223,9 @@ fn paths_that_cannot_be_read() {
     );
     let nested = directory.join("dir.csv");
     fs::create_dir(&nested).expect("a directory");
-    let want = format!("{}: expected a regular file, found that it is a directory", nested.display());
-    assert_eq!(message(&nested), want);
-    assert_eq!(Target::prepare(&nested).expect_err("a directory").to_string(), want);
+    let want = |can_not: &str| format!("{}: {can_not}: expected a regular file, found a directory", nested.display());
+    assert_eq!(message(&nested), want("can't be read"));
+    assert_eq!(Target::prepare(&nested).expect_err("a directory").to_string(), want("can't be written"));
     // A file of 8 EiB without a byte on the disk.
     let sparse = directory.join("sparse.f64");
     let file = fs::File::create(&sparse).expect("a file");
@@ -255,12 +255,12 @@ fn paths_that_cannot_be_written() {
     let mut permissions = fs::metadata(&locked).expect("there").permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&locked, permissions).expect("set");
-    assert!(message(&locked).ends_with("expected a regular file, found that it is read-only"));
+    assert!(message(&locked).ends_with("can't be written: the file is read-only"));
     #[cfg(unix)]
     {
         let link = directory.join("link.csv");
         std::os::unix::fs::symlink(directory.join("nothing.csv"), &link).expect("a link");
-        assert!(message(&link).ends_with("found that it is a symbolic link to nothing"));
+        assert!(message(&link).ends_with("expected a file or nothing, found a symbolic link to nothing"));
     }
     let under = locked.join("a.csv");
     assert!(message(&under).contains("can't be written: Not a directory"), "{}", message(&under));

@@ -1,6 +1,11 @@
 //! What the tests share: a watchdog, a source of noise, and programs of calls whose results are computed a second time.
 #![allow(dead_code)]
 
+#[path = "../../../runtime/tests/common/watchdog.rs"]
+mod watchdog;
+
+pub use watchdog::watched;
+
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
 use maniple_mapper::{ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
@@ -8,29 +13,7 @@ use maniple_runtime::{Error, Runtime, Shard, Start, Stats, TaskFuture, Val, Valu
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-/// Runs `f`; a program that is not over after a minute ends the process, because a hang is a failure too.
-pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
-    let over = watchdog(name, Duration::from_secs(60));
-    let result = f();
-    drop(over);
-    result
-}
-
-/// Ends the process unless the sender is dropped in time.
-fn watchdog(name: &str, limit: Duration) -> mpsc::Sender<()> {
-    let (over, wait) = mpsc::channel::<()>();
-    let name = name.to_string();
-    std::thread::spawn(move || {
-        if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("`{name}` hangs: not over after {limit:?}");
-            std::process::abort();
-        }
-    });
-    over
-}
+use std::sync::Arc;
 
 /// Well-mixed bits of a number (splitmix64).
 pub fn mix(x: u64) -> u64 {

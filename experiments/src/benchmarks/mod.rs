@@ -8,12 +8,10 @@ mod rows;
 use crate::Failure;
 use crate::compare::mpi::MpiMachine;
 use crate::micro::at_least_one;
-use crate::output::Stdout;
+use crate::output::Document;
 use crate::workers::OnWire;
 use on::On;
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What the framework is measured by: every figure beside its target, as a Markdown document
@@ -27,7 +25,7 @@ With --wire virtual the rows are those of two processors of --machine, of one no
 --mpi-machine. One round is enough there: each gives the same times, to the digit. What is of this host has nothing to \
 compare with.
 
-Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified; 2, the arguments \
+Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified, or the document could not be written; 2, the arguments \
 are at fault.")]
 pub struct Args {
     /// Write the document to this file instead of stdout
@@ -64,31 +62,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
-    if let Some(path) = &args.output {
-        check_writable(path).map_err(|e| Failure::Usage(format!("{}: can't be written: {e}", path.display())))?;
-    }
+    let output = args.output.as_deref();
+    args.wire.files().reads("--mpi-machine", args.mpi.path()).writes("--output", output).check()?;
+    let document = Document::prepare(output)?;
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (row, samples) in rows.iter_mut().zip(&mut measured) {
             samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
         }
     }
-    let text = document::write(&rows, &measured, &on, rounds, args.only.as_deref());
-    match &args.output {
-        None => Stdout::new().write(&text),
-        Some(path) => std::fs::write(path, &text).or_else(|e| {
-            // Better here than lost.
-            Stdout::new().write(&text)?;
-            Err(Failure::Run(format!("can't write {}: {e}", path.display())))
-        }),
-    }
-}
-
-/// Makes sure before anything is measured that the file can be written, without changing what is there.
-fn check_writable(path: &Path) -> io::Result<()> {
-    let new = !path.try_exists()?;
-    OpenOptions::new().append(true).create(true).open(path)?;
-    if new { fs::remove_file(path) } else { Ok(()) }
+    document.write(&document::write(&rows, &measured, &on, rounds, args.only.as_deref()))
 }
 
 impl Failure {

@@ -7,9 +7,10 @@ mod programs;
 
 use crate::micro::at_least_one;
 use crate::micro::exchange::{BUSY_NS, beside_ns, yardstick_ns};
-use crate::output::Stdout;
+use crate::output::Document;
 use crate::workers::OnWire;
 use crate::{Failure, parts};
+use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use prices::{Price, Times};
@@ -31,7 +32,7 @@ host had its processors elsewhere, and the turn is left out.
 
 With --wire virtual it measures a machine in virtual time, two processors of one node, and should find what its file says.
 
-Exit codes: 0, the file is written; 1, a run failed; 2, the arguments are at fault.")]
+Exit codes: 0, the file is written; 1, a run failed, or it could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// The file, which must be new or empty [default: stdout]
     #[arg(long, value_name = "FILE")]
@@ -47,6 +48,7 @@ pub struct Args {
 
     /// Shards of a processor to measure with, ascending: an even number each
     #[arg(long, value_name = "N,…", default_values_t = LEVELS, value_delimiter = ',', value_parser = level)]
+    #[arg(action = ArgAction::Set)]
     shards: Vec<u32>,
 
     /// Runs of each program
@@ -295,30 +297,20 @@ impl Measures {
 
 /// Measures and writes.
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    let output = args.output.as_deref();
+    args.wire.files().writes("--output", output).check()?;
     let measures = Measures::new(args)?;
     let plan = Plan::new(args, measures.processors)?;
     let repeat = at_least_one("repeat", args.repeat)?;
     // Before anything is measured.
-    if let Some(path) = &args.output {
-        let file = std::fs::File::options().append(true).create(true).open(path);
-        match file.and_then(|file| file.metadata()) {
-            Ok(there) if there.len() > 0 => {
-                let path = path.display();
-                let what =
-                    format!("expected a new or an empty file for --output, found {path} with {} bytes", there.len());
-                return Err(Failure::Usage(format!("{what}; name another, or remove it")));
-            }
-            Ok(_) => {}
-            Err(e) => return Err(Failure::Usage(format!("can't write {}: {e}", path.display()))),
-        }
+    let document = Document::prepare(output)?;
+    if let Some(path) = output
+        && let Some(len) = path.metadata().ok().map(|there| there.len()).filter(|len| *len > 0)
+    {
+        let what = format!("expected a new or an empty file for --output, found {} with {len} bytes", path.display());
+        return Err(Failure::Usage(format!("{what}; name another, or remove it")));
     }
-    let text = measures.text(plan, repeat, &args.name)?;
-    match &args.output {
-        Some(path) => {
-            std::fs::write(path, text).map_err(|e| Failure::Run(format!("can't write {}: {e}", path.display())))
-        }
-        None => Stdout::new().write(&text),
-    }
+    document.write(&measures.text(plan, repeat, &args.name)?)
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use crate::micro::allreduce::Op;
 use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
 use crate::output::{Field, Output, Record};
 use crate::workers::{Loaded, OnWire};
-use clap::ValueEnum;
+use clap::{ArgAction, ValueEnum};
 use maniple::prelude::Algorithm;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::DEFAULT_CELLS;
+use std::path::Path;
 use std::time::Duration;
 
 /// The allreduce and the stencil here and in plain MPI, in turn
@@ -46,16 +47,16 @@ Open MPI gets --oversubscribe, since there may be more ranks than cores, and the
 see where it runs as root. With more ranks than cores MPI mostly waits for the kernel's scheduler: such ratios are for \
 information.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault, or this maniple was built \
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault, or this maniple was built \
 without MPI.")]
 pub struct Args {
     /// What is compared
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "allreduce,stencil")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "allreduce,stencil", action = ArgAction::Set)]
     program: Vec<Program>,
 
     /// Shards, and ranks of MPI; several numbers are compared one after the other
     #[arg(long, visible_alias = "ranks", value_name = "P,…", value_delimiter = ',', default_value = "2")]
-    #[arg(value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(value_parser = crate::count, allow_negative_numbers = true, action = ArgAction::Set)]
     shards: Vec<usize>,
 
     /// Elements of each contribution to the allreduce
@@ -110,6 +111,11 @@ pub struct MpiMachine {
 }
 
 impl MpiMachine {
+    /// The path of its file, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.mpi_machine.as_deref().and_then(MachineFile::path)
+    }
+
     /// The file of the machine, if there is to be one and it is known.
     pub fn file(&self, on: &OnWire) -> Result<Option<&MachineFile>, Failure> {
         let on_titan = ["titan-legion", "titan-mpi"].contains(&on.machine_name());
@@ -172,6 +178,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let repeats = args.common.repeats(args.on.workers.wire.in_virtual_time()?)?;
     at_least_one("iterations", args.iterations)?;
     check_wire(args)?;
+    let files = args.on.workers.wire.files().reads("--mpi-machine", args.mpi.path());
+    files.mapper(&args.on.mapper)?.check()?;
     let counts = args.shards.iter().map(|&count| ranks(args, count)).collect::<Result<Vec<_>, _>>()?;
     let mut cases = Vec::new();
     for &program in &args.program {
@@ -260,9 +268,6 @@ impl Case<'_> {
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
         let exchange_ns = self.args.on.yardstick_ns(self.shards as usize)?;
         for pair in 0..repeats {
-            if output.closed() {
-                break;
-            }
             let (mpi, theirs) = theirs()?;
             let ours = ours()?;
             let failure = self.failure(&ours, &theirs);

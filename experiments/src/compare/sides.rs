@@ -3,6 +3,7 @@
 use super::launcher::Launcher;
 use super::mpi::{Args, Program};
 use crate::Failure;
+use crate::micro::Traced;
 use crate::micro::allreduce::Spec;
 use crate::stencil::failure;
 use maniple::prelude::{Algorithm, Runtime};
@@ -63,7 +64,7 @@ impl<'a> Case<'a> {
     /// Refuses what it can't run on.
     pub fn new(args: &'a Args, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
-        let (workers, runtime) = on.runtime(count)?;
+        let (workers, runtime) = on.runtime(count, &Traced::default())?;
         let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
         let machines = machines.map(|(ours, mpi)| [ours, mpi].map(Arc::new));
         let case = Self { args, program, shards, workers, runtime, machines };

@@ -8,6 +8,7 @@ mod study;
 use crate::Failure;
 use crate::calibrate::REPEAT;
 use crate::directory::{Directory, pretty};
+use crate::files::Files;
 use crate::machines::MachineFile;
 use crate::micro::check_memory;
 use crate::output::Stdout;
@@ -41,7 +42,7 @@ d ln(result) / d ln(number) between half and twice the number.
 The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json: \
 those of 16 to 512 shards first, and anew with each number beyond.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the files are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the files are at fault.")]
 pub struct Args {
     /// Write page, plots and numbers to this directory, which must be new or empty
     #[arg(long, value_name = "DIR")]
@@ -103,6 +104,10 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let host = args.host.as_deref().map(MachineFile::load_host).transpose()?;
     let most = Job::new(machine_of(&machine, args.to), args.to, Collective::RecursiveDoubling);
     check_memory("shards", args.to, most.bytes() / args.to as u128)?;
+    let named = |machine| MachineFile::path(machine);
+    let files =
+        Files::new().reads("--machine", named(&args.machine)).reads("--host", args.host.as_deref().and_then(named));
+    files.fills("--output", Some(&args.output)).check()?;
     let directory = Directory::prepare(&args.output)?;
     let progress = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");

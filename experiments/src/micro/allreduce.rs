@@ -24,7 +24,7 @@ number
   exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
@@ -236,14 +236,13 @@ impl Spec {
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime(args.shards)?;
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)?;
     let (elements, op, algorithm) = (args.elements, args.op, args.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
     spec.check_memory()?;
+    let (workers, runtime) = args.on.runtime(args.shards, &args.traced)?;
     let expected = spec.expected();
-    let runtime = args.traced.onto(runtime)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, machine.as_ref(), |_| {

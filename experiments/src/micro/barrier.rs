@@ -4,6 +4,12 @@ use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, re
 use crate::Failure;
 use maniple::prelude::*;
 
+/// The most shards: each arrival looks for its shard in the list of all, so that more would take hours.
+const MOST: u32 = 1 << 20;
+
+/// What a shard's part of the barrier takes up, beside the shard.
+const PART_BYTES: u128 = 400;
+
 /// A phase barrier of all shards, one generation after the other
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -15,9 +21,9 @@ up, on the shard that took longest, divided by their number
   exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
-    /// Shards
+    /// Shards, at most 1048576
     #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
     shards: usize,
 
@@ -51,12 +57,14 @@ async fn pass(shard: Shard, (all, warm_up, iterations): (PhaseBarrier, u64, u64)
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime(args.shards)?;
     let shards = shards(args.shards)?;
     let iterations = super::at_least_one("iterations", args.iterations)? as u64;
     let warm_up = iterations.div_ceil(10);
-    check_memory("shards", shards as usize, SHARD_BYTES)?;
-    let runtime = args.traced.onto(runtime)?;
+    if shards > MOST {
+        return Err(Failure::Usage(format!("expected at most {MOST} shards for a barrier, found {shards}")));
+    }
+    check_memory("shards", shards as usize, SHARD_BYTES + PART_BYTES)?;
+    let (workers, runtime) = args.on.runtime(args.shards, &args.traced)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, machine.as_ref(), |_| {

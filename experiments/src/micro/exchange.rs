@@ -19,7 +19,7 @@ barrier until a shard on another processor has waited for it, where only what li
 that the runtime does. Both are on the same node of the machine if it has two processors for shards, or else on two nodes. On \
 a node with two it is thus the link within the node, whatever --nodes says
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Exchanges a run [default: 1000000, in virtual time 1000]
     #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]

@@ -15,7 +15,7 @@ The reports say:
   exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
 `maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
@@ -62,10 +62,9 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime(args.shards)?;
     let (shards, launches) = (shards(args.shards)?, super::at_least_one("launches", args.launches)?);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
-    let runtime = args.traced.onto(runtime)?;
+    let (workers, runtime) = args.on.runtime(args.shards, &args.traced)?;
     let exchange_ns = args.on.yardstick_ns(args.shards)?;
     let machine = args.on.workers.machine(args.shards)?;
     repeat(&args.common, machine.as_ref(), |_| {

@@ -21,7 +21,7 @@ four cells of ghosts at either end; nothing that the runtime does takes time
   per_1000_cells_ns  the same for each 1000 cells
   verified           whether every square sum and the last vector are what they must be
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Cells of the vector, at least 4
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]

@@ -4,7 +4,7 @@
 //! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
 
 use super::allreduce::shard_bytes;
-use super::{Common, OnWorkers, check_memory, field, repeat, run_error, shards};
+use super::{Common, OnWorkers, Traced, check_memory, field, repeat, run_error, shards};
 use crate::Failure;
 use crate::workers::Told;
 use maniple::prelude::*;
@@ -23,7 +23,7 @@ The reports say:
   per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
 three allreduces of one 64-bit float, divided by the shards
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Shards
     #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
@@ -126,9 +126,9 @@ pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Fail
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime(args.shards)?;
     let (shards, algorithm) = (shards(args.shards)?, args.collective);
     check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
+    let (workers, runtime) = args.on.runtime(args.shards, &Traced::default())?;
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;

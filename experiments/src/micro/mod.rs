@@ -61,12 +61,24 @@ impl OnWorkers {
         Ok(move || of_machine.unwrap_or_else(exchange::yardstick_ns))
     }
 
-    /// The processors that run leaf tasks, and a runtime on them for so many shards.
-    pub fn runtime(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
+    /// The processors that run leaf tasks, and a runtime on them for so many shards, which writes the trace that is wanted.
+    /// The mapper begins its files: everything else should have been checked.
+    pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime), Failure> {
+        let trace = traced.trace.as_deref();
+        let files = self.workers.wire.files().mapper(&self.mapper)?;
+        files.writes("--trace", trace).check()?;
+        let (processors, mut runtime) = self.processors(shards)?;
+        if let Some(path) = trace {
+            runtime = runtime.trace(TraceFile::create(path).map_err(|e| Failure::Usage(e.to_string()))?);
+        }
         crate::swap::on_signal(&self.mapper)?;
         let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok((processors, runtime.mapper(mapper)))
+    }
+
+    fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
         if let Some(machine) = self.workers.machine(shards)? {
-            return Ok((machine.leaf_processors(), Runtime::virtual_time(machine).mapper(mapper)));
+            return Ok((machine.leaf_processors(), Runtime::virtual_time(machine)));
         }
         let workers = at_least_one("workers", self.workers.count())?;
         if workers > maniple_stencil::MAX_WORKERS {
@@ -78,26 +90,16 @@ impl OnWorkers {
             let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
             return Err(Failure::Usage(found));
         }
-        let runtime = Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32);
-        Ok((workers, runtime.mapper(mapper)))
+        Ok((workers, Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32)))
     }
 }
 
 /// What those are asked whose runs can be looked at.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Traced {
     /// Write what the last run did, and when, to this file, for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-}
-
-impl Traced {
-    /// A runtime that writes the trace, if one is wanted.
-    pub fn onto(&self, runtime: Runtime) -> Result<Runtime, Failure> {
-        let Some(path) = &self.trace else { return Ok(runtime) };
-        let file = TraceFile::create(path).map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok(runtime.trace(file))
-    }
 }
 
 /// A count that must not be 0, and that a 64-bit float holds exactly, so that no arithmetic on counts overflows.
@@ -150,9 +152,6 @@ fn repeat(
         let (record, verified) = once(run)?;
         wrong += usize::from(!verified);
         output.add(record)?;
-        if output.closed() {
-            break;
-        }
     }
     output.finish()?;
     if wrong > 0 {

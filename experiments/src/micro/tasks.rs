@@ -12,7 +12,7 @@ The reports say:
   task_ns         time from the first launch until all tasks are done, divided by their number
   verified        whether every task ran and changed each of its regions once
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
 pub struct Args {
     /// Tasks a run
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = crate::count)]
@@ -115,7 +115,6 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
 
 /// Measures and reports.
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (workers, runtime) = args.on.runtime(1)?;
     let (count, regions) = (super::at_least_one("count", args.count)?, args.regions);
     if !(1..=4).contains(&regions) {
         return Err(Failure::Usage(format!("expected 1 to 4 regions a task, found {regions}")));
@@ -126,7 +125,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let set = args.working_set;
     check_memory("regions", set, REGION_BYTES)?;
-    let runtime = args.traced.onto(runtime)?;
+    let (workers, runtime) = args.on.runtime(1, &args.traced)?;
     let machine = args.on.workers.machine(1)?;
     repeat(&args.common, machine.as_ref(), |_| {
         let (ns, verified) = measure(&runtime, count, regions, set)?;

@@ -52,7 +52,7 @@ parameters, the machine and the toolchain, plots (SVG) with the cost model of th
 a page with all of it (index.html). Samples are written as each run is done and the rest after each number of shards, so \
 that an interrupted run leaves what it measured.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed; 2, the arguments or the directory are at fault.")]
+Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the directory are at fault.")]
 pub struct Args {
     /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
     #[arg(long, value_name = "LIST", default_value = "1..512", allow_hyphen_values = true)]
@@ -110,10 +110,13 @@ fn compared(name: &str) -> Result<Collective, String> {
 /// Does the runs and reports them.
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
+    let report = args.report.as_deref();
+    args.workers.wire.files().mapper(&args.mapper)?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.mapper)?;
-    let mut directory = args.report.as_deref().map(|path| Directory::prepare(path, &plan)).transpose()?;
+    let mut directory = report.map(|path| Directory::prepare(path, &plan)).transpose()?;
     let progress = progress(&plan);
     let mut output = Output::new(args.format);
+    let mut reported = Ok(());
     let mut points: Vec<Point> = Vec::new();
     let done = plan.counts.iter().try_for_each(|&shards| {
         progress.set_message(format!("{shards} shards"));
@@ -122,18 +125,21 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             progress.inc(weight(shards));
             directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
         })?;
-        progress.suspend(|| output.add(point.record(&plan)))?;
+        if reported.is_ok() {
+            reported = progress.suspend(|| output.add(point.record(&plan)));
+        }
         points.push(point);
         match &directory {
             Some(directory) => directory.publish(&plan, &points, &figures::fits(&plan, &points)),
-            None => Ok(()),
+            None => std::mem::replace(&mut reported, Ok(())),
         }
     });
     progress.finish_and_clear();
-    let report = args.report.as_deref();
-    output.finish_with(|_| table::table(&plan, &points, &figures::fits(&plan, &points), report))?;
+    let finish = || output.finish_with(|_| table::table(&plan, &points, &figures::fits(&plan, &points), report));
+    reported = reported.and_then(|()| finish());
     done?;
-    conclude(&points)
+    conclude(&points)?;
+    reported
 }
 
 /// All is well if every run was verified.

@@ -58,7 +58,7 @@ impl Storage {
     /// A storage of zero bytes.
     pub fn new(rect: Rect, field: &'static FieldInfo, memory: MemoryId, access: Access) -> Result<Self, RegionError> {
         let refused = || RegionError::OutOfMemory { field: field.name.into(), rect, size: field.size, memory };
-        let bytes = rect.volume().checked_mul(field.size).ok_or_else(refused)?;
+        let bytes = rect.bytes(field.size).ok_or_else(refused)?;
         let layout = alloc::Layout::from_size_align(bytes, CACHE_LINE).map_err(|_| refused())?;
         let base = if bytes == 0 {
             NonNull::<Line>::dangling().cast()

@@ -172,7 +172,7 @@ impl Core {
                 continue;
             }
             let parts = self.batches().borrow().operations.parts_to_write(number, transfer);
-            if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, &parts) {
+            if let Err(e) = self.write_transfer(batch.launch, transfer, bytes, parts) {
                 data_error = Some(e);
             }
         }

@@ -442,23 +442,21 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Writes the parts, all of it as a rule, of what a launch of this processor was sent.
+    /// Writes what a launch of this processor was sent, or parts of it.
     pub(super) fn write_transfer(
         &self,
         launch: LaunchKey,
         transfer: &Transfer,
         bytes: &Buffer,
-        parts: &[Rect],
+        parts: Option<Vec<Rect>>,
     ) -> Result<(), Error> {
-        if *parts == [transfer.rect] {
-            return self.write_part(launch, transfer, bytes);
-        }
+        let Some(parts) = parts else { return self.write_part(launch, transfer, bytes) };
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
         let field = self.field(transfer.tree, transfer.field)?;
         let failed = |e| self.region_error(&key, e);
         let all = Instance::new(transfer.rect, field, self.memory()).map_err(failed)?;
         all.write_bytes(transfer.rect, bytes.as_bytes()).map_err(failed)?;
-        for &rect in parts {
+        for rect in parts {
             let bytes = all.read_bytes(rect).map_err(failed)?;
             self.write_part(launch, &Transfer { rect, ..transfer.clone() }, &bytes)?;
         }

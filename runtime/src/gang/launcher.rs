@@ -83,6 +83,7 @@ impl Launcher {
         planned: &dyn Fn(&[Arc<[Held]>]),
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, "a gang launch")?;
+        task.check(&self.core)?;
         let count = gang.shards as usize;
         let (mut args, mut held) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));

@@ -20,6 +20,7 @@ pub(crate) use results::LaunchState;
 pub(crate) use versions::{Right, Versions};
 
 use crate::Error;
+use crate::config::Run;
 use crate::core::Core;
 use crate::message::{Held, ObjectId};
 use crate::object::{GangTable, Object};
@@ -33,14 +34,24 @@ use std::sync::Arc;
 pub struct Gang {
     pub(crate) id: ObjectId,
     pub(crate) shards: u32,
+    #[serde(skip)]
+    pub(crate) run: Run,
 }
 
 impl Gang {
+    /// The most shards that a gang may have. A table of them takes 12 bytes a shard on every node.
+    pub const MAX_SHARDS: u32 = 1 << 24;
+
     /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
     pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
         match core.local(self.id).as_ref().map(|o| &*o.object) {
-            Some(Object::Gang(table)) => Ok(table.clone()),
-            _ => Err(Error::misuse(what, "a gang made with `Top::gang`", self.id)),
+            Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
+                Ok(table.clone())
+            }
+            _ => {
+                let came = format!("gang {} of {} shards, of another run or of none", self.id, self.shards);
+                Err(Error::misuse(what, "a gang made with `Top::gang` in this run", came))
+            }
         }
     }
 
@@ -56,6 +67,8 @@ impl Gang {
 pub struct ShardTask<A, R> {
     pub(crate) id: ObjectId,
     #[serde(skip)]
+    pub(crate) run: Run,
+    #[serde(skip)]
     pub(crate) types: PhantomData<fn(A) -> R>,
 }
 
@@ -65,6 +78,18 @@ impl<A, R> Clone for ShardTask<A, R> {
     }
 }
 impl<A, R> Copy for ShardTask<A, R> {}
+impl<A, R> ShardTask<A, R> {
+    /// Refuses a task that this run did not make.
+    fn check(&self, core: &Core) -> Result<(), Error> {
+        match core.local(self.id).as_ref().map(|o| &*o.object) {
+            Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
+            _ => {
+                let came = format!("task {}, of another run or of none", self.id);
+                Err(Error::misuse("a gang launch", "a task made with `Top::task` or `Top::parent` in this run", came))
+            }
+        }
+    }
+}
 impl<A, R> std::fmt::Debug for ShardTask<A, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ShardTask({})", self.id)

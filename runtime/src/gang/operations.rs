@@ -339,15 +339,18 @@ impl Operations {
         self.started.remove(&launch);
     }
 
-    /// The parts of what has come for a batch that nobody uses yet who holds the same data to read.
-    pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Vec<Rect> {
-        let mut parts = vec![transfer.rect];
-        let Some(place) = self.running.get(&number) else { return parts };
+    /// The parts of what has come for a batch that nobody uses yet who holds the same data to read; none if that is all.
+    pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Option<Vec<Rect>> {
+        let place = self.running.get(&number)?;
+        if !place.touches.iter().any(|t| t.does == Does::Brings { lasting: true }) {
+            return None;
+        }
         let column = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
         let comes = Touch::new(&column, Does::Brings { lasting: true }, transfer.into);
         if !place.touches.iter().any(|t| t.does == comes.does && t.meets(&comes)) {
-            return parts;
+            return None;
         }
+        let mut parts = vec![transfer.rect];
         let reader = |o: &Place| o.within == place.within || place.within.first() == Some(&o.launch);
         let others = self.running.iter().filter(|(n, o)| **n != number && reader(o));
         for used in others.flat_map(|(_, o)| &*o.touches) {
@@ -355,7 +358,7 @@ impl Operations {
                 parts = parts.iter().flat_map(|p| p.subtract(&used.rect)).collect();
             }
         }
-        parts
+        Some(parts)
     }
 
     /// Batches that have not started, with how many messages of data have come and the launches that they follow.

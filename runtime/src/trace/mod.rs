@@ -5,10 +5,8 @@ mod write;
 use crate::Error;
 use crate::core::{Event, Recording};
 use crate::wire::Driver;
-use maniple_mapper::Machine;
+use maniple_mapper::{Machine, files};
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,11 +32,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// Each processor keeps its newest events, at most [as many as it may](Self::events), in 16 bytes each, and the file says
 /// how many came before them. Nothing is written before the run is over, well or not. Several runs write the file anew,
-/// each when it ends: it holds the last one's trace.
+/// each when it ends: it holds the last one's trace. It is written as [a whole](files::Whole): what it held before stays if that
+/// fails.
 #[derive(Debug, Clone)]
 pub struct TraceFile {
     path: Arc<Path>,
-    file: Arc<Mutex<File>>,
+    file: files::Whole,
     /// The most events that one processor keeps.
     most: usize,
     spare: Arc<Mutex<Vec<Vec<Event>>>>,
@@ -64,17 +63,14 @@ impl Tracing {
 }
 
 impl TraceFile {
-    /// Opens a file that runs will write, and makes it if there is none. What it holds stays until the first of them ends.
+    /// Makes sure that runs can write the file. What it holds stays until the first of them ends.
     ///
     /// # Errors
-    /// [`Error::Trace`] when it can't be opened for writing.
+    /// [`Error::Trace`] when the file can't be written, or the path leads to something other than a regular file.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path: PathBuf = path.into();
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        match opened {
-            Ok(file) => {
-                Ok(Self { path: path.into(), file: Arc::new(Mutex::new(file)), most: 1 << 20, spare: Arc::default() })
-            }
+        match files::Whole::prepare(&path) {
+            Ok(file) => Ok(Self { path: path.into(), file, most: 1 << 20, spare: Arc::default() }),
             Err(e) => Err(failed(&path, e)),
         }
     }
@@ -99,18 +95,7 @@ impl TraceFile {
     ) -> Result<(), Error> {
         let mut recordings = std::mem::take(&mut *tracing.recordings.lock().unwrap_or_else(PoisonError::into_inner));
         recordings.sort_by_key(|r| r.processor);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rewrite = || {
-            // Pipes and terminals have neither an end nor a beginning.
-            if file.metadata()?.is_file() {
-                file.set_len(0)?;
-                file.rewind()?;
-            }
-            let mut out = BufWriter::with_capacity(1 << 16, &mut *file);
-            write::write(&mut out, &recordings, machine, driver, error)?;
-            out.flush()
-        };
-        let written = rewrite().map_err(|e: io::Error| failed(&self.path, e));
+        let written = self.file.write(|out| write::write(out, &recordings, machine, driver, error));
         let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
         if dropped > 0 {
             let (path, most) = (self.path.display(), self.most);
@@ -118,7 +103,7 @@ impl TraceFile {
         }
         let lists = recordings.into_iter().map(|r| r.events);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(lists);
-        written
+        written.map_err(|e| failed(&self.path, e))
     }
 }
 

@@ -1,40 +1,16 @@
 //! What the tests share: a watchdog, the drivers to run under, mappers made for tests, a source of noise.
 #![allow(dead_code)]
 
+mod watchdog;
+
+pub use watchdog::watched;
+
 use maniple_mapper::topology::{Cpu, NumaNode, Source};
 use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
 use maniple_runtime::{Costs, Error, Link, Runtime, TaskCost, Top, VirtualMachine};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
-
-/// Runs `f`; a program that is not over after 20 s ends the process, because a hang is a failure too.
-pub fn watched<R>(name: &str, f: impl FnOnce() -> R) -> R {
-    watched_for(name, Duration::from_secs(20), f)
-}
-
-/// The same with another limit.
-pub fn watched_for<R>(name: &str, limit: Duration, f: impl FnOnce() -> R) -> R {
-    let over = watchdog(name, limit);
-    let result = f();
-    drop(over);
-    result
-}
-
-/// Ends the process unless the sender is dropped in time.
-fn watchdog(name: &str, limit: Duration) -> mpsc::Sender<()> {
-    let (over, wait) = mpsc::channel::<()>();
-    let name = name.to_string();
-    std::thread::spawn(move || {
-        if wait.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("`{name}` hangs: not over after {limit:?}");
-            std::process::abort();
-        }
-    });
-    over
-}
 
 /// Runs a program on one runtime, watched, for its result.
 pub fn run<F, Fut, R>(at: &str, runtime: &Runtime, top: F) -> Result<R, Error>

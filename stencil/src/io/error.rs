@@ -26,9 +26,6 @@ pub enum Fault {
     /// The system refuses to write it.
     #[error("can't be written: {0}")]
     Write(io::Error),
-    /// It is something that can't be read or replaced.
-    #[error("expected a regular file, found that it is {0}")]
-    Kind(&'static str),
     /// It would not fit into memory.
     #[error("reading it takes up to {} of memory, and {} are available", bytes(u128::from(*.needed)), bytes(u128::from(*.available)))]
     TooLarge {

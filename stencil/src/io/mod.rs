@@ -15,12 +15,11 @@ mod text;
 
 pub use error::{Fault, FileError};
 
-use crate::config::available_memory;
+use crate::host::available_memory;
+use maniple::mapper::files;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a file holds, as its extension says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,13 +67,14 @@ impl Format {
 /// an infinity.
 pub fn read(path: &Path) -> Result<Vec<f64>, FileError> {
     let format = Format::of(path)?;
-    let metadata = fs::metadata(path).map_err(|e| Fault::Read(e).at(path))?;
-    check_regular(path, &metadata)?;
-    let (needed, available) = (metadata.len().saturating_mul(format.memory_factor()), available_memory());
+    let unread = |e: io::Error| Fault::Read(e).at(path);
+    let file = files::open(path).map_err(unread)?;
+    let len = file.metadata().map_err(unread)?.len();
+    let (needed, available) = (len.saturating_mul(format.memory_factor()), available_memory());
     if needed > available {
         return Err(Fault::TooLarge { needed, available }.at(path));
     }
-    let bytes = fs::read(path).map_err(|e| Fault::Read(e).at(path))?;
+    let bytes = files::read_from(file, len).map_err(unread)?;
     let numbers = match format {
         _ if bytes.is_empty() => Err(Fault::Empty),
         Format::Npy => npy::parse(&bytes),
@@ -103,22 +103,12 @@ fn finite(numbers: impl ExactSizeIterator<Item = f64>) -> Result<Vec<f64>, Fault
     numbers.enumerate().map(check).collect()
 }
 
-fn check_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), FileError> {
-    match metadata.file_type() {
-        t if t.is_file() => Ok(()),
-        t if t.is_dir() => Err(Fault::Kind("a directory").at(path)),
-        _ => Err(Fault::Kind("a device, a pipe or a socket").at(path)),
-    }
-}
-
-/// Where a vector will be written. It is written to a temporary file in the same directory, which then takes the
-/// target's name: whatever goes wrong, an older file of that name stays whole.
+/// Where a vector will be written, as [a whole](files::Whole): whatever goes wrong, an older file of that name stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// As the user wrote it, for messages.
     path: PathBuf,
-    /// With symbolic links followed.
-    real: PathBuf,
+    file: files::Whole,
     format: Format,
 }
 
@@ -131,25 +121,8 @@ impl Target {
     /// not exist or where no file can be made.
     pub fn prepare(path: &Path) -> Result<Self, FileError> {
         let format = Format::of(path)?;
-        let write = |e: io::Error| Fault::Write(e).at(path);
-        let real = match fs::metadata(path) {
-            Ok(metadata) => {
-                check_regular(path, &metadata)?;
-                if metadata.permissions().readonly() {
-                    return Err(Fault::Kind("read-only").at(path));
-                }
-                fs::canonicalize(path).map_err(write)?
-            }
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(write(e)),
-            Err(_) if fs::symlink_metadata(path).is_ok() => {
-                return Err(Fault::Kind("a symbolic link to nothing").at(path));
-            }
-            Err(_) => path.to_owned(),
-        };
-        let target = Self { path: path.to_owned(), real, format };
-        let (temporary, _) = Temporary::beside(&target.real).map_err(write)?;
-        drop(temporary);
-        Ok(target)
+        let file = files::Whole::prepare(path).map_err(|e| Fault::Write(e).at(path))?;
+        Ok(Self { path: path.to_owned(), file, format })
     }
 
     /// Writes the vector, replacing what was there.
@@ -158,57 +131,15 @@ impl Target {
     ///
     /// The file can't be written; what was there before still is.
     pub fn write(&self, numbers: &[f64]) -> Result<(), FileError> {
-        self.replace(numbers).map_err(|e| Fault::Write(e).at(&self.path))
-    }
-
-    fn replace(&self, numbers: &[f64]) -> io::Result<()> {
-        let (temporary, file) = Temporary::beside(&self.real)?;
-        if let Ok(metadata) = fs::metadata(&self.real) {
-            file.set_permissions(metadata.permissions())?;
-        }
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        match self.format {
-            Format::Npy => npy::write(&mut out, numbers)?,
-            Format::Text => text::write(&mut out, numbers)?,
-            Format::Raw => write_raw(&mut out, numbers)?,
-        }
-        out.into_inner()?.sync_all()?;
-        temporary.rename(&self.real)
+        let written = self.file.write(|out| match self.format {
+            Format::Npy => npy::write(out, numbers),
+            Format::Text => text::write(out, numbers),
+            Format::Raw => write_raw(out, numbers),
+        });
+        written.map_err(|e| Fault::Write(e).at(&self.path))
     }
 }
 
 fn write_raw(out: &mut impl Write, numbers: &[f64]) -> io::Result<()> {
     numbers.iter().try_for_each(|x| out.write_all(&x.to_le_bytes()))
-}
-
-/// A temporary file, removed unless it gets its final name.
-struct Temporary {
-    path: Option<PathBuf>,
-}
-
-impl Temporary {
-    fn beside(target: &Path) -> io::Result<(Self, File)> {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!(".maniple-{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = target.with_file_name(name);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok((Self { path: Some(path) }, file))
-    }
-
-    fn rename(mut self, target: &Path) -> io::Result<()> {
-        if let Some(path) = &self.path {
-            fs::rename(path, target)?;
-        }
-        self.path = None;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // Nothing is lost by a temporary file that stays.
-            let _ = fs::remove_file(path);
-        }
-    }
 }

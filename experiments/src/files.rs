@@ -1,0 +1,91 @@
+//! The files that a command names. Two uses of one file are refused, unless both only read it: what is written would
+//! replace what is read, or what else is written.
+
+use crate::Failure;
+use maniple::mapper::MapperSpec;
+use maniple::mapper::files::Identity;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// All files of a command, each with the option that names it.
+#[derive(Debug, Default)]
+pub struct Files(Vec<Named>);
+
+#[derive(Debug)]
+struct Named {
+    option: &'static str,
+    path: PathBuf,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Read,
+    Written,
+    /// A directory, which gets several files.
+    Filled,
+}
+
+impl Files {
+    /// The file that stdout is, where it is one.
+    pub fn new() -> Self {
+        let out = Path::new("/dev/stdout");
+        let redirected = out.metadata().is_ok_and(|metadata| metadata.is_file());
+        Self::default().writes("stdout", redirected.then_some(out))
+    }
+
+    fn with(mut self, option: &'static str, path: Option<&Path>, how: How) -> Self {
+        self.0.extend(path.map(|path| Named { option, path: path.to_owned(), how }));
+        self
+    }
+
+    /// A file that is read.
+    pub fn reads(self, option: &'static str, path: Option<&Path>) -> Self {
+        self.with(option, path, How::Read)
+    }
+
+    /// A file that is written.
+    pub fn writes(self, option: &'static str, path: Option<&Path>) -> Self {
+        self.with(option, path, How::Written)
+    }
+
+    /// A directory in which files are written.
+    pub fn fills(self, option: &'static str, path: Option<&Path>) -> Self {
+        self.with(option, path, How::Filled)
+    }
+
+    /// The files of a mapper.
+    pub fn mapper(mut self, mapper: &MapperSpec) -> Result<Self, Failure> {
+        for (path, written) in mapper.files().map_err(|e| Failure::Usage(e.to_string()))? {
+            self = self.with("--mapper", Some(&path), if written { How::Written } else { How::Read });
+        }
+        Ok(self)
+    }
+
+    /// Refuses two uses of one file.
+    pub fn check(&self) -> Result<(), Failure> {
+        for (i, a) in self.0.iter().enumerate() {
+            for b in &self.0[..i] {
+                if let Some(what) = a.collides(b) {
+                    let (a_path, b_path) = (a.path.display(), b.path.display());
+                    return Err(Failure::Usage(format!("{} {b_path} and {} {a_path}: {what}", b.option, a.option)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Named {
+    /// What is wrong with both together. What has not even a directory can't be written anyway.
+    fn collides(&self, other: &Self) -> Option<&'static str> {
+        let same = |a: io::Result<Identity>, b: io::Result<Identity>| matches!((a, b), (Ok(a), Ok(b)) if a == b);
+        let within =
+            |a: &Self, b: &Self| a.how == How::Filled && same(Identity::of(&a.path), Identity::of_directory(&b.path));
+        let written = (self.how, other.how) != (How::Read, How::Read);
+        if written && same(Identity::of(&self.path), Identity::of(&other.path)) {
+            return Some("both are the same file, and it is written; give each a file of its own");
+        }
+        (within(self, other) || within(other, self)).then_some("expected a file outside of the report's directory")
+    }
+}
