@@ -3,13 +3,7 @@
 //! The sleeper announces itself, fences and looks again; the sender pushes, fences and looks for the announcement. Of two
 //! such fences one comes first, so that at least one of the two sees the other.
 
-#[cfg(loom)]
-use loom::sync::{
-    Condvar, Mutex, MutexGuard,
-    atomic::{self, AtomicU32, Ordering},
-};
-#[cfg(not(loom))]
-use std::sync::{
+use super::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{self, AtomicU32, Ordering},
 };
@@ -359,15 +353,9 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::super::ring::{Receiver, ring};
+    use super::super::sync::{Arc, UnsafeCell, model_bounded};
     use super::*;
-    use loom::{cell::UnsafeCell, sync::Arc, thread};
-
-    /// Checks every execution with up to three pre-emptions: all of them would take very long with three threads.
-    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
+    use loom::thread;
 
     /// What a processor does that only receives: sleeps, without a deadline, until there is a value.
     fn receive(parker: &Parker, rx: &mut Receiver<u32>) -> u32 {

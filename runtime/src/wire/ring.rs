@@ -4,39 +4,11 @@
 //! consumer never writes to a slot: it says how far it has come on a line of its own, and the producer reads that line only
 //! when it runs out of slots known to be free, once a lap at best.
 
-#[cfg(loom)]
-use loom::{
-    cell::UnsafeCell,
-    sync::Arc,
-    sync::atomic::{AtomicUsize, Ordering},
-};
-use std::mem::{self, MaybeUninit};
-#[cfg(not(loom))]
-use std::sync::{
-    Arc,
+use super::sync::{
+    Arc, UnsafeCell,
     atomic::{AtomicUsize, Ordering},
 };
-
-/// `std`'s cell with the interface of loom's, which checks every access.
-#[cfg(not(loom))]
-struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    fn new(value: T) -> Self {
-        Self(std::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
-    #[inline(always)]
-    fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-        write(self.0.get())
-    }
-}
+use std::mem::{self, MaybeUninit};
 
 /// One value and its stamp, alone on a cache line (on as few as hold it, for a larger value).
 #[repr(align(64))]
@@ -369,15 +341,9 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod models {
+    use super::super::sync::model_bounded;
     use super::*;
     use loom::thread;
-
-    /// Checks every execution with up to three pre-emptions: all of them would take hours where both sides spin.
-    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
 
     /// Takes the next value, however long it takes to come.
     fn pop<T: Send>(rx: &mut Receiver<T>) -> T {
