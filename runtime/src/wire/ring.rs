@@ -341,7 +341,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod models {
-    use super::super::sync::model_bounded;
+    use super::super::sync::{OF_ONE, model_bounded};
     use super::*;
     use loom::thread;
 
@@ -358,7 +358,7 @@ mod models {
     #[test]
     fn five_values_go_through_two_slots() {
         for start in [0, usize::MAX - 1] {
-            model_bounded(move || {
+            model_bounded(OF_ONE, move || {
                 let (mut tx, mut rx) = ring_at(2, start);
                 let producer = thread::spawn(move || {
                     for i in 0..5 {
@@ -380,7 +380,7 @@ mod models {
 
     #[test]
     fn four_slots_take_two_laps() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let (mut tx, mut rx) = ring(4);
             let producer = thread::spawn(move || {
                 for i in 0..7 {

@@ -1,5 +1,5 @@
 //! The atomics, cells and locks of the ring, the parker and the post office: those of `std`, or loom's under `--cfg loom`.
-//! Models are run from here, too, so that one number bounds them all.
+//! Models with a bound on pre-emptions are run from here, too.
 
 #[cfg(loom)]
 pub use loom::{
@@ -36,14 +36,17 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Most pre-emptions of an execution in the models with a bound: without one they would take hours.
+/// Pre-emptions in the larger models of one ring or parker.
 #[cfg(all(test, loom))]
-const PREEMPTIONS: usize = 3;
+pub const OF_ONE: usize = 3;
+/// Pre-emptions in those of whole processors.
+#[cfg(all(test, loom))]
+pub const OF_SEVERAL: usize = 2;
 
-/// Checks every execution with up to [`PREEMPTIONS`] pre-emptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+/// Checks every execution with up to `preemptions` of them, or as many as `LOOM_MAX_PREEMPTIONS` says: all would take hours.
 #[cfg(all(test, loom))]
-pub fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
+pub fn model_bounded(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(PREEMPTIONS);
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.check(body);
 }

@@ -25,8 +25,6 @@ pub fn sleep<M: Send>(
     };
     let still_idle = || inbox.is_empty(me) && !owner.has_work();
     let mut woken = Wake::NotIdle;
-    // Of the processors that go idle the last one to fence sees all others idle: README, rule 15.
-    fence();
     if still_idle() && quiescent(post) {
         post.give_up();
     } else {
@@ -54,12 +52,14 @@ pub fn announce<M>(owner: &impl Owner<M>, me: &Public<M>, sent: u64, received: u
     me.received.store(received, Ordering::Release);
     me.awaits_outside.store(awaits_outside || owner.next_deadline().is_some(), Ordering::Release);
     me.idle.store(true, Ordering::Release);
+    // Of those that go idle at a time, the last one to fence sees all others idle: README, rule 15.
+    fence();
     Some(awaits_outside)
 }
 
 /// Whether every processor is idle and every message sent has been received: looked at twice, because the first look
 /// may straddle a wake-up.
-fn quiescent<M>(post: &Post<M>) -> bool {
+pub fn quiescent<M>(post: &Post<M>) -> bool {
     let look = || -> Option<(u64, u64)> {
         let (mut sent, mut received) = (0u64, 0u64);
         for p in &post.processors {

@@ -51,6 +51,18 @@ struct ThreadsWire {
     shared: Arc<Shared>,
 }
 
+impl Shared {
+    fn new(post: Arc<Post<Message>>, places: Places) -> Self {
+        Self { post, counter: None, places, crowded: false, report: Mutex::default() }
+    }
+}
+
+impl ThreadsWire {
+    fn new(id: ProcessorId, shared: Arc<Shared>) -> Self {
+        Self { outbox: Outbox::new(id, shared.post.clone()), shared }
+    }
+}
+
 impl Wire for Rc<ThreadsWire> {
     #[inline(always)]
     fn send(&self, to: ProcessorId, message: Message) {
@@ -81,13 +93,9 @@ pub(super) fn run(config: Arc<Config>, places: Places, top: &AnyTop) -> Result<(
     let n = config.machine.processors() as usize;
     // Asked here, since one who is bound is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let shared = Arc::new(Shared {
-        post: Arc::new(Post::new(n)),
-        counter: config.trace.as_ref().and_then(|_| Counter::find()),
-        crowded: n > cores || places.shared(),
-        places,
-        report: Mutex::default(),
-    });
+    let crowded = n > cores || places.shared();
+    let counter = config.trace.as_ref().and_then(|_| Counter::find());
+    let shared = Arc::new(Shared { counter, crowded, ..Shared::new(Arc::new(Post::new(n)), places) });
     let (ends, end) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
         for id in 0..n {
@@ -142,7 +150,7 @@ fn processor(
     // First, so that what a worker allocates is near it.
     shared.places.bind(id);
     let _clock = crate::time::Clock::host(shared.post.start);
-    let wire = Rc::new(ThreadsWire { outbox: Outbox::new(id, shared.post.clone()), shared: shared.clone() });
+    let wire = Rc::new(ThreadsWire::new(id, shared.clone()));
     let signal = {
         let post = shared.post.clone();
         Arc::new(move || post.processors[id as usize].parker.wake())
@@ -307,14 +315,8 @@ mod tests {
 
     /// The only processor of a run, and its wire.
     fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
-        let shared = Arc::new(Shared {
-            post: Arc::new(Post::new(1)),
-            counter: None,
-            places: Places::default(),
-            crowded: false,
-            report: Mutex::default(),
-        });
-        let wire = Rc::new(ThreadsWire { outbox: Outbox::new(0, shared.post.clone()), shared: shared.clone() });
+        let shared = Arc::new(Shared::new(Arc::new(Post::new(1)), Places::default()));
+        let wire = Rc::new(ThreadsWire::new(0, shared.clone()));
         let core = Core::new(0, Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
         (shared, wire, core)
     }
@@ -352,5 +354,35 @@ mod tests {
         assert!(!core.has_foreign_waker());
         assert_eq!(announce(&driven(&core), &me, 0, 0), None);
         assert!(!me.idle.load(Ordering::SeqCst));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod leaves {
+    use super::models::one_reads;
+    use super::*;
+
+    struct Long;
+
+    impl Work for Long {
+        fn name(&self) -> &'static str {
+            "long"
+        }
+        fn takes(&self) -> u64 {
+            crate::launch::UNSAID
+        }
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// The leaf task never ends: this processor does nothing more.
+    #[test]
+    fn what_was_sent_before_a_leaf_task_is_seen() {
+        one_reads(1, |post| {
+            let wire = Rc::new(ThreadsWire::new(1, Arc::new(Shared::new(post.clone(), Places::default()))));
+            wire.send(0, Message::Stop);
+            wire.works(&Long);
+        });
     }
 }
