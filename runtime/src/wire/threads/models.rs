@@ -298,6 +298,74 @@ fn an_answer_between_two_others_is_no_deadlock() {
     });
 }
 
+/// Owner that passes a message on, and has more to do afterwards than the model shows.
+struct Relay<'a> {
+    outbox: &'a Outbox<u32>,
+    passed: Cell<bool>,
+}
+
+impl Owner<u32> for Relay<'_> {
+    fn receive(&self, _: ProcessorId, message: u32) {
+        self.outbox.send(2, message);
+        self.passed.set(true);
+    }
+
+    fn turn(&self) -> bool {
+        false
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn has_foreign_waker(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn park(&self, sleep: impl FnOnce()) {
+        sleep();
+    }
+
+    fn stopped(&self) -> bool {
+        self.passed.get()
+    }
+}
+
+/// The first sends to the second, which was idle and sends to the third. As seen from the first, the third may have received
+/// a message, and the second may have neither received nor sent one: the sums are equal, but the second is awake.
+#[test]
+fn who_passes_a_message_on_is_not_idle() {
+    model(|| {
+        let post = Arc::new(Post::new(3));
+        let idle = || Reader { left: Cell::new(0) };
+        let there = post.clone();
+        let second = thread::spawn(move || {
+            let outbox = Outbox::new(1, there.clone());
+            let owner = Relay { outbox: &outbox, passed: Cell::new(false) };
+            drive(1, &owner, &there, &outbox, &mut Inbox::new(), false);
+        });
+        let there = post.clone();
+        let third = thread::spawn(move || {
+            let mut inbox = Inbox::new();
+            while inbox.received() == 0 {
+                yield_now();
+                inbox.take_in(&there.processors[2], |_, _| {});
+            }
+            let _ = announce::<u32>(&idle(), &there.processors[2], 0, inbox.received());
+        });
+        let outbox = Outbox::new(0, post.clone());
+        outbox.send(1, 7);
+        outbox.flush();
+        let _ = announce::<u32>(&idle(), &post.processors[0], outbox.sent(), 0);
+        assert!(!quiescent(&post));
+        [second, third].into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
 #[test]
 fn two_idle_processors_are_stuck() {
     exchange(2, false, &[]);
