@@ -149,9 +149,21 @@ impl<T: Send> Sender<T> {
     /// Gives `value` back when every slot is in use.
     #[inline(always)]
     pub fn push(&mut self, value: T) -> Result<(), T> {
-        if self.position == self.limit && !self.extend_limit() {
+        if !self.has_room() {
             return Err(value);
         }
+        self.put(value);
+        Ok(())
+    }
+
+    /// Appends `value` to a ring that [has room](Self::has_room).
+    ///
+    /// # Panics
+    ///
+    /// If nobody asked whether it has.
+    #[inline(always)]
+    pub fn put(&mut self, value: T) {
+        assert!(self.position != self.limit, "a ring takes a value when it has room");
         let slot = self.ring.slot(self.position);
         slot.value.with_mut(|cell| {
             // SAFETY: `position` is below `limit`, so the consumer published (Release, read with Acquire) that it is done
@@ -162,7 +174,13 @@ impl<T: Send> Sender<T> {
         });
         self.position = self.position.wrapping_add(1);
         slot.stamp.store(self.position, Ordering::Release);
-        Ok(())
+    }
+
+    /// Whether the next push takes its value.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_room(&mut self) -> bool {
+        self.position != self.limit || self.extend_limit()
     }
 
     /// Reads how far the consumer has come; false if no slot is free even so.

@@ -116,6 +116,27 @@ fn what_waited_for_room_is_seen() {
     });
 }
 
+/// The sender has nothing else to do until it gets an answer.
+#[test]
+fn nobody_sleeps_over_what_waits_for_room() {
+    model(|| {
+        let post = Arc::new(Post::new(2));
+        let there = post.clone();
+        let sender = thread::spawn(move || {
+            let outbox = Outbox::new(1, there.clone());
+            for value in 0..3 {
+                outbox.send(0, value);
+            }
+            read(&outbox, 1, &there, 1);
+        });
+        let outbox = Outbox::new(0, post.clone());
+        read(&outbox, 0, &post, 3);
+        outbox.send(1, 3);
+        outbox.flush();
+        sender.join().unwrap();
+    });
+}
+
 /// `Stop` is among it.
 #[test]
 fn who_leaves_pushes_what_waited_for_room() {
