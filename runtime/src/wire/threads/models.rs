@@ -356,7 +356,7 @@ impl Owner<u32> for Relay<'_> {
     }
 }
 
-/// The first sends to the second, which was idle and sends to the third. As seen from the first, the third may have received
+/// The first sends to the second, which was idle, as was the third, and sends to the third. As seen from the first, the third may have received
 /// a message, and the second may have neither received nor sent one: the sums are equal, but the second is awake.
 #[test]
 fn who_passes_a_message_on_is_not_idle() {
@@ -371,12 +371,14 @@ fn who_passes_a_message_on_is_not_idle() {
         });
         let there = post.clone();
         let third = thread::spawn(move || {
-            let mut inbox = Inbox::new();
+            let (me, mut inbox) = (&there.processors[2], Inbox::new());
+            let _ = announce::<u32>(&idle(), me, 0, 0);
             while inbox.received() == 0 {
                 yield_now();
-                inbox.take_in(&there.processors[2], |_, _| {});
+                inbox.take_in(me, |_, _| {});
             }
-            let _ = announce::<u32>(&idle(), &there.processors[2], 0, inbox.received());
+            me.idle.store(false, Ordering::Release);
+            let _ = announce::<u32>(&idle(), me, 0, inbox.received());
         });
         let outbox = Outbox::new(0, post.clone());
         outbox.send(1, 7);
