@@ -7,6 +7,7 @@ mod faults;
 pub(crate) mod park;
 pub(crate) mod ring;
 mod seeded;
+mod sync;
 mod threads;
 mod virtual_time;
 

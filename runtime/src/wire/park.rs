@@ -3,13 +3,7 @@
 //! The sleeper announces itself, fences and looks again; the sender pushes, fences and looks for the announcement. Of two
 //! such fences one comes first, so that at least one of the two sees the other.
 
-#[cfg(loom)]
-use loom::sync::{
-    Condvar, Mutex, MutexGuard,
-    atomic::{self, AtomicU32, Ordering},
-};
-#[cfg(not(loom))]
-use std::sync::{
+use super::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{self, AtomicU32, Ordering},
 };
@@ -359,15 +353,9 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::super::ring::{Receiver, ring};
+    use super::super::sync::{Arc, OF_ONE, UnsafeCell, model_bounded};
     use super::*;
-    use loom::{cell::UnsafeCell, sync::Arc, thread};
-
-    /// Checks every execution with up to three pre-emptions: all of them would take very long with three threads.
-    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
+    use loom::thread;
 
     /// What a processor does that only receives: sleeps, without a deadline, until there is a value.
     fn receive(parker: &Parker, rx: &mut Receiver<u32>) -> u32 {
@@ -397,7 +385,7 @@ mod models {
     /// The turn of a sender: pushes with a cheap look after each, one fence and look at the end.
     #[test]
     fn cheap_looks_and_one_fence_wake() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let parker = Arc::new(Parker::new());
             let (mut tx, mut rx) = ring(2);
             let here = Arc::clone(&parker);
@@ -416,7 +404,7 @@ mod models {
 
     #[test]
     fn one_fence_serves_two_destinations() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let parkers = Arc::new([Parker::new(), Parker::new()]);
             let (mut tx_0, mut rx_0) = ring(2);
             let (mut tx_1, mut rx_1) = ring(2);
@@ -437,7 +425,7 @@ mod models {
 
     #[test]
     fn two_senders_wake() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let parker = Arc::new(Parker::new());
             let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(2)).unzip();
             let threads: Vec<_> = senders
@@ -468,7 +456,7 @@ mod models {
     /// Two processors that each push, fence, look and only then sleep: neither sleeps on.
     #[test]
     fn both_sides_may_sleep() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let parkers = Arc::new([Parker::new(), Parker::new()]);
             let (mut to_1, mut from_0) = ring(2);
             let (mut to_0, mut from_1) = ring(2);
@@ -505,7 +493,7 @@ mod models {
 
     #[test]
     fn a_foreign_wake_and_a_sender_both_count() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let parker = Arc::new(Parker::new());
             let inbox = Arc::new(Mutex::new(false));
             let (mut tx, mut rx) = ring(2);

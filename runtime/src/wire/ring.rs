@@ -4,39 +4,11 @@
 //! consumer never writes to a slot: it says how far it has come on a line of its own, and the producer reads that line only
 //! when it runs out of slots known to be free, once a lap at best.
 
-#[cfg(loom)]
-use loom::{
-    cell::UnsafeCell,
-    sync::Arc,
-    sync::atomic::{AtomicUsize, Ordering},
-};
-use std::mem::{self, MaybeUninit};
-#[cfg(not(loom))]
-use std::sync::{
-    Arc,
+use super::sync::{
+    Arc, UnsafeCell,
     atomic::{AtomicUsize, Ordering},
 };
-
-/// `std`'s cell with the interface of loom's, which checks every access.
-#[cfg(not(loom))]
-struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    fn new(value: T) -> Self {
-        Self(std::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
-    #[inline(always)]
-    fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-        write(self.0.get())
-    }
-}
+use std::mem::{self, MaybeUninit};
 
 /// One value and its stamp, alone on a cache line (on as few as hold it, for a larger value).
 #[repr(align(64))]
@@ -177,9 +149,21 @@ impl<T: Send> Sender<T> {
     /// Gives `value` back when every slot is in use.
     #[inline(always)]
     pub fn push(&mut self, value: T) -> Result<(), T> {
-        if self.position == self.limit && !self.extend_limit() {
+        if !self.has_room() {
             return Err(value);
         }
+        self.put(value);
+        Ok(())
+    }
+
+    /// Appends `value` to a ring that [has room](Self::has_room).
+    ///
+    /// # Panics
+    ///
+    /// If nobody asked whether it has.
+    #[inline(always)]
+    pub fn put(&mut self, value: T) {
+        assert!(self.position != self.limit, "a ring takes a value when it has room");
         let slot = self.ring.slot(self.position);
         slot.value.with_mut(|cell| {
             // SAFETY: `position` is below `limit`, so the consumer published (Release, read with Acquire) that it is done
@@ -190,7 +174,13 @@ impl<T: Send> Sender<T> {
         });
         self.position = self.position.wrapping_add(1);
         slot.stamp.store(self.position, Ordering::Release);
-        Ok(())
+    }
+
+    /// Whether the next push takes its value.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_room(&mut self) -> bool {
+        self.position != self.limit || self.extend_limit()
     }
 
     /// Reads how far the consumer has come; false if no slot is free even so.
@@ -369,15 +359,9 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod models {
+    use super::super::sync::{OF_ONE, model_bounded};
     use super::*;
     use loom::thread;
-
-    /// Checks every execution with up to three pre-emptions: all of them would take hours where both sides spin.
-    fn model_bounded(body: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
 
     /// Takes the next value, however long it takes to come.
     fn pop<T: Send>(rx: &mut Receiver<T>) -> T {
@@ -392,7 +376,7 @@ mod models {
     #[test]
     fn five_values_go_through_two_slots() {
         for start in [0, usize::MAX - 1] {
-            model_bounded(move || {
+            model_bounded(OF_ONE, move || {
                 let (mut tx, mut rx) = ring_at(2, start);
                 let producer = thread::spawn(move || {
                     for i in 0..5 {
@@ -414,7 +398,7 @@ mod models {
 
     #[test]
     fn four_slots_take_two_laps() {
-        model_bounded(|| {
+        model_bounded(OF_ONE, || {
             let (mut tx, mut rx) = ring(4);
             let producer = thread::spawn(move || {
                 for i in 0..7 {

@@ -1,0 +1,75 @@
+//! How a processor without work says so, finds out whether that holds for everybody, and sleeps (README, rules 9 and 13 to
+//! 16).
+
+use super::super::OUTSIDE;
+use super::super::park::{Wake, fence};
+use super::super::sync::atomic::Ordering;
+use super::drive::Owner;
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::post::{Post, Public};
+use std::time::{Duration, Instant};
+
+/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if it slept until
+/// its time was over.
+pub fn sleep<M: Send>(
+    owner: &impl Owner<M>,
+    post: &Post<M>,
+    me: &Public<M>,
+    outbox: &Outbox<M>,
+    inbox: &Inbox<M>,
+) -> bool {
+    outbox.flush();
+    let Some(awaits_outside) = announce(owner, me, outbox.sent(), inbox.received()) else {
+        return false;
+    };
+    let still_idle = || inbox.is_empty(me) && !owner.has_work();
+    let mut woken = Wake::NotIdle;
+    if still_idle() && quiescent(post) {
+        post.give_up();
+    } else {
+        // Nobody tells when a waker is dropped.
+        let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
+        let alarm = owner.next_deadline().and_then(|at| post.start.checked_add(Duration::from_nanos(at)));
+        owner.park(|| {
+            woken = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
+        });
+    }
+    me.idle.store(false, Ordering::Release);
+    woken == Wake::TimedOut
+}
+
+/// Publishes that the owner has nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
+/// published, if somebody outside has woken it meanwhile.
+pub fn announce<M>(owner: &impl Owner<M>, me: &Public<M>, sent: u64, received: u64) -> Option<bool> {
+    let awaits_outside = owner.has_foreign_waker();
+    // Who was outside no more may have left a wake: only now is it sure to be seen.
+    if owner.has_work() {
+        return None;
+    }
+    // Release, all of them: whoever sees one of these sees that the processor has not been idle in between.
+    me.sent.store(sent, Ordering::Release);
+    me.received.store(received, Ordering::Release);
+    me.awaits_outside.store(awaits_outside || owner.next_deadline().is_some(), Ordering::Release);
+    me.idle.store(true, Ordering::Release);
+    // Of those that go idle at a time, the last one to fence sees all others idle: README, rule 15.
+    fence();
+    Some(awaits_outside)
+}
+
+/// Whether every processor is idle and every message sent has been received: looked at twice, because the first look
+/// may straddle a wake-up.
+pub fn quiescent<M>(post: &Post<M>) -> bool {
+    let look = || -> Option<(u64, u64)> {
+        let (mut sent, mut received) = (0u64, 0u64);
+        for p in &post.processors {
+            if !p.idle.load(Ordering::Acquire) || p.awaits_outside.load(Ordering::Acquire) {
+                return None;
+            }
+            sent = sent.wrapping_add(p.sent.load(Ordering::Acquire));
+            received = received.wrapping_add(p.received.load(Ordering::Acquire));
+        }
+        (sent == received).then_some((sent, received))
+    };
+    matches!((look(), look()), (Some(a), Some(b)) if a == b)
+}

@@ -1,0 +1,44 @@
+//! A processor's way to receive: the rings that it has fetched from its hall so far.
+
+use super::super::ring::Receiver;
+use super::super::sync::atomic::Ordering;
+use super::post::{Public, RING};
+use crate::message::ProcessorId;
+
+pub struct Inbox<M> {
+    from: Vec<(ProcessorId, Receiver<M>)>,
+    received: u64,
+}
+
+impl<M: Send> Inbox<M> {
+    pub fn new() -> Self {
+        Self { from: Vec::new(), received: 0 }
+    }
+
+    /// Messages taken in so far.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Hands over what has come to `me`, the place of this processor: a ring's length of each ring at most, so that nobody
+    /// waits for the end of a stream.
+    #[inline]
+    pub fn take_in(&mut self, me: &Public<M>, mut receive: impl FnMut(ProcessorId, M)) {
+        if me.opened.load(Ordering::Relaxed) != self.from.len() {
+            self.from.append(&mut me.fetch());
+        }
+        for (source, ring) in &mut self.from {
+            for _ in 0..RING {
+                let Some(message) = ring.pop() else { break };
+                self.received += 1;
+                receive(*source, message);
+            }
+        }
+    }
+
+    /// Whether there is nothing to take in: the second look of README, rule 9.
+    pub fn is_empty(&self, me: &Public<M>) -> bool {
+        me.opened.load(Ordering::Acquire) == self.from.len() && self.from.iter().all(|(_, ring)| ring.is_empty())
+    }
+}

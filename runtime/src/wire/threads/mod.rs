@@ -1,0 +1,388 @@
+//! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
+//!
+//! The post office is in files of its own, which know neither [`Core`] nor [`Message`], so that models can run them: what is
+//! shared (`post.rs`), sending (`outbox.rs`), receiving (`inbox.rs`), going to sleep (`idle.rs`) and the loop that does all
+//! of this in turn (`drive.rs`). Here are the threads, their cores, and what comes of a run.
+
+mod drive;
+mod idle;
+mod inbox;
+#[cfg(all(test, loom))]
+mod models;
+mod outbox;
+mod post;
+
+use super::bind::Places;
+use super::clock::Counter;
+use super::{AnyResult, AnyTop, Wire, Work, crashed, deadlock, start_top};
+use crate::Error;
+use crate::config::Config;
+use crate::core::Core;
+use crate::counters::Stats;
+use crate::deadlock::Part;
+use crate::message::{Message, ProcessorId};
+use drive::{Owner, drive};
+use inbox::Inbox;
+use outbox::Outbox;
+use post::Post;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Subtasks between two looks at the rings.
+pub(super) const BUDGET: u32 = 64;
+/// Turns between two looks at the clock while a timer is set, if none of them runs a leaf task.
+const UNTIMED: u32 = 16;
+
+struct Shared {
+    post: Arc<Post<Message>>,
+    /// What traces take times from.
+    counter: Option<Counter>,
+    /// Where workers are bound.
+    places: Places,
+    /// There are more processors than cores for them.
+    crowded: bool,
+    report: Mutex<Vec<Part>>,
+}
+
+struct ThreadsWire {
+    outbox: Outbox<Message>,
+    shared: Arc<Shared>,
+}
+
+impl Shared {
+    fn new(post: Arc<Post<Message>>, places: Places) -> Self {
+        Self { post, counter: None, places, crowded: false, report: Mutex::default() }
+    }
+}
+
+impl ThreadsWire {
+    fn new(id: ProcessorId, shared: Arc<Shared>) -> Self {
+        Self { outbox: Outbox::new(id, shared.post.clone()), shared }
+    }
+}
+
+impl Wire for Rc<ThreadsWire> {
+    #[inline(always)]
+    fn send(&self, to: ProcessorId, message: Message) {
+        self.outbox.send(to, message);
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.post.start.elapsed().as_nanos() as u64
+    }
+
+    fn counter(&self) -> Option<Counter> {
+        self.shared.counter
+    }
+
+    fn moment(&self) -> (u64, u64) {
+        match self.shared.counter {
+            Some(counter) => counter.beside(|| self.now()),
+            None => (self.now(), self.now()),
+        }
+    }
+
+    fn works(&self, _: &dyn Work) {
+        self.outbox.flush();
+    }
+}
+
+pub(super) fn run(config: Arc<Config>, places: Places, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
+    let n = config.machine.processors() as usize;
+    // Asked here, since one who is bound is told of one core.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let crowded = n > cores || places.shared();
+    let counter = config.trace.as_ref().and_then(|_| Counter::find());
+    let shared = Arc::new(Shared { counter, crowded, ..Shared::new(Arc::new(Post::new(n)), places) });
+    let (ends, end) = crossbeam_channel::unbounded();
+    std::thread::scope(|scope| {
+        for id in 0..n {
+            let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
+            let body = move || processor(id as u32, config, mine, top, &ends);
+            let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
+            if let Err(e) = spawned {
+                // The processors that did start see a processor that is never idle; end them.
+                shared.post.give_up();
+                return Err(Error::misuse("a run", format!("{n} threads"), e));
+            }
+        }
+        Ok(())
+    })?;
+    drop(ends);
+    let mut stats = Stats::default();
+    let (mut result, mut failure) = (None, None);
+    for (outcome, error, part) in end {
+        result = result.or(outcome);
+        failure = failure.or(error);
+        stats.add(&part);
+    }
+    for (id, public) in (0..).zip(&shared.post.processors) {
+        let untaken = public.fetch();
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
+        failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
+    }
+    if shared.post.is_stuck() {
+        let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
+        failure = match result {
+            Some(Err(e)) => return Err(e),
+            _ => failure.or(Some(deadlock(reports))),
+        };
+    }
+    match (result, failure) {
+        (Some(Err(e)), _) | (_, Some(e)) => Err(e),
+        (Some(Ok(value)), None) => Ok((value, stats)),
+        (None, None) => Err(Error::Stopped { what: "the top-level task's result".into() }),
+    }
+}
+
+type End = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
+
+/// One processor from start to end.
+fn processor(
+    id: ProcessorId,
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    top: &AnyTop,
+    ends: &crossbeam_channel::Sender<End>,
+) {
+    // First, so that what a worker allocates is near it.
+    shared.places.bind(id);
+    let _clock = crate::time::Clock::host(shared.post.start);
+    let wire = Rc::new(ThreadsWire::new(id, shared.clone()));
+    let signal = {
+        let post = shared.post.clone();
+        Arc::new(move || post.processors[id as usize].parker.wake())
+    };
+    let core = Core::new(id, config, Box::new(wire.clone()), signal);
+    let mut inbox = Inbox::new();
+    let outcome = (id == 0).then(|| start_top(&core, top));
+    let owner = Driven { core: &core, clock: Clock::default() };
+    let driven =
+        catch_unwind(AssertUnwindSafe(|| drive(id, &owner, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
+    if let Err(panic) = driven {
+        core.note_failure(&crashed(id, panic));
+        // The others would wait for this processor.
+        shared.post.give_up();
+    }
+    if shared.post.is_stuck() {
+        shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(core.report());
+    }
+    core.drop_futures();
+    let mut stats = Stats::default();
+    core.counters.add_to(&mut stats);
+    core.hand_over_trace();
+    let result = outcome.and_then(|o| o.borrow_mut().take());
+    let failure = core.failure();
+    // Messages that nobody took hold values of the program.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, inbox))));
+    let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
+    // Received for as long as the caller lives.
+    let _ = ends.send((result, failure, stats));
+}
+
+/// A core as the post office sees it.
+struct Driven<'a> {
+    core: &'a Rc<Core>,
+    clock: Clock,
+}
+
+impl Owner<Message> for Driven<'_> {
+    #[inline]
+    fn receive(&self, source: ProcessorId, message: Message) {
+        self.core.receive(source, message);
+    }
+
+    #[inline]
+    fn turn(&self) -> bool {
+        if self.core.next_deadline().is_some() {
+            self.clock.look(self.core);
+        }
+        self.core.turn(BUDGET)
+    }
+
+    fn has_work(&self) -> bool {
+        self.core.has_work()
+    }
+
+    fn has_foreign_waker(&self) -> bool {
+        self.core.has_foreign_waker()
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        self.core.next_deadline()
+    }
+
+    fn park(&self, sleep: impl FnOnce()) {
+        self.core.parked(sleep);
+        self.clock.untimed.set(UNTIMED);
+    }
+
+    #[inline]
+    fn stopped(&self) -> bool {
+        self.core.stopped()
+    }
+}
+
+/// When a processor that has a timer last looked at the clock.
+#[derive(Default)]
+struct Clock {
+    /// Turns since then.
+    untimed: Cell<u32>,
+    /// Leaf tasks run by then.
+    leaves: Cell<u64>,
+}
+
+impl Clock {
+    /// Before each turn while a timer is set. A leaf task may take long, other turns do not.
+    #[cold]
+    fn look(&self, core: &Rc<Core>) {
+        let (turns, leaves) = (self.untimed.get() + 1, core.counters.leaf_tasks.get());
+        self.untimed.set(turns);
+        if turns >= UNTIMED || self.leaves.get() != leaves {
+            self.untimed.set(0);
+            self.leaves.set(leaves);
+            core.time_is(core.wire.now());
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::idle::{announce, sleep};
+    use super::post::Public;
+    use super::*;
+    use crate::Place;
+    use maniple_mapper::{CollectiveMapper, Machine};
+    use std::cell::RefCell;
+    use std::future::poll_fn;
+    use std::sync::atomic::Ordering;
+    use std::task::{Poll, Waker};
+    use std::time::Duration;
+
+    fn driven(core: &Rc<Core>) -> Driven<'_> {
+        Driven { core, clock: Clock::default() }
+    }
+
+    struct Nowhere;
+
+    impl Wire for Nowhere {
+        fn send(&self, _: ProcessorId, _: Message) {}
+        fn now(&self) -> u64 {
+            0
+        }
+    }
+
+    fn alone_config() -> Config {
+        Config {
+            races: None,
+            compares: false,
+            machine: Machine::new(1, 1),
+            copies: Machine::new(1, 1),
+            mapper: Arc::new(CollectiveMapper).into(),
+            trace: None,
+            #[cfg(feature = "plant")]
+            plant: None,
+        }
+    }
+
+    /// A processor with a shard that waits for ever, and a clone of the shard's waker.
+    fn waiting() -> (Rc<Core>, Waker) {
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(Nowhere), Arc::new(|| {}));
+        let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
+        let hand = handed.clone();
+        let body = poll_fn(move |cx| {
+            hand.borrow_mut().get_or_insert_with(|| cx.waker().clone());
+            Poll::<()>::Pending
+        });
+        core.spawn(Place { task: "waits".into(), shard: None }, body, Box::new(|_, _| {}));
+        while core.turn(1) {}
+        let waker = handed.borrow_mut().take().expect("it was polled");
+        (core, waker)
+    }
+
+    #[test]
+    fn a_processor_says_whether_it_awaits_somebody_outside() {
+        let (core, waker) = waiting();
+        let (owner, me) = (driven(&core), Public::new());
+        assert_eq!(announce(&owner, &me, 3, 4), Some(true));
+        assert!(me.idle.load(Ordering::SeqCst) && me.awaits_outside.load(Ordering::SeqCst));
+        drop(waker);
+        assert_eq!(announce(&owner, &me, 3, 4), Some(false));
+        assert!(!me.awaits_outside.load(Ordering::SeqCst));
+    }
+
+    /// The only processor of a run, and its wire.
+    fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
+        let shared = Arc::new(Shared::new(Arc::new(Post::new(1)), Places::default()));
+        let wire = Rc::new(ThreadsWire::new(0, shared.clone()));
+        let core = Core::new(0, Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
+        (shared, wire, core)
+    }
+
+    #[test]
+    fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
+        let (shared, wire, core) = alone();
+        let (post, me, inbox) = (&shared.post, &shared.post.processors[0], Inbox::new());
+        let owner = driven(&core);
+        let sleeps = || sleep(&owner, post, me, &wire.outbox, &inbox);
+        let limits = [80, 30].map(Duration::from_millis);
+        let timers = limits.map(|limit| core.timer(limit, Waker::noop()).expect("the clock goes on"));
+        let first = core.next_deadline().expect("two are set");
+        assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
+        // One sleep to its end: nothing is looked at meanwhile.
+        assert!(sleeps());
+        assert!(wire.now() >= first && !post.is_stuck());
+        core.time_is(wire.now());
+        let [last, over] = timers;
+        assert!(core.next_deadline() > Some(first));
+        drop(over);
+        // What is cancelled is not slept for.
+        drop(last);
+        assert_eq!(core.next_deadline(), None);
+        assert!(!sleeps());
+        assert!(post.is_stuck());
+    }
+
+    #[test]
+    fn a_processor_that_has_just_been_woken_is_not_idle() {
+        let (core, waker) = waiting();
+        let me = Public::new();
+        // Woken after its last turn, by somebody who then held a waker no more.
+        waker.wake();
+        assert!(!core.has_foreign_waker());
+        assert_eq!(announce(&driven(&core), &me, 0, 0), None);
+        assert!(!me.idle.load(Ordering::SeqCst));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod leaves {
+    use super::models::one_reads;
+    use super::*;
+
+    struct Long;
+
+    impl Work for Long {
+        fn name(&self) -> &'static str {
+            "long"
+        }
+        fn takes(&self) -> u64 {
+            crate::launch::UNSAID
+        }
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// The leaf task never ends: this processor does nothing more.
+    #[test]
+    fn what_was_sent_before_a_leaf_task_is_seen() {
+        one_reads(1, |post| {
+            let wire = Rc::new(ThreadsWire::new(1, Arc::new(Shared::new(post.clone(), Places::default()))));
+            wire.send(0, Message::Stop);
+            wire.works(&Long);
+        });
+    }
+}

@@ -1,0 +1,433 @@
+//! The post office in loom: two or three processors, rings of two slots, and every execution up to the bound on
+//! pre-emptions. A message or a wake-up that is lost leaves a processor asleep, which loom reports as a deadlock.
+
+use super::super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
+use super::drive::{Owner, drive};
+use super::idle::{announce, quiescent};
+use super::inbox::Inbox;
+use super::outbox::{Outbox, UNFENCED};
+use super::post::Post;
+use crate::message::ProcessorId;
+use loom::thread;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+fn model(body: impl Fn() + Send + Sync + 'static) {
+    model_bounded(OF_SEVERAL, body);
+}
+
+/// Owner that takes in a number of messages and then stops.
+struct Reader {
+    left: Cell<u32>,
+}
+
+impl<M> Owner<M> for Reader {
+    fn receive(&self, _: ProcessorId, _: M) {
+        self.left.set(self.left.get() - 1);
+    }
+
+    fn turn(&self) -> bool {
+        false
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn has_foreign_waker(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn park(&self, sleep: impl FnOnce()) {
+        sleep();
+    }
+
+    fn stopped(&self) -> bool {
+        self.left.get() == 0
+    }
+}
+
+/// Drives a processor until it has taken in `messages`.
+fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
+    let owner = Reader { left: Cell::new(messages) };
+    drive(id, &owner, post, outbox, &mut Inbox::new(), false);
+    assert_eq!(owner.left.get(), 0, "a run that goes on was given up");
+}
+
+/// Processor 1 does `send`, and processor 0 takes in `messages`.
+pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) + Send + Sync + 'static) {
+    let send = Arc::new(send);
+    model(move || {
+        let post = Arc::new(Post::new(2));
+        let (there, send) = (post.clone(), send.clone());
+        let sender = thread::spawn(move || send(&there));
+        read(&Outbox::new(0, post.clone()), 0, &post, messages);
+        sender.join().unwrap();
+    });
+}
+
+/// The turns in which a sender that has always something else to do makes sure of what it has sent.
+fn go_on<M: Send>(outbox: &Outbox<M>) {
+    for _ in 0..=UNFENCED {
+        outbox.tend();
+    }
+}
+
+/// The sender neither sleeps nor flushes by itself, and opens its ring while the receiver may be about to sleep.
+#[test]
+fn a_message_is_seen_although_its_sender_goes_on() {
+    one_reads(1, |post| {
+        let outbox = Outbox::new(1, post.clone());
+        outbox.send(0, 7);
+        go_on(&outbox);
+    });
+}
+
+/// The second one comes through a ring that the receiver may know.
+#[test]
+fn two_messages_are_seen_although_their_sender_goes_on() {
+    one_reads(2, |post| {
+        let outbox = Outbox::new(1, post.clone());
+        for value in [7, 8] {
+            outbox.send(0, value);
+            go_on(&outbox);
+        }
+    });
+}
+
+/// The sender goes on, too, once everything is in the ring.
+#[test]
+fn what_waited_for_room_is_seen() {
+    one_reads(3, |post| {
+        let outbox = Outbox::new(1, post.clone());
+        for value in 0..3 {
+            outbox.send(0, value);
+        }
+        while outbox.has_backlog() {
+            yield_now();
+            outbox.tend();
+        }
+        go_on(&outbox);
+    });
+}
+
+/// The sender has nothing else to do until it gets an answer.
+#[test]
+fn nobody_sleeps_over_what_waits_for_room() {
+    model(|| {
+        let post = Arc::new(Post::new(2));
+        let there = post.clone();
+        let sender = thread::spawn(move || {
+            let outbox = Outbox::new(1, there.clone());
+            for value in 0..3 {
+                outbox.send(0, value);
+            }
+            read(&outbox, 1, &there, 1);
+        });
+        let outbox = Outbox::new(0, post.clone());
+        read(&outbox, 0, &post, 3);
+        outbox.send(1, 3);
+        outbox.flush();
+        sender.join().unwrap();
+    });
+}
+
+/// `Stop` is among it.
+#[test]
+fn who_leaves_pushes_what_waited_for_room() {
+    one_reads(3, |post| {
+        let outbox = Outbox::new(1, post.clone());
+        for value in 0..3 {
+            outbox.send(0, value);
+        }
+        read(&outbox, 1, post, 0);
+    });
+}
+
+#[test]
+fn nobody_waits_for_room_at_who_has_left() {
+    one_reads(0, |post| {
+        let outbox = Outbox::new(1, post.clone());
+        for value in 0..3 {
+            outbox.send(0, value);
+        }
+        read(&outbox, 1, post, 0);
+    });
+}
+
+/// The receiver may know the ring of one sender when the other opens its own.
+#[test]
+fn a_second_ring_is_seen() {
+    model(|| {
+        let post = Arc::new(Post::new(3));
+        let senders = [1, 2].map(|id| {
+            let there = post.clone();
+            thread::spawn(move || {
+                let outbox = Outbox::new(id, there);
+                outbox.send(0, id);
+                outbox.flush();
+            })
+        });
+        read(&Outbox::new(0, post.clone()), 0, &post, 2);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+enum Letter {
+    /// To be answered, so many times to and fro.
+    Hop(u32),
+    Stop,
+}
+
+/// Somebody outside the run who holds a waker.
+struct Outside {
+    wakers: AtomicUsize,
+    woken: AtomicBool,
+}
+
+/// Owner that answers letters. The last of them, or a wake from outside, stops everybody or nobody.
+struct Clerk<'a> {
+    outbox: &'a Outbox<Letter>,
+    letters: RefCell<Vec<(ProcessorId, Letter)>>,
+    outside: Option<Arc<Outside>>,
+    /// The processors that are stopped in the end: so many, from the first.
+    stops: u32,
+    stopped: Cell<bool>,
+}
+
+impl Clerk<'_> {
+    fn is_woken(&self) -> bool {
+        self.outside.as_ref().is_some_and(|o| o.woken.load(Ordering::Relaxed))
+    }
+
+    fn stop_all(&self) {
+        (0..self.stops).for_each(|p| self.outbox.send(p, Letter::Stop));
+    }
+}
+
+impl Owner<Letter> for Clerk<'_> {
+    fn receive(&self, source: ProcessorId, letter: Letter) {
+        self.letters.borrow_mut().push((source, letter));
+    }
+
+    fn turn(&self) -> bool {
+        let (letters, woken) = (self.letters.take(), self.is_woken());
+        let ran = woken || !letters.is_empty();
+        if woken && let Some(outside) = &self.outside {
+            outside.woken.store(false, Ordering::Relaxed);
+            self.stop_all();
+        }
+        for (source, letter) in letters {
+            match letter {
+                Letter::Hop(0) => self.stop_all(),
+                Letter::Hop(n) => self.outbox.send(source, Letter::Hop(n - 1)),
+                Letter::Stop => self.stopped.set(true),
+            }
+        }
+        ran
+    }
+
+    fn has_work(&self) -> bool {
+        !self.letters.borrow().is_empty() || self.is_woken()
+    }
+
+    /// As `Core` does: rule 14.
+    fn has_foreign_waker(&self) -> bool {
+        let found = self.outside.as_ref().is_some_and(|o| o.wakers.load(Ordering::Relaxed) > 0);
+        fence(Ordering::Acquire);
+        found
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn park(&self, sleep: impl FnOnce()) {
+        sleep();
+        // A deadline is over at once here: let the others go on.
+        if self.outside.is_some() {
+            yield_now();
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped.get()
+    }
+}
+
+/// What a processor begins with.
+#[derive(Clone, Default)]
+struct Begin {
+    letters: &'static [(ProcessorId, u32)],
+    outside: Option<Arc<Outside>>,
+}
+
+/// One processor; whether a letter stopped it.
+fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) -> bool {
+    let outbox = Outbox::new(id, post.clone());
+    let letters = RefCell::default();
+    let owner = Clerk { outbox: &outbox, letters, outside: begin.outside, stops, stopped: Cell::new(false) };
+    begin.letters.iter().for_each(|&(to, hops)| outbox.send(to, Letter::Hop(hops)));
+    drive(id, &owner, post, &outbox, &mut Inbox::new(), false);
+    owner.stopped.get()
+}
+
+/// `n` processors, of which the first begins with something. If `ends`, the last hop or a wake stops all, and a run that
+/// goes on until then is never given up. Else the run is stuck, and everybody learns it.
+fn run(n: u32, ends: bool, post: &Arc<Post<Letter>>, begin: Begin) {
+    let stops = if ends { n } else { 0 };
+    let others = (1..n).map(|id| {
+        let there = post.clone();
+        thread::spawn(move || assert_eq!(clerk(id, &there, stops, Begin::default()), ends))
+    });
+    let others: Vec<_> = others.collect();
+    assert_eq!(clerk(0, post, stops, begin), ends);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(post.is_stuck(), !ends);
+}
+
+fn exchange(n: u32, ends: bool, letters: &'static [(ProcessorId, u32)]) {
+    model(move || run(n, ends, &Arc::new(Post::new(n as usize)), Begin { letters, outside: None }));
+}
+
+#[test]
+fn an_answer_under_way_is_no_deadlock() {
+    exchange(2, true, &[(1, 1)]);
+}
+
+/// A third processor goes idle at some time, and looks at the two that exchange. (Driven like them it takes too long.)
+#[test]
+fn an_answer_between_two_others_is_no_deadlock() {
+    model(|| {
+        let post = Arc::new(Post::new(3));
+        let there = post.clone();
+        let third = thread::spawn(move || {
+            let owner = Reader { left: Cell::new(0) };
+            let announced = announce::<Letter>(&owner, &there.processors[2], 0, 0);
+            assert!(announced == Some(false) && !quiescent(&there));
+        });
+        let there = post.clone();
+        let second = thread::spawn(move || assert!(clerk(1, &there, 2, Begin::default())));
+        assert!(clerk(0, &post, 2, Begin { letters: &[(1, 1)], outside: None }));
+        [second, third].into_iter().for_each(|other| other.join().unwrap());
+        assert!(!post.is_stuck());
+    });
+}
+
+/// Owner that passes a message on, and has more to do afterwards than the model shows.
+struct Relay<'a> {
+    outbox: &'a Outbox<u32>,
+    passed: Cell<bool>,
+}
+
+impl Owner<u32> for Relay<'_> {
+    fn receive(&self, _: ProcessorId, message: u32) {
+        self.outbox.send(2, message);
+        self.passed.set(true);
+    }
+
+    fn turn(&self) -> bool {
+        false
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn has_foreign_waker(&self) -> bool {
+        false
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        None
+    }
+
+    fn park(&self, sleep: impl FnOnce()) {
+        sleep();
+    }
+
+    fn stopped(&self) -> bool {
+        self.passed.get()
+    }
+}
+
+/// The first sends to the second, which was idle, as was the third, and sends to the third. As seen from the first, the third may have received
+/// a message, and the second may have neither received nor sent one: the sums are equal, but the second is awake.
+#[test]
+fn who_passes_a_message_on_is_not_idle() {
+    model(|| {
+        let post = Arc::new(Post::new(3));
+        let idle = || Reader { left: Cell::new(0) };
+        let there = post.clone();
+        let second = thread::spawn(move || {
+            let outbox = Outbox::new(1, there.clone());
+            let owner = Relay { outbox: &outbox, passed: Cell::new(false) };
+            drive(1, &owner, &there, &outbox, &mut Inbox::new(), false);
+        });
+        let there = post.clone();
+        let third = thread::spawn(move || {
+            let (me, mut inbox) = (&there.processors[2], Inbox::new());
+            let _ = announce::<u32>(&idle(), me, 0, 0);
+            while inbox.received() == 0 {
+                yield_now();
+                inbox.take_in(me, |_, _| {});
+            }
+            me.idle.store(false, Ordering::Release);
+            let _ = announce::<u32>(&idle(), me, 0, inbox.received());
+        });
+        let outbox = Outbox::new(0, post.clone());
+        outbox.send(1, 7);
+        outbox.flush();
+        let _ = announce::<u32>(&idle(), &post.processors[0], outbox.sent(), 0);
+        assert!(!quiescent(&post));
+        [second, third].into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn two_idle_processors_are_stuck() {
+    exchange(2, false, &[]);
+}
+
+#[test]
+fn two_are_stuck_after_an_answer() {
+    exchange(2, false, &[(1, 1)]);
+}
+
+#[test]
+fn three_idle_processors_are_stuck() {
+    exchange(3, false, &[]);
+}
+
+/// The first of `n` processors waits for somebody outside, who wakes it or not and holds no waker afterwards.
+fn outside(n: u32, wakes: bool) {
+    model(move || {
+        let post = Arc::new(Post::new(n as usize));
+        let outside = Arc::new(Outside { wakers: AtomicUsize::new(1), woken: AtomicBool::new(false) });
+        let (there, other) = (post.clone(), outside.clone());
+        let foreign = thread::spawn(move || {
+            if wakes {
+                other.woken.store(true, Ordering::Relaxed);
+                there.processors[0].parker.wake();
+            }
+            other.wakers.fetch_sub(1, Ordering::Release);
+        });
+        run(n, wakes, &post, Begin { letters: &[], outside: Some(outside) });
+        foreign.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wake_from_outside_is_no_deadlock() {
+    outside(2, true);
+}
+
+#[test]
+fn who_is_outside_no_more_leaves_two_stuck() {
+    outside(2, false);
+}

@@ -1,0 +1,172 @@
+//! A processor's way to send: a ring to each processor it has sent to, what did not fit into it, and when what was pushed
+//! gets the fence that makes sure of its reader (README, rules 8 and 12).
+
+use super::super::park::fence;
+use super::super::ring::{Sender, ring};
+use super::super::sync::atomic::Ordering;
+use super::post::Post;
+use crate::message::ProcessorId;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Turns that a message may wait for the fence that makes sure of its reader.
+pub const UNFENCED: u32 = if cfg!(loom) { 1 } else { 16 };
+
+pub struct Outbox<M> {
+    id: ProcessorId,
+    to: Vec<RefCell<Link<M>>>,
+    post: Arc<Post<M>>,
+    sent: Cell<u64>,
+    /// Turns since the first message after the last fence; 0 when there was none.
+    unfenced: Cell<u32>,
+    /// Something waits for room in a ring.
+    backlog: Cell<bool>,
+}
+
+struct Link<M> {
+    /// Opened with the first message: most pairs of many processors have nothing to say to each other.
+    ring: Option<Sender<M>>,
+    /// What did not fit into the ring.
+    waiting: VecDeque<M>,
+}
+
+impl<M: Send> Outbox<M> {
+    pub fn new(id: ProcessorId, post: Arc<Post<M>>) -> Self {
+        let link = |_| RefCell::new(Link { ring: None, waiting: VecDeque::new() });
+        let to = (0..post.processors.len()).map(link).collect();
+        Self { id, to, post, sent: Cell::new(0), unfenced: Cell::new(0), backlog: Cell::new(false) }
+    }
+
+    #[inline(always)]
+    pub fn send(&self, to: ProcessorId, message: M) {
+        let mut link = self.to[to as usize].borrow_mut();
+        let Link { ring, waiting } = &mut *link;
+        let ring = ring.get_or_insert_with(|| self.open(to));
+        if waiting.is_empty() && ring.has_room() {
+            // Asked first: a push that may give the message back copies it once more.
+            ring.put(message);
+        } else {
+            self.set_aside(waiting, message);
+        }
+        self.sent.set(self.sent.get() + 1);
+        self.note_push();
+        self.post.processors[to as usize].parker.nudge();
+    }
+
+    /// Messages sent so far, with those that still wait for room.
+    pub fn sent(&self) -> u64 {
+        self.sent.get()
+    }
+
+    /// Whether something waits for room in a ring.
+    #[inline]
+    pub fn has_backlog(&self) -> bool {
+        self.backlog.get()
+    }
+
+    /// Makes sure that everything sent will be seen.
+    #[inline]
+    pub fn flush(&self) {
+        if self.backlog.get() {
+            self.push_backlog();
+        }
+        if self.unfenced.replace(0) > 0 {
+            fence();
+            for p in &self.post.processors {
+                p.parker.nudge();
+            }
+        }
+    }
+
+    /// At the end of a turn: flushes if something waits for room, or for its fence long enough. A fence waits until what
+    /// was pushed has reached memory, and whoever polls does not need it.
+    #[inline]
+    pub fn tend(&self) {
+        let turns = self.unfenced.get();
+        if self.backlog.get() || turns > UNFENCED {
+            self.flush();
+        } else if turns > 0 {
+            self.unfenced.set(turns + 1);
+        }
+    }
+
+    /// Keeps what does not fit into its ring.
+    #[cold]
+    fn set_aside(&self, waiting: &mut VecDeque<M>, message: M) {
+        waiting.push_back(message);
+        self.backlog.set(true);
+    }
+
+    /// Something was pushed, which needs a fence before this processor sleeps.
+    #[inline(always)]
+    fn note_push(&self) {
+        self.unfenced.set(self.unfenced.get().max(1));
+    }
+
+    /// Makes the ring to another processor and hands that its end.
+    #[cold]
+    fn open(&self, to: ProcessorId) -> Sender<M> {
+        let (sender, receiver) = ring(self.post.slots);
+        self.post.processors[to as usize].leave(self.id, receiver);
+        sender
+    }
+
+    fn push_backlog(&self) {
+        let mut left = false;
+        for (link, public) in self.to.iter().zip(&self.post.processors) {
+            let mut link = link.borrow_mut();
+            let Link { ring: Some(ring), waiting } = &mut *link else {
+                continue;
+            };
+            // What waits for a processor that is gone stays: it goes with the wire.
+            while !public.gone.load(Ordering::Relaxed)
+                && let Some(message) = waiting.pop_front()
+            {
+                if let Err(message) = ring.push(message) {
+                    waiting.push_front(message);
+                    left = true;
+                    break;
+                }
+            }
+            public.parker.nudge();
+        }
+        self.backlog.set(left);
+        self.note_push();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::inbox::Inbox;
+    use super::*;
+
+    #[test]
+    fn what_waits_for_room_is_not_overtaken() {
+        let mut post = Post::new(2);
+        post.slots = 4;
+        let post = Arc::new(post);
+        let (outbox, mut inbox, mut next) = (Outbox::new(1, post.clone()), Inbox::new(), 0);
+        for value in 0..100 {
+            outbox.send(0, value);
+            // Now and then, so that rings are full, are emptied, and are tended between a send and the next.
+            if value % 7 == 0 {
+                inbox.take_in(&post.processors[0], |source, value| {
+                    assert_eq!((source, value), (1, next));
+                    next += 1;
+                });
+            }
+            if value % 11 == 0 {
+                outbox.tend();
+            }
+        }
+        while next < 100 {
+            outbox.flush();
+            inbox.take_in(&post.processors[0], |_, value| {
+                assert_eq!(value, next);
+                next += 1;
+            });
+        }
+        assert!(!outbox.has_backlog() && outbox.sent() == 100 && inbox.received() == 100);
+    }
+}
