@@ -292,17 +292,34 @@ impl Core {
         launch: LaunchKey,
         shared_home: Option<ProcessorId>,
     ) -> Result<Rc<Column>, Error> {
-        let store = self.store(key, field, launch, shared_home)?;
-        Ok(Rc::new(Column {
+        let column = Column {
             region,
             whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
             field,
             bytes: region.rect.volume() * field.size,
             launch,
-            store: RefCell::new(store),
+            store: RefCell::new(self.store(key, field, launch, shared_home)?),
             users: RefCell::default(),
             overlaps: RefCell::default(),
             poison: RefCell::default(),
-        }))
+        };
+        let mut spare = self.spare_columns.borrow_mut().pop();
+        match spare.as_mut().and_then(Rc::get_mut) {
+            Some(place) => *place = column,
+            None => return Ok(Rc::new(column)),
+        }
+        Ok(spare.unwrap_or_else(|| unreachable!("it has just been filled")))
+    }
+
+    /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
+    /// many as they drop.
+    pub(crate) fn spare(&self, column: Rc<Column>) {
+        const MOST: usize = 1024;
+        let mut spare = self.spare_columns.borrow_mut();
+        if spare.len() < MOST && Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
+            // The instance is used no more.
+            *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
+            spare.push(column);
+        }
     }
 }

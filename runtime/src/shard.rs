@@ -166,11 +166,17 @@ impl Shard {
         if regions.is_empty() {
             regions.reserve_exact(self.inner.held.len());
         }
-        if let Some(index) = regions.iter().position(|r| *r.region(&self.inner.held) == region) {
+        let held = self.inner.held.iter().position(|h| h.region == region);
+        let is_it = |r: &LocalRegion| match (&r.which, held) {
+            (Which::Held(number), Some(held)) => *number as usize == held,
+            (Which::Part(part), None) => **part == region,
+            _ => false,
+        };
+        if let Some(index) = regions.iter().position(is_it) {
             return Ok(Local { index: index as u32, region });
         }
         let index = regions.len() as u32;
-        let which = match self.inner.held.iter().position(|h| h.region == region) {
+        let which = match held {
             // The launch has checked that it is in its tree.
             Some(number) => Which::Held(number as u32),
             None => {
@@ -617,6 +623,12 @@ impl Shard {
         }
         self.core().abandon(&self.inner.gang, self.inner.index, &error);
         self.core().fail_waiting(&self.inner.owner, &error);
+    }
+
+    /// The shard is over and uses its regions no more.
+    pub(crate) fn give_up_columns(&self) {
+        let regions = self.inner.regions.take();
+        regions.into_iter().flat_map(|r| r.columns).for_each(|used| self.core().spare(used.column));
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {

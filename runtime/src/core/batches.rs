@@ -264,6 +264,7 @@ impl Core {
     /// A shard and its leaf tasks are over.
     fn shard_over(self: &Rc<Self>, shard: &Shard, result: Result<Parcel, Error>) {
         let valid = shard.take_valid();
+        shard.give_up_columns();
         if let Some(races) = &self.config.races {
             races.shard_ends(shard);
         }

@@ -137,33 +137,29 @@ impl Core {
     /// The instance of a column that this processor alone uses, for `launch`: its shards, or data that has come for them.
     pub fn owned_instance(&self, key: ColumnKey, field: &FieldInfo, launch: LaunchKey) -> Result<Rc<Instance>, Error> {
         let mut data = self.data.borrow_mut();
-        let (there, bytes) = match data.instances.get(&key) {
-            Some(Held::Owned(instance, user)) => {
-                // Other shards of the launch see each other's values in the one that is there.
-                if *user == launch {
-                    return Ok(instance.clone());
-                }
-                (Some(instance.clone()), None)
-            }
-            Some(Held::Shared(shared)) => (None, Some(shared.read_bytes(key.rect))),
-            None => (None, None),
+        let there = data.instances.get_mut(&key);
+        let found = match &there {
+            // Other shards of the launch see each other's values in the one that is there.
+            Some(Held::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
+            Some(Held::Owned(instance, _)) => Some(instance.memory()),
+            Some(Held::Shared(_)) | None => None,
         };
-        let choice = self.place_instance(key, field, Coherence::Exclusive, there.as_ref().map(|i| i.memory()))?;
-        let kind = match (choice, &there) {
-            (InstanceChoice::Find, Some(instance)) => {
-                if let Some(Held::Owned(_, user)) = data.instances.get_mut(&key) {
-                    *user = launch;
-                }
+        let kind = match (self.place_instance(key, field, Coherence::Exclusive, found)?, &there) {
+            (InstanceChoice::Create(kind), _) => kind,
+            (InstanceChoice::Find, _) => {
+                let Some(Held::Owned(instance, user)) = there else { unreachable!("validated") };
+                *user = launch;
                 return Ok(instance.clone());
             }
-            (InstanceChoice::Create(kind), _) => kind,
-            (InstanceChoice::Find, None) => unreachable!("validated"),
         };
         let make = || {
             let instance = Instance::new(key.rect, *field, self.machine().memory(self.id, kind))?;
-            if let Some(bytes) = there.map(|there| there.read_bytes(key.rect)).or(bytes) {
-                instance.write_bytes(key.rect, bytes?.as_bytes())?;
-            }
+            let bytes = match &there {
+                Some(Held::Owned(there, _)) => there.read_bytes(key.rect)?,
+                Some(Held::Shared(there)) => there.read_bytes(key.rect)?,
+                None => return Ok(Rc::new(instance)),
+            };
+            instance.write_bytes(key.rect, bytes.as_bytes())?;
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| self.region_error(&key, e))?;

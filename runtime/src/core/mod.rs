@@ -79,6 +79,7 @@ pub(crate) struct Core {
     late: RefCell<Vec<(ProcessorId, Late)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
+    pub(crate) spare_columns: RefCell<Vec<Rc<crate::region::Column>>>,
     /// Leaf tasks that are ready and run on other processors.
     away: RefCell<Vec<TaskId>>,
     /// Those of the leaf task that is called now.
@@ -117,6 +118,7 @@ impl Core {
             late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
+            spare_columns: RefCell::default(),
             away: RefCell::default(),
             leases: RefCell::default(),
             wakers: RefCell::default(),
