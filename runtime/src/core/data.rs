@@ -305,7 +305,7 @@ impl Core {
             if let Some(e) = self.lost() {
                 return Err(e.clone());
             }
-            let shared = self.shared_instance(key, &field)?;
+            let shared = self.shared_instance(key, field)?;
             self.serve_from(from, launch, key, &shared, request).map_err(|e| self.region_error(&key, e))
         });
         if let Err(error) = served {
@@ -465,7 +465,7 @@ impl Core {
         if let Some(Held::Shared(shared)) = self.data.borrow().instances.get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e));
         }
-        let instance = self.owned_instance(key, &field, launch)?;
+        let instance = self.owned_instance(key, field, launch)?;
         instance.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| self.region_error(&key, e))
     }
 }

@@ -80,8 +80,6 @@ pub(crate) struct Core {
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
     pub(crate) spare_columns: RefCell<Vec<Rc<crate::region::Column>>>,
-    /// Leaf tasks that are ready and run on other processors.
-    away: RefCell<Vec<TaskId>>,
     /// Those of the leaf task that is called now.
     leases: RefCell<Vec<Lease>>,
     exec: RefCell<exec::Executor>,
@@ -119,7 +117,6 @@ impl Core {
             objects: RefCell::default(),
             leaves: RefCell::default(),
             spare_columns: RefCell::default(),
-            away: RefCell::default(),
             leases: RefCell::default(),
             wakers: RefCell::default(),
             in_chains: Cell::new(false),
@@ -291,7 +288,6 @@ impl Core {
             self.deliver(self.id, message);
             self.call_wakers();
         }
-        ran |= self.send_ready_away();
         for _ in 0..budget {
             let Some(item) = self.queue.pop_nth(|n| self.wire.pick(n)) else {
                 break;
@@ -306,13 +302,12 @@ impl Core {
                     self.send_what_is_late();
                     self.run_leaf(id);
                     self.call_wakers();
-                    self.send_ready_away();
                     break;
                 }
+                queue::Item::Away(id) => self.run_leaf(id),
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
             self.call_wakers();
-            self.send_ready_away();
         }
         self.send_what_is_late();
         if !ran && let Some(trace) = &self.trace {
@@ -327,18 +322,6 @@ impl Core {
             || !self.inbox.borrow().is_empty()
             || self.has_wakes()
             || !self.wakers.borrow().is_empty()
-            || !self.away.borrow().is_empty()
-    }
-
-    /// Sends leaf tasks to where they run; false when there were none.
-    #[inline]
-    fn send_ready_away(self: &Rc<Self>) -> bool {
-        let any = !self.away.borrow().is_empty();
-        if any {
-            self.send_away();
-            self.call_wakers();
-        }
-        any
     }
 
     /// Calls the wakers that are due; false when there were none.

@@ -20,6 +20,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Is shown what the shards of a launch will hold.
+type Planned<'a> = &'a dyn Fn(&[Arc<[Held]>]);
+
 /// Something that launches gangs: the replicated top-level task or a parent on processor 0.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
@@ -80,7 +83,7 @@ impl Launcher {
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
-        planned: &dyn Fn(&[Arc<[Held]>]),
+        planned: Planned<'_>,
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, "a gang launch")?;
         task.check(&self.core)?;
@@ -114,7 +117,7 @@ impl Launcher {
         table: &GangTable,
         task: ObjectId,
         (mut args, held): (Vec<Option<Parcel>>, Vec<Vec<Held>>),
-        planned: &dyn Fn(&[Arc<[Held]>]),
+        planned: Planned<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
         let plan = self.plan_or_recall(Wanted { table, held, instances: None })?;

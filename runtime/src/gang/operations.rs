@@ -413,3 +413,117 @@ impl Users {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An operation as the rules name it, all of whose pairs are looked at.
+    struct Asked {
+        number: Number,
+        launch: LaunchKey,
+        within: Vec<LaunchKey>,
+        touches: Arc<[Touch]>,
+        started: bool,
+        over: bool,
+    }
+
+    impl Asked {
+        /// Whether it has to wait for an earlier one, as things are now.
+        fn waits_for(&self, earlier: &Self) -> bool {
+            let lasting = |t: &Touch| matches!(t.does, Does::Reads | Does::Brings { lasting: true });
+            let conflict = |a: &Touch, b: &Touch| {
+                if (a.does, b.does) == (Does::Reads, Does::Reads) || !a.meets(b) {
+                    return false;
+                }
+                if self.within == earlier.within && lasting(a) && lasting(b) {
+                    let brings = matches!(a.does, Does::Brings { .. });
+                    return self.launch >> 32 == earlier.launch >> 32 && !earlier.started && brings;
+                }
+                true
+            };
+            !earlier.over
+                && !self.within.contains(&earlier.launch)
+                && earlier.touches.iter().any(|a| self.touches.iter().any(|b| conflict(a, b)))
+        }
+    }
+
+    fn batch(launch: LaunchKey, within: &[LaunchKey], touches: &Arc<[Touch]>) -> Order {
+        Order::Start(Box::new(Batch {
+            launch,
+            by: "test".into(),
+            within: within.into(),
+            after_within: false,
+            known: 0,
+            task: 0,
+            gang: 0,
+            shards: Vec::new(),
+            columns: 0,
+            hold: false,
+            reply: crate::message::Reply::EveryNode,
+            touches: touches.clone(),
+        }))
+    }
+
+    fn touch() -> impl Strategy<Value = Touch> {
+        let does = prop_oneof![
+            3 => Just(Does::Reads),
+            2 => Just(Does::Writes),
+            1 => any::<bool>().prop_map(|lasting| Does::Brings { lasting }),
+        ];
+        (0..2u16, (0..6i64, 1..4i64), (0..3i64, 0..2i64), does).prop_map(|(field, (x, width), (y, wide), does)| {
+            let rect = Rect::new([x, y], [x + width, y + 1 + wide]);
+            // One of the rectangle itself, or one of all: whoever uses the same points mostly uses the same.
+            let instance = if x % 2 == 0 { rect } else { Rect::new([0, 0], [9, 5]) };
+            Touch::new(&ColumnKey { tree: TreeId(0), field: FieldId(field), rect }, does, instance)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// At each moment those operations may start that all pairs allow to, whatever order they end in.
+        #[test]
+        fn the_lists_say_what_all_pairs_say(
+            steps in prop::collection::vec((0..4u32, prop::collection::vec(touch(), 0..4), any::<u32>()), 1..40)
+        ) {
+            let mut operations = Operations::default();
+            let mut all: Vec<Asked> = Vec::new();
+            for (at, (step, touches, random)) in (0u64..).zip(steps) {
+                let running: Vec<usize> = (0..all.len()).filter(|&i| all[i].started && !all[i].over).collect();
+                let one = running.get(random as usize % running.len().max(1)).copied();
+                match (step, one) {
+                    // Over, unless something that is part of it is under way.
+                    (0, Some(i)) if !all.iter().any(|o| !o.over && o.within.contains(&all[i].launch)) => {
+                        all[i].over = true;
+                        operations.end(all[i].number);
+                    }
+                    // Asked by the top level, or within one that runs.
+                    (_, one) => {
+                        let (parent, within) = match one.filter(|_| step > 1) {
+                            Some(i) => {
+                                let within = std::iter::once(all[i].launch).chain(all[i].within.iter().copied());
+                                (1 + i as u64, within.collect())
+                            }
+                            None => (0, Vec::new()),
+                        };
+                        let (launch, touches) = (parent << 32 | at, Touch::joined(touches));
+                        operations.push(batch(launch, &within, &touches));
+                        let number = all.len() as Number;
+                        all.push(Asked { number, launch, within, touches, started: false, over: false });
+                    }
+                }
+                // Every other step: then several wait at once.
+                while random % 3 > 0 {
+                    let may = |i: &usize| !all[*i].started && !all[..*i].iter().any(|e| all[*i].waits_for(e));
+                    let first = (0..all.len()).find(may);
+                    let started = operations.start_next(false).map(|(number, _)| number as usize);
+                    prop_assert_eq!(started, first);
+                    let Some(i) = first else { break };
+                    all[i].started = true;
+                }
+            }
+        }
+    }
+}

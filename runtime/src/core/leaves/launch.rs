@@ -134,27 +134,13 @@ impl Core {
         }
     }
 
-    /// A task for another processor is sent with the next ones: it need not wait until those that run here have had their
-    /// turn.
+    /// A task for another processor does not wait until those that run here have had their turn.
     #[inline(always)]
     pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
         if to == self.id {
             self.queue.push(priority, Item::Leaf(id));
         } else {
-            self.away.borrow_mut().push(id);
-        }
-    }
-
-    /// Sends the tasks that are ready to where they run.
-    #[cold]
-    pub(in crate::core) fn send_away(self: &Rc<Self>) {
-        loop {
-            // One that fails may let others go.
-            let ready = std::mem::take(&mut *self.away.borrow_mut());
-            if ready.is_empty() {
-                return;
-            }
-            ready.into_iter().for_each(|id| self.run_leaf(id));
+            self.queue.push_away(id);
         }
     }
 
