@@ -4,10 +4,12 @@ mod common;
 
 use common::{virtual_nodes, watched};
 use maniple_mapper::{
-    InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, Placement,
-    ProfileInput, SliceInput, Slicing, SourceInput,
+    InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput,
+    Placement, ProfileInput, SliceInput, Slicing, SourceInput,
 };
-use maniple_regions::{Coherence, Field, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
+use maniple_regions::{
+    Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
+};
 use maniple_runtime::{Error, Runtime, Shard, Start, Top, Val};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -411,5 +413,71 @@ fn whoever_asks_for_an_instance_that_is_refused_is_told() {
         };
         let told = watched(&at, || runtime.mapper(mapper).run(program)).unwrap_or_else(|e| panic!("{at}: {e}")).0;
         assert!(told[1].contains("illegal instance: Find; legal: Create"), "{at}: {told:?}");
+    }
+}
+
+/// Gives each launch's shared region the home that is its turn.
+struct Moves {
+    homes: [u32; 6],
+    asked: Mutex<usize>,
+    made: Mutex<Vec<u32>>,
+}
+
+impl Mapper for Moves {
+    fn name(&self) -> &str {
+        "moves"
+    }
+    fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Cyclic
+    }
+    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
+        let mut asked = self.asked.lock().unwrap();
+        *asked += 1;
+        self.homes[*asked - 1]
+    }
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        if input.coherence == Coherence::Simultaneous && input.found.is_none() {
+            self.made.lock().unwrap().push(input.processor);
+        }
+        input.found.map_or(InstanceChoice::Create(MemoryKind::Ordinary), |_| InstanceChoice::Find)
+    }
+}
+
+fn count(mut u: ReadWriteShared<u64>) -> u64 {
+    let next = u.get([0]) + 1;
+    u.set([0], next);
+    next
+}
+
+async fn first_counts(shard: Shard, u: Region) -> Result<u64, Error> {
+    let u = shard.region(u)?;
+    if shard.index() > 0 {
+        return Ok(0);
+    }
+    shard.launch(count, (u.read_write_shared(U),)).go()?.await
+}
+
+/// The plan of a launch that comes again is remembered, but what the mapper says is not.
+#[test]
+fn a_launch_that_comes_again_goes_where_the_mapper_says_then() {
+    let homes = [0, 0, 0, 1, 1, 0];
+    for workers in [2, 3] {
+        let mapper = Arc::new(Moves { homes, asked: Mutex::default(), made: Mutex::default() });
+        let runtime = Runtime::threads(workers).mapper(mapper.clone());
+        let counts = common::run("moves", &runtime, move |top: Top| async move {
+            let u = top.tree("u", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("both", 2)?, top.task("counts", first_counts));
+            let mut counts = Vec::new();
+            for _ in homes {
+                let start = |_| Start::new(u).shares(u, [U], Privilege::ReadWrite);
+                counts.push(top.launch(&gang, &task, start)?.all().await?[0]);
+            }
+            Ok(counts)
+        });
+        assert_eq!(counts.unwrap(), [1, 2, 3, 4, 5, 6], "{workers} workers");
+        assert_eq!(*mapper.asked.lock().unwrap(), homes.len(), "{workers} workers");
+        let mut made = mapper.made.lock().unwrap().clone();
+        made.dedup();
+        assert_eq!(made, [0, 1], "{workers} workers");
     }
 }

@@ -124,8 +124,9 @@ impl Launcher {
     pub(super) fn plan_or_recall(&self, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
+        let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.is_answered_alike(&memo.launches[at].plan)?
+            && self.is_answered_alike(&memo.launches[at].plan, homes.insert(Vec::new()))?
             && let Some(found) = memo.launches.remove(at)
         {
             self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
@@ -143,7 +144,7 @@ impl Launcher {
         let is_small = before.iter().map(Column::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
         let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
-        let plan = Rc::new(self.plan(wanted)?);
+        let plan = Rc::new(self.plan(wanted, homes)?);
         if let Some(before) = before {
             let after = look();
             memo.add(Remembered { gang, instances, plan: plan.clone(), fields, before, after });
@@ -151,12 +152,13 @@ impl Launcher {
         Ok(plan)
     }
 
-    /// Whether the mapper still answers as it did when a plan was made.
-    fn is_answered_alike(&self, plan: &Plan) -> Result<bool, Error> {
-        for AskedHome { region, field, namers, home } in &plan.homes {
-            if self.place_shared(*region, *field, namers)? != *home {
-                return Ok(false);
-            }
+    /// Whether the mapper still answers as it did when a plan was made; `homes` gets what it says of these.
+    fn is_answered_alike(&self, plan: &Plan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
+        for AskedHome { region, field, namers, .. } in &plan.homes {
+            homes.push(self.place_shared(*region, *field, namers)?);
+        }
+        if plan.homes.iter().map(|asked| asked.home).ne(homes.iter().copied()) {
+            return Ok(false);
         }
         for AskedSource { region, field, to, holders, selected } in &plan.sources {
             if self.select_source(*region, *field, *to, holders)? != *selected {

@@ -58,9 +58,10 @@ impl Wanted<'_> {
 }
 
 impl Launcher {
-    /// Finds homes, transfers and uses. A pure function of its inputs, of what is known where, and of the mapper's answers.
-    pub(super) fn plan(&self, mut wanted: Wanted<'_>) -> Result<Plan, Error> {
-        let homes = self.find_homes(&mut wanted)?;
+    /// Finds homes, unless the mapper has given them already, transfers and uses. A pure function of its inputs, of what is
+    /// known where, and of the mapper's answers.
+    pub(super) fn plan(&self, mut wanted: Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Plan, Error> {
+        let homes = self.find_homes(&mut wanted, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
         let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
@@ -191,7 +192,7 @@ impl Launcher {
     }
 
     /// One home for all fields of a region, whoever names which of them. A mapping has its homes already.
-    fn find_homes(&self, wanted: &mut Wanted<'_>) -> Result<Vec<AskedHome>, Error> {
+    fn find_homes(&self, wanted: &mut Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
         if wanted.instances.is_some() {
             return Ok(homes);
@@ -208,8 +209,11 @@ impl Launcher {
                 homes[at].namers.push((processor, h.privilege));
             }
         }
-        for asked in &mut homes {
-            asked.home = self.place_shared(asked.region, asked.field, &asked.namers)?;
+        for (at, asked) in homes.iter_mut().enumerate() {
+            asked.home = match &given {
+                Some(given) => given[at],
+                None => self.place_shared(asked.region, asked.field, &asked.namers)?,
+            };
         }
         for h in wanted.held.iter_mut().flatten().filter(|h| h.coherence == Coherence::Simultaneous) {
             if let Some(&at) = places.get(&h.region) {
