@@ -1,3 +1,5 @@
+//! What every processor of a run knows.
+
 use crate::races::Races;
 use maniple_mapper::{Machine, MapperSlot};
 use std::hash::{Hash, Hasher};

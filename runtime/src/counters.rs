@@ -1,3 +1,5 @@
+//! Counts of what a run did.
+
 use std::cell::Cell;
 
 /// A count kept by one processor.

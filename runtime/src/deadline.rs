@@ -1,3 +1,5 @@
+//! Waits with a deadline, and barrier waits that are given up.
+
 use crate::core::{Core, Timer, WaitAt};
 use crate::current::Poller;
 use crate::launch::{WaitPoint, Waitable};

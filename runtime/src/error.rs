@@ -1,3 +1,5 @@
+//! What goes wrong in a run, and where.
+
 use maniple_barriers::BarrierError;
 use maniple_mapper::MapperError;
 use maniple_regions::{Privilege, Rect, RegionError};

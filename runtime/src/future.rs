@@ -1,3 +1,5 @@
+//! Futures: the value of a task or a call, who waits for it, and the failures that nobody has seen.
+
 use crate::Error;
 use crate::core::{Core, Waiting};
 use crate::current::{self, Poller};

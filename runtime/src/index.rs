@@ -1,3 +1,5 @@
+//! Interference of many users of regions at once: points of an index launch, shards of a gang.
+
 use crate::Error;
 use crate::core::UseAt;
 use crate::launch::{Declaring, Leaf};

@@ -1,3 +1,5 @@
+//! The launch of a leaf task: its parameters, what it waits for and where it arrives.
+
 use crate::core::{ArrivalAt, Body, Core, LeafTask, SendTask, Start, TaskId, UseAt, WaitAt, Waiting};
 use crate::future::{FutureCell, TaskFuture};
 use crate::shard::Shard;

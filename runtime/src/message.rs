@@ -1,3 +1,5 @@
+//! What processors say to each other.
+
 use crate::gang::union_of;
 use crate::payload::Payload;
 use crate::{Error, parcel::Parcel};

@@ -1,3 +1,5 @@
+//! What the top-level task makes, as every node knows it: trees, tasks, gangs, pairs, phase barriers, replayed objects.
+
 use crate::Error;
 use crate::config::Run;
 use crate::message::{ObjectId, ProcessorId};

@@ -1,3 +1,5 @@
+//! Arguments and results of shard tasks on their way to another processor.
+
 use crate::Error;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! What an arrival carries.
+
 use crate::Error;
 use maniple_regions::{Buffer, Element};
 use serde::{Deserialize, Serialize};

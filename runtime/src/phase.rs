@@ -1,3 +1,5 @@
+//! Pairs and phase barriers as users hold them.
+
 use crate::Error;
 use crate::config::Run;
 use crate::gang::Gang;

@@ -1,3 +1,5 @@
+//! A region as a shard uses it: columns with their instances and last users, and the requirements that launches name.
+
 use crate::core::{Core, TaskId, UseAt};
 use crate::message::{ColumnKey, LaunchKey, ProcessorId};
 use crate::{Error, Requirement};

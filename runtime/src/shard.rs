@@ -1,3 +1,5 @@
+//! A shard's view of itself: its place in the gang, its regions, its launches and waits.
+
 use crate::core::{ArrivalAt, WaitAt};
 use crate::core::{Asker, Core, Owner, Refused, Waited, Waiting};
 use crate::current::{self, Poller};

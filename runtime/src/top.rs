@@ -1,3 +1,5 @@
+//! The top-level task's view of the run, and a parent's.
+
 use crate::Error;
 use crate::config::Run;
 use crate::core::replicas::list;
