@@ -1,8 +1,10 @@
-//! From the launch of a task to its end: leaf tasks of one shard, and gangs.
+//! From the launch of a task to its end: leaf tasks of one shard, gangs, and queues of gangs that nobody awaits.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
+use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
-use maniple_runtime::{Error, Local, Runtime, Shard, Start};
+use maniple_runtime::{Error, Local, Runtime, Shard, Start, VirtualMachine};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const X: Field<u64> = Field::new(0, "x");
@@ -73,11 +75,67 @@ fn gang(c: &mut Criterion) {
     group.finish();
 }
 
+/// Puts the one shard of gang n on processor n modulo how many there are.
+struct Dealt;
+
+impl Mapper for Dealt {
+    fn name(&self) -> &str {
+        "dealt"
+    }
+    fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
+        let number: u32 = input.gang.parse().expect("gangs are numbered");
+        Placement::Explicit(vec![number % input.machine.processors()])
+    }
+}
+
+/// Launches gangs of one shard over the points of a line in turn, each of which reads what its neighbours wrote before; waits
+/// when all are launched.
+fn queued(launches: usize) -> Duration {
+    const WIDTH: i64 = 64;
+    const FIELDS: [Field<u64>; 2] = [Field::new(0, "even"), Field::new(1, "odd")];
+    let start = Instant::now();
+    let machine = VirtualMachine { nodes: 4, ..VirtualMachine::default() };
+    let run = Runtime::virtual_time(machine).mapper(Arc::new(Dealt)).run(move |top| async move {
+        let tree = top.tree("line", Rect::line(0, WIDTH), &FIELDS.map(|f| f.info()))?.tree;
+        let gangs = (0..WIDTH).map(|at| top.gang(&at.to_string(), 1)).collect::<Result<Vec<_>, _>>()?;
+        let task = top.task("shard", shard);
+        let mut all = Vec::with_capacity(launches);
+        for launch in 0..launches {
+            let (turn, at) = (launch / WIDTH as usize, (launch % WIDTH as usize) as i64);
+            let own = Region { tree, rect: Rect::line(at, at + 1) };
+            let near = Region { tree, rect: Rect::line((at - 1).max(0), (at + 2).min(WIDTH)) };
+            let start = |_| Start::new(()).writes(own, [FIELDS[turn % 2]]).reads(near, [FIELDS[(turn + 1) % 2]]);
+            all.push(top.launch(&gangs[at as usize], &task, start)?);
+        }
+        for one in all {
+            one.all().await?;
+        }
+        Ok(())
+    });
+    run.expect("the gangs run");
+    start.elapsed()
+}
+
+fn queue(c: &mut Criterion) {
+    let mut group = c.benchmark_group("queue of gangs");
+    group.sample_size(10);
+    // Tests are not optimised, and run each once.
+    let lengths = if cfg!(debug_assertions) { [15, 70, 300] } else { [1500, 7000, 30_000] };
+    for length in lengths {
+        group.throughput(Throughput::Elements(length as u64));
+        group.bench_function(BenchmarkId::from_parameter(length), |b| {
+            b.iter_custom(|times| (0..times).map(|_| queued(length)).sum());
+        });
+    }
+    group.finish();
+}
+
 fn main() {
     let criterion =
         Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
     let mut criterion = criterion.configure_from_args();
     leaf(&mut criterion);
     gang(&mut criterion);
+    queue(&mut criterion);
     criterion.final_summary();
 }

@@ -304,7 +304,6 @@ impl Core {
                     self.call_wakers();
                     break;
                 }
-                queue::Item::Away(id) => self.run_leaf(id),
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
             self.call_wakers();
