@@ -125,13 +125,16 @@ impl Launcher {
             self.core.replicated(|| self.described(task, table, &plan));
         }
         planned(&plan.held);
-        let counters = &self.core.counters;
+        // Before anything is sent: in virtual time it is this that takes time.
+        let started = plan.batches.iter().filter(|b| self.starts(b.at)).flat_map(|b| &table.members[b.at as usize]);
+        for &shard in started {
+            self.core.counters.launches.add(1);
+            self.core.counters.requirements.add(plan.held[shard as usize].len() as u64);
+        }
         let shards = |at: ProcessorId| {
             let members = table.members[at as usize].iter();
             let starts = members.filter_map(|&shard| {
                 let held = plan.held[shard as usize].clone();
-                counters.launches.add(1);
-                counters.requirements.add(held.len() as u64);
                 Some(ShardStart { shard, args: args[shard as usize].take()?, held })
             });
             starts.collect()
