@@ -79,7 +79,6 @@ pub(crate) struct Core {
     late: RefCell<Vec<(ProcessorId, Late)>>,
     objects: RefCell<objects::Objects>,
     leaves: RefCell<leaves::Leaves>,
-    pub(crate) spare_columns: RefCell<Vec<Rc<crate::region::Column>>>,
     /// Those of the leaf task that is called now.
     leases: RefCell<Vec<Lease>>,
     exec: RefCell<exec::Executor>,
@@ -116,7 +115,6 @@ impl Core {
             late: RefCell::default(),
             objects: RefCell::default(),
             leaves: RefCell::default(),
-            spare_columns: RefCell::default(),
             leases: RefCell::default(),
             wakers: RefCell::default(),
             in_chains: Cell::new(false),
@@ -304,6 +302,7 @@ impl Core {
                     self.call_wakers();
                     break;
                 }
+                queue::Item::Away(id) => self.run_leaf(id),
                 queue::Item::Shard(slot) => self.poll_shard(slot),
             }
             self.call_wakers();

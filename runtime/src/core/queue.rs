@@ -15,15 +15,23 @@ pub(crate) struct TaskId {
 /// Something that can run now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
-    Chain { object: ObjectId, chain: u32 },
+    Chain {
+        object: ObjectId,
+        chain: u32,
+    },
     Leaf(TaskId),
+    /// A leaf task that runs on another processor.
+    Away(TaskId),
     Shard(u32),
 }
+
+/// Above all priorities: what runs on another processor is sent before anything runs here.
+const AWAY: usize = Priority::LEVELS as usize;
 
 /// Ready items by priority, first in first out within one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
-    levels: RefCell<[VecDeque<Item>; Priority::LEVELS as usize]>,
+    levels: RefCell<[VecDeque<Item>; AWAY + 1]>,
     /// Bit i is set when level i is not empty.
     filled: Cell<u32>,
 }
@@ -31,8 +39,18 @@ pub(crate) struct ReadyQueue {
 impl ReadyQueue {
     #[inline]
     pub fn push(&self, priority: Priority, item: Item) {
-        self.filled.set(self.filled.get() | 1 << priority.0);
-        self.levels.borrow_mut()[usize::from(priority.0)].push_back(item);
+        self.push_at(usize::from(priority.0), item);
+    }
+
+    /// Adds a leaf task that runs on another processor.
+    pub fn push_away(&self, task: TaskId) {
+        self.push_at(AWAY, Item::Away(task));
+    }
+
+    #[inline]
+    fn push_at(&self, level: usize, item: Item) {
+        self.filled.set(self.filled.get() | 1 << level);
+        self.levels.borrow_mut()[level].push_back(item);
     }
 
     /// Takes one of the highest level's items: number `pick(how many)`, the oldest being number 0.
@@ -75,6 +93,10 @@ mod tests {
             q.push(Priority(p), Item::Shard(i));
         }
         assert!(q.has_above(Priority(5)) && !q.has_above(Priority(6)));
+        let away = TaskId { index: 5, turn: 0 };
+        q.push_away(away);
+        assert!(q.has_above(Priority(Priority::LEVELS - 1)));
+        assert_eq!(q.pop_nth(|_| 0), Some(Item::Away(away)));
         let order: Vec<_> = std::iter::from_fn(|| q.pop_nth(|_| 0)).collect();
         assert_eq!(order, [2, 4, 0, 1, 3].map(Item::Shard));
         assert!(q.is_empty());

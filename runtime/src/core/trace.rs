@@ -329,7 +329,7 @@ impl Core {
     pub(super) fn note_item(&self, trace: &RefCell<Recorder>, item: Item) {
         let mut r = trace.borrow_mut();
         match item {
-            Item::Leaf(_) => {}
+            Item::Leaf(_) | Item::Away(_) => {}
             Item::Shard(slot) => {
                 let (name, shard) = r.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
                 r.begin(&*self.wire, Kind::Poll, name, shard, slot);

@@ -91,7 +91,7 @@ impl Core {
             let next = leaves.slab[id.index as usize].successors[at];
             match leaves.one_less(next) {
                 Next::Nothing => {}
-                Next::Queue(priority) => self.queue.push(priority, Item::Leaf(next)),
+                Next::Queue(priority, to) => self.queue_leaf(next, priority, to),
                 other => {
                     drop(leaves);
                     self.go_on(next, other);

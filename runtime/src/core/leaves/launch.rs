@@ -128,9 +128,19 @@ impl Core {
     pub(super) fn go_on(self: &Rc<Self>, id: TaskId, next: Next) {
         match next {
             Next::Nothing => {}
-            Next::Queue(priority) => self.queue.push(priority, Item::Leaf(id)),
+            Next::Queue(priority, to) => self.queue_leaf(id, priority, to),
             Next::Stage => self.stage_leaf(id),
             Next::Finish => self.finish_late(id),
+        }
+    }
+
+    /// A task for another processor does not wait until those that run here have had their turn.
+    #[inline(always)]
+    pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
+        if to == self.id {
+            self.queue.push(priority, Item::Leaf(id));
+        } else {
+            self.queue.push_away(id);
         }
     }
 

@@ -325,8 +325,8 @@ enum Next {
     Nothing,
     /// Fetch what it needs.
     Stage,
-    /// Put it into the ready queue.
-    Queue(Priority),
+    /// Run it when it is its turn; on another processor, have it sent there.
+    Queue(Priority, ProcessorId),
     /// Complete it.
     Finish,
 }
@@ -432,7 +432,7 @@ impl Leaves {
             Stage::Waiting if leaf.needs_staging() => Next::Stage,
             Stage::Waiting | Stage::Staging => {
                 leaf.stage = Stage::Ready;
-                Next::Queue(leaf.priority)
+                Next::Queue(leaf.priority, leaf.processor)
             }
             Stage::Finishing => Next::Finish,
             Stage::Ready | Stage::Free => Next::Nothing,
