@@ -5,7 +5,6 @@ use crate::oracle::interpret;
 use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
 use crate::wild::Wild;
-use maniple::mapper::topology::{Cpu, NumaNode, Source};
 use maniple::mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
@@ -25,25 +24,9 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
         Chosen::First => "first".to_string(),
         Chosen::Random(seed) => format!("random,seed={seed}"),
         Chosen::Logged(seed) => return Arc::new(LoggingMapper::new(mapper(Chosen::Random(seed)), std::io::sink())),
-        Chosen::Numa => return Arc::new(NumaMapper::on(two_numa_nodes())),
+        Chosen::Numa => return Arc::new(NumaMapper::on(Topology::made_up(2, 2))),
     };
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
-}
-
-/// A host with two NUMA nodes of two processors.
-fn two_numa_nodes() -> Topology {
-    let node = |os, cpus: [u32; 2], distances: [u32; 2]| NumaNode {
-        os,
-        cpus: cpus.into(),
-        bytes: None,
-        distances: distances.into(),
-    };
-    Topology {
-        source: Source::Mask,
-        cpus: (0..4).map(|os| Cpu { os, core: os, package: os / 2, numa: os / 2 }).collect(),
-        caches: Vec::new(),
-        numa: vec![node(0, [0, 1], [10, 20]), node(1, [2, 3], [20, 10])],
-    }
 }
 
 /// A machine like this one, or else one drawn from the seed.

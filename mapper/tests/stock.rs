@@ -1,6 +1,5 @@
 //! The stock mappers: every decision legal, alike where it must be, and what sets each apart.
 
-use maniple_mapper::topology::{Cpu, NumaNode, Source};
 use maniple_mapper::*;
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, Region, TreeId};
 use std::io::Write;
@@ -104,25 +103,9 @@ fn round_robin_takes_every_processor_of_the_node_in_turn() {
     assert_eq!(leaf(&mapper, &machine, 6).processor, 6);
 }
 
-/// Two NUMA nodes of three processors.
-fn two_numa_nodes() -> Topology {
-    let node = |os: u32| NumaNode {
-        os,
-        cpus: (3 * os..3 * os + 3).collect(),
-        bytes: None,
-        distances: if os == 0 { vec![10, 20] } else { vec![20, 10] },
-    };
-    Topology {
-        source: Source::Mask,
-        cpus: (0..6).map(|os| Cpu { os, core: os, package: os / 3, numa: os / 3 }).collect(),
-        caches: Vec::new(),
-        numa: vec![node(0), node(1)],
-    }
-}
-
 #[test]
 fn numa_keeps_leaf_tasks_and_sources_near() {
-    let (mapper, machine) = (NumaMapper::on(two_numa_nodes()), Machine::new(6, 6));
+    let (mapper, machine) = (NumaMapper::on(Topology::made_up(2, 3)), Machine::new(6, 6));
     for processor in 0..6 {
         let mut turns: Vec<u32> = (0..3).map(|_| leaf(&mapper, &machine, processor).processor).collect();
         turns.sort_unstable();
@@ -168,9 +151,9 @@ fn numa_keeps_leaf_tasks_and_sources_near() {
 /// With one NUMA node, or more workers than processors, it is the collective mapper.
 #[test]
 fn numa_on_one_node_decides_like_collective() {
-    let mut one = two_numa_nodes();
+    let mut one = Topology::made_up(2, 3);
     one.numa.truncate(1);
-    for (host, machine) in [(one, Machine::new(3, 3)), (two_numa_nodes(), Machine::new(7, 7))] {
+    for (host, machine) in [(one, Machine::new(3, 3)), (Topology::made_up(2, 3), Machine::new(7, 7))] {
         let mapper = NumaMapper::on(host);
         assert_eq!(ask(&mapper, &machine), ask(&CollectiveMapper, &machine));
         for processor in 0..machine.processors() {

@@ -265,6 +265,11 @@ impl Local {
     }
 }
 
+thread_local! {
+    /// Memory of columns that nobody uses any more. The processors that one thread drives, which may be many, share it.
+    static SPARE: RefCell<Vec<Rc<Column>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Core {
     /// A fresh instance for a column, or the one that is there.
     pub(crate) fn store(
@@ -305,23 +310,27 @@ impl Core {
             overlaps: RefCell::default(),
             poison: RefCell::default(),
         };
-        let mut spare = self.spare_columns.borrow_mut().pop();
-        match spare.as_mut().and_then(Rc::get_mut) {
-            Some(place) => *place = column,
-            None => return Ok(Rc::new(column)),
+        if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
+            && let Some(place) = Rc::get_mut(&mut spare)
+        {
+            *place = column;
+            return Ok(spare);
         }
-        Ok(spare.unwrap_or_else(|| unreachable!("it has just been filled")))
+        Ok(Rc::new(column))
     }
 
     /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
     /// many as they drop.
     pub(crate) fn spare(&self, column: Rc<Column>) {
         const MOST: usize = 1024;
-        let mut spare = self.spare_columns.borrow_mut();
-        if spare.len() < MOST && Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
+        if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
             // The instance is used no more.
             *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
-            spare.push(column);
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < MOST {
+                    spare.push(column);
+                }
+            });
         }
     }
 }

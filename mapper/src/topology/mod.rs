@@ -111,6 +111,24 @@ impl Topology {
         sys::read(root, &allowed).unwrap_or_else(|| Self::of_mask(&allowed))
     }
 
+    /// A host that does not exist, to test mappers with: `nodes` NUMA nodes of `cores` cores each, in one package a node.
+    /// Distances are 10 within a node and 20 between nodes.
+    pub fn made_up(nodes: u32, cores: u32) -> Self {
+        let node = |os: u32| NumaNode {
+            os,
+            cpus: (os * cores..(os + 1) * cores).collect(),
+            bytes: None,
+            distances: (0..nodes).map(|other| if other == os { 10 } else { 20 }).collect(),
+        };
+        let cpu = |os: u32| Cpu { os, core: os, package: os / cores, numa: os / cores };
+        Self {
+            source: Source::Mask,
+            cpus: (0..nodes * cores).map(cpu).collect(),
+            caches: Vec::new(),
+            numa: (0..nodes).map(node).collect(),
+        }
+    }
+
     /// What the affinity mask alone says.
     fn of_mask(allowed: &BTreeSet<u32>) -> Self {
         let cpus: Vec<Cpu> = allowed.iter().map(|&os| Cpu { os, core: os, package: 0, numa: 0 }).collect();

@@ -12,7 +12,7 @@ use crate::maps::{Hash, HashSet};
 use crate::message::{Held, ObjectId, ProcessorId};
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash as _, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -86,10 +86,10 @@ fn is_same(own: &Arc<[Held]>, wanted: &[Held]) -> bool {
 }
 
 fn hash(wanted: &Wanted<'_>) -> u64 {
-    let of = |h: &Held| Hash.hash_one((h.region, &h.fields[..]));
-    let all = wanted.held.iter().flatten().map(of);
-    let sum = |sum: u64, one: u64| (sum.rotate_left(5) ^ one).wrapping_mul(0x517c_c1b7_2722_0a95);
-    all.fold(u64::from(wanted.table.id), sum)
+    let mut hasher = Hash.build_hasher();
+    wanted.table.id.hash(&mut hasher);
+    wanted.held.iter().flatten().for_each(|h| (h.region, &h.fields[..]).hash(&mut hasher));
+    hasher.finish()
 }
 
 impl Memo {

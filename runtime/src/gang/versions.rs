@@ -155,7 +155,8 @@ pub(crate) enum Right {
 
 impl Known for Right {}
 
-/// Every copy of a replicated parent computes the same.
+/// What is known to be valid where, as one parent sees it, and what the parent may still do itself. Every copy of a
+/// replicated parent computes the same.
 #[derive(Default)]
 pub(crate) struct Versions {
     columns: HashMap<(TreeId, FieldId), Column>,
@@ -173,11 +174,6 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Whether it is the very same.
-    fn is(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.holders, &other.holders) && Rc::ptr_eq(&self.rights, &other.rights)
-    }
-
     /// Whether the same is known.
     pub fn says(&self, other: &Self) -> bool {
         fn same<T: PartialEq>(a: &Rc<T>, b: &Rc<T>) -> bool {
@@ -294,7 +290,6 @@ impl Versions {
     pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut Column)>) -> bool {
         for (key, other) in with {
             match self.columns.get(&key) {
-                Some(own) if own.is(other) => {}
                 Some(own) if own.says(other) => *other = own.clone(),
                 None if other.pieces() == 0 => {}
                 _ => return false,

@@ -5,7 +5,6 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_mapper::topology::{Cpu, NumaNode, Source};
 use maniple_mapper::{LeafInput, LeafOutput, LoggingMapper, Mapper, NumaMapper, Topology, stock};
 use maniple_runtime::{Costs, Error, Link, Runtime, TaskCost, Top, VirtualMachine};
 use std::future::Future;
@@ -48,27 +47,11 @@ impl Mapper for Scatter {
     }
 }
 
-/// A host with two NUMA nodes of two processors.
-fn two_numa_nodes() -> Topology {
-    let node = |os, cpus: [u32; 2], distances: [u32; 2]| NumaNode {
-        os,
-        cpus: cpus.into(),
-        bytes: None,
-        distances: distances.into(),
-    };
-    Topology {
-        source: Source::Mask,
-        cpus: (0..4).map(|os| Cpu { os, core: os, package: os / 2, numa: os / 2 }).collect(),
-        caches: Vec::new(),
-        numa: vec![node(0, [0, 1], [10, 20]), node(1, [2, 3], [20, 10])],
-    }
-}
-
 /// New mappers that any program must give the same results under; the random ones have this seed.
 pub fn mappers(seed: u64) -> Vec<Arc<dyn Mapper>> {
     let plain = ["collective", "default", "first", "round-robin"].map(|name| stock(name).unwrap());
     let random = || stock(&format!("random,seed={seed}")).unwrap();
-    let mut all = vec![random(), Arc::new(Scatter::default()), Arc::new(NumaMapper::on(two_numa_nodes()))];
+    let mut all = vec![random(), Arc::new(Scatter::default()), Arc::new(NumaMapper::on(Topology::made_up(2, 2)))];
     all.push(Arc::new(LoggingMapper::new(random(), std::io::sink())));
     all.extend(plain);
     all
