@@ -1,25 +1,31 @@
 //! Arrivals at the cells of barriers, without tasks.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use maniple_barriers::{PairCell, PairWait, PhaseCell};
+use maniple_barriers::{Arrived, BarrierCell, Waited};
 use std::hint::black_box;
 use std::time::Duration;
+
+type Cell = BarrierCell<u32, u32, ()>;
+
+fn completes(generations: u64, first: Option<u32>) -> Result<Arrived<u32>, maniple_barriers::BarrierError> {
+    Ok(Arrived { completed: generations, first, others: false })
+}
 
 fn pair(c: &mut Criterion) {
     let mut group = c.benchmark_group("pair");
     group.bench_function("arrive, then wait", |b| {
-        let (mut cell, mut generation) = (PairCell::<u32>::default(), 0);
+        let (mut cell, mut generation) = (Cell::of_one(0), 0);
         b.iter(|| {
-            assert_eq!(cell.arrive(generation), Ok(None));
-            assert_eq!(cell.wait(generation, black_box(7)), Ok(PairWait::Complete));
+            assert_eq!(cell.arrive(0, generation, None), completes(1, None));
+            assert_eq!(cell.wait(generation, black_box(7)), Waited::Complete);
             generation += 1;
         });
     });
     group.bench_function("wait, then arrive", |b| {
-        let (mut cell, mut generation) = (PairCell::<u32>::default(), 0);
+        let (mut cell, mut generation) = (Cell::of_one(0), 0);
         b.iter(|| {
-            assert_eq!(cell.wait(generation, black_box(7)), Ok(PairWait::Registered));
-            assert_eq!(cell.arrive(generation), Ok(Some(7)));
+            assert_eq!(cell.wait(generation, black_box(7)), Waited::Registered);
+            assert_eq!(cell.arrive(0, generation, None), completes(1, Some(7)));
             generation += 1;
         });
     });
@@ -31,12 +37,12 @@ fn phase(c: &mut Criterion) {
     for arrivers in [2u32, 64, 4096] {
         group.throughput(Throughput::Elements(arrivers.into()));
         group.bench_function(BenchmarkId::from_parameter(arrivers), |b| {
-            let (mut cell, mut generation) = (PhaseCell::new(arrivers, 1), 0);
+            let (mut cell, mut generation) = (Cell::of_several(arrivers, 1), 0);
             b.iter(|| {
                 for arriver in 0..arrivers - 1 {
-                    assert_eq!(cell.arrive(arriver, generation), Ok(0));
+                    assert_eq!(cell.arrive(arriver, generation, None), completes(0, None));
                 }
-                assert_eq!(cell.arrive(arrivers - 1, generation), Ok(1));
+                assert_eq!(cell.arrive(arrivers - 1, generation, None), completes(1, None));
                 generation += 1;
             });
         });

@@ -52,15 +52,6 @@ pub enum BarrierError {
         /// Length of the barrier's list.
         arrivers: u32,
     },
-    /// A second waiter on a cell that serves one.
-    #[error(
-        "generation {generation} is already waited for by another subtask; a ready/empty pair has one waiter a \
-         generation: use a phase barrier for several"
-    )]
-    SecondWaiter {
-        /// Generation asked for.
-        generation: u64,
-    },
     /// A promise was given a value twice.
     #[error("a future is assigned once; this one already holds a value or an error")]
     AssignedTwice,

@@ -2,17 +2,18 @@
 #![doc = include_str!("../README.md")]
 
 mod arrivals;
+mod arrivers;
+mod cell;
+mod compact;
 mod error;
 mod handle;
-mod pair;
-mod phase;
 mod promise;
 mod tree;
 
 pub use arrivals::Arrivals;
+pub use cell::{Arrived, BarrierCell, Waited};
+pub use compact::{CompactCells, Half, nearest};
 pub use error::BarrierError;
 pub use handle::{Arriver, Empty, Phase, Ready, Role, Waiter};
-pub use pair::{PairCell, PairWait};
-pub use phase::PhaseCell;
 pub use promise::{Promise, PromiseState, Waiters};
 pub use tree::CombiningTree;

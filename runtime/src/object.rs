@@ -6,6 +6,7 @@ use crate::message::{ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::replay::ReplaySpec;
 use crate::shard::Shard;
+use maniple_barriers::Half;
 use maniple_mapper::ExchangeOutput;
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::future::Future;
@@ -101,7 +102,7 @@ impl GangTable {
 }
 
 /// Marks the number of an empty cell; ready cells have it clear.
-pub(crate) const EMPTY: u32 = 1 << 31;
+pub(crate) const EMPTY: u32 = Half::Empty.bit();
 
 /// Where half of a pair lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use crate::error::panic_message;
 use crate::message::{Message, ObjectId, ProcessorId};
 use crate::object::{Object, PhaseSpec};
 use crate::{Error, Place};
-use maniple_barriers::{Arrivals, BarrierError, PhaseCell};
-use std::collections::VecDeque;
+use maniple_barriers::{Arrivals, BarrierCell, BarrierError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -16,26 +15,23 @@ use std::rc::Rc;
 /// most (a megabyte).
 const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
+/// Values, each with the position of its arriver in the barrier's list.
+type Values = Vec<(u32, u64)>;
+
 /// One member of a combining tree.
 pub(crate) struct PhaseLocal {
-    /// Contributors: the arrivers of this processor, then the children that contribute.
-    cell: PhaseCell,
+    /// What comes from below: the arrivers of this processor, then the children that contribute. Each value with the position
+    /// of its arriver in the barrier's list.
+    gathered: BarrierCell<Waiting, (u32, u64), Error>,
+    /// What comes from above: generations that are over, with their values. Whoever waits waits here.
+    over: BarrierCell<Waiting, u64, Error>,
     /// Positions of this processor's arrivers in the barrier's list.
     arrivers: Vec<u32>,
     /// Whom this member reports to, and as which contributor.
     parent: Option<(ProcessorId, u32)>,
     children: Vec<ProcessorId>,
-    /// Values of generations that are not passed on yet, by arriver: those of the first incomplete one first.
-    values: VecDeque<Vec<(u32, u64)>>,
-    first_value: u64,
-    released: u64,
-    /// The last generations that are over, ascending, and their values.
-    results: VecDeque<(u64, u64)>,
-    /// How many of them are kept: whoever arrives may be a window ahead of its own waits.
+    /// For how many generations values are kept: whoever arrives may be a window ahead of its own waits.
     kept: u64,
-    pub waiters: Vec<(u64, Waiting)>,
-    /// Generations from this one on will never be over, and why.
-    poison: Option<(u64, Error)>,
 }
 
 impl PhaseLocal {
@@ -49,41 +45,40 @@ impl PhaseLocal {
         let contributors = arrivers.len() + contributing(processor).count();
         let (least, most) = KEPT_VALUES;
         Self {
-            cell: PhaseCell::new(contributors as u32, spec.window),
+            gathered: BarrierCell::of_several(contributors as u32, spec.window),
+            over: BarrierCell::of_one(0),
             arrivers,
             parent,
             children: spec.tree.children(processor).to_vec(),
-            values: VecDeque::new(),
-            first_value: 0,
-            released: 0,
-            results: VecDeque::new(),
             kept: if spec.fold.is_some() { spec.window.saturating_add(1).clamp(least, most) } else { least },
-            waiters: Vec::new(),
-            poison: None,
         }
     }
 
     /// Generations over so far.
     pub fn released(&self) -> u64 {
-        self.released
+        self.over.completed()
     }
 
     /// This processor's arrivers, by position in the barrier's list, and what has come of each.
     pub fn arrived(&self) -> impl Iterator<Item = (u32, Arrivals)> {
-        self.arrivers.iter().copied().zip(self.cell.arrivals().iter().copied())
+        self.arrivers.iter().copied().zip(self.gathered.arrivals().iter().copied())
     }
 
-    /// Why a generation will never be over, if it is known not to.
-    fn poisoned(&self, generation: u64) -> Option<&Error> {
-        self.poison.as_ref().filter(|(from, _)| generation >= *from).map(|(_, e)| e)
+    /// Who waits, and for which generation.
+    pub fn waiting(&self) -> impl Iterator<Item = (u64, &Waiting)> {
+        self.over.waiting()
     }
 
-    fn add_values(&mut self, generation: u64, values: Vec<(u32, u64)>) {
-        let at = (generation - self.first_value) as usize;
-        while self.values.len() <= at {
-            self.values.push_back(Vec::new());
-        }
-        self.values[at].extend(values);
+    /// Takes in the arrival of a contributor; the generations that are to be passed on, with their values.
+    fn gather(
+        &mut self,
+        contributor: u32,
+        generation: u64,
+        values: Values,
+    ) -> Result<Vec<(u64, Values)>, BarrierError> {
+        let completed = self.gathered.arrive(contributor, generation, values)?.completed;
+        let now = self.gathered.completed();
+        Ok((now - completed..now).map(|g| (g, self.gathered.take_carried(g))).collect())
     }
 }
 
@@ -115,41 +110,22 @@ impl Core {
             return;
         };
         let Object::Phase(spec) = &*spec.object else { return };
+        #[cfg(feature = "plant")]
+        self.plant_early_release(object, generation);
         let outcome = {
             let mut objects = self.objects.borrow_mut();
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            if local.poisoned(generation).is_some() {
+            if local.over.poison(generation).is_some() {
                 // Whoever waits is told of the failure; what still comes after it completes nothing.
                 return;
             }
-            #[cfg(feature = "plant")]
-            if local.parent.is_none()
-                && local.arrivers.len() > 1
-                && generation == local.released
-                && self.config.strikes(crate::plant::Bug::EarlyRelease)
-            {
-                local.released += 1;
-            }
-            local
-                .cell
-                .arrive(contributor, generation)
-                .map(|complete| {
-                    if spec.fold.is_some() {
-                        local.add_values(generation, values);
-                    }
-                    let first = local.cell.completed() - complete;
-                    let passed: Vec<_> = (0..complete)
-                        .map(|i| {
-                            local.first_value = first + i + 1;
-                            (first + i, local.values.pop_front().unwrap_or_default())
-                        })
-                        .collect();
-                    (passed, local.parent)
-                })
-                // What is complete here may be over elsewhere, and stays so.
-                .map_err(|source| (source, generation.max(local.cell.completed())))
+            let values = if spec.fold.is_some() { values } else { Vec::new() };
+            let gathered = local.gather(contributor, generation, values);
+            // What is complete here may be over elsewhere, and stays so.
+            let from = generation.max(local.gathered.completed());
+            gathered.map(|passed| (passed, local.parent)).map_err(|source| (source, from))
         };
         match outcome {
             Ok((passed, parent)) => {
@@ -184,30 +160,42 @@ impl Core {
         }
     }
 
+    #[cfg(feature = "plant")]
+    fn plant_early_release(self: &Rc<Self>, object: ObjectId, generation: u64) {
+        let is_next = |local: &mut PhaseLocal| {
+            local.parent.is_none() && local.arrivers.len() > 1 && generation == local.released()
+        };
+        let next = self.objects.borrow_mut().phase(object).is_some_and(is_next);
+        if next && self.config.strikes(crate::plant::Bug::EarlyRelease) {
+            self.release(object, generation, 0);
+        }
+    }
+
     pub(super) fn release(self: &Rc<Self>, object: ObjectId, generation: u64, value: u64) {
-        let (children, due) = {
+        let (children, first, others) = {
             let mut objects = self.objects.borrow_mut();
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            if local.poisoned(generation).is_some() {
+            let arrived = match local.over.arrive(0, generation, [value]) {
+                Ok(arrived) => arrived,
+                Err(source) => {
+                    drop(objects);
+                    return self.note_failure(&Error::Barrier { barrier: self.name_of(object), source });
+                }
+            };
+            // The root and the wire keep the order of generations: one that completes none is poisoned.
+            if arrived.completed == 0 {
                 return;
             }
-            debug_assert_eq!(generation, local.released, "the root and the wire keep the order of generations");
-            local.released = generation + 1;
-            local.results.push_back((generation, value));
-            if local.results.len() as u64 > local.kept {
-                local.results.pop_front();
-            }
-            let (due, later) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g <= generation);
-            let due: Vec<(u64, Waiting)> = due;
-            local.waiters = later;
-            (local.children.clone(), due)
+            local.over.forget_before(local.released().saturating_sub(local.kept));
+            let others = if arrived.others { local.over.release_others() } else { Vec::new() };
+            (local.children.clone(), arrived.first, others)
         };
         for child in children {
             self.send(child, Message::Release { object, generation, value });
         }
-        for (generation, waiting) in due {
+        for waiting in first.into_iter().chain(others) {
             self.release_one(object, generation, waiting);
         }
     }
@@ -222,14 +210,7 @@ impl Core {
                 "another object",
             )));
         };
-        if generation < local.released {
-            return Waited::Complete;
-        }
-        if let Some(e) = local.poisoned(generation) {
-            return Waited::Poisoned(Box::new(e.clone()));
-        }
-        local.waiters.push((generation, waiting));
-        Waited::Registered
+        local.over.wait(generation, waiting).map(|e| Box::new(e.clone()))
     }
 
     /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
@@ -240,11 +221,8 @@ impl Core {
         earlier: Poller,
         waiting: Waiting,
     ) -> Result<Waiting, Waiting> {
-        let mut objects = self.objects.borrow_mut();
-        let waiters = objects.phase(object).map(|local| &mut local.waiters);
-        let is_earlier = |(g, w): &&mut (u64, Waiting)| *g == generation && Poller::of(w) == Some(earlier);
-        match waiters.and_then(|list| list.iter_mut().find(is_earlier)) {
-            Some((_, w)) => Ok(std::mem::replace(w, waiting)),
+        match self.objects.borrow_mut().phase(object) {
+            Some(local) => local.over.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
             None => Err(waiting),
         }
     }
@@ -252,29 +230,21 @@ impl Core {
     /// Takes away a waiter for `generation`, if there is one.
     pub fn withdraw_from_phase(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
         let mut objects = self.objects.borrow_mut();
-        let waiters = &mut objects.phase(object)?.waiters;
-        let at = waiters.iter().position(|(g, w)| *g == generation && Poller::of(w) == Some(waiter))?;
-        Some(waiters.remove(at).1)
+        objects.phase(object)?.over.withdraw(generation, |w| Poller::of(w) == Some(waiter))
     }
 
     /// Where a generation stands, without waiting for it.
     pub fn phase_state(&self, object: ObjectId, generation: u64) -> Waited {
         let mut objects = self.objects.borrow_mut();
-        match objects.phase(object) {
-            Some(local) if generation < local.released => Waited::Complete,
-            Some(local) => {
-                local.poisoned(generation).map_or(Waited::Registered, |e| Waited::Poisoned(Box::new(e.clone())))
-            }
-            None => Waited::Registered,
-        }
+        let local = objects.phase(object);
+        local.map_or(Waited::Registered, |local| local.over.state(generation).map(|e| Box::new(e.clone())))
     }
 
     /// The reduction value of a generation that is over, or how many are over and the values of how many are kept.
     pub fn phase_value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let mut objects = self.objects.borrow_mut();
         let Some(local) = objects.phase(object) else { return Err((0, 0)) };
-        let at = local.results.binary_search_by_key(&generation, |r| r.0);
-        at.map(|i| local.results[i].1).map_err(|_| (local.released, local.kept))
+        local.over.carried(generation).first().copied().ok_or((local.released(), local.kept))
     }
 
     /// Poisons a phase barrier on every processor it concerns.
@@ -300,18 +270,9 @@ impl Core {
             let Some(local) = objects.phase(object) else {
                 return;
             };
-            let from = generation.max(local.released);
-            // What follows from the first error is not to hide it.
-            if local.poison.as_ref().is_some_and(|(g, _)| *g <= from) {
-                return;
-            }
-            local.poison = Some((from, error.clone()));
-            let (due, keep) = std::mem::take(&mut local.waiters).into_iter().partition(|(g, _)| *g >= from);
-            let due: Vec<(u64, Waiting)> = due;
-            local.waiters = keep;
-            due
+            local.over.set_poison(generation, error.clone())
         };
-        for (_, waiting) in due {
+        for waiting in due {
             self.notify_poison(waiting, || error.clone());
         }
     }

@@ -7,71 +7,27 @@ use crate::current::Poller;
 use crate::message::{Also, Message, ObjectId};
 use crate::object::{CellAddress, EMPTY};
 use crate::payload::Payload;
-use maniple_barriers::{Arrivals, BarrierError, PairCell, PairWait};
+use maniple_barriers::{Arrivals, Arrived, BarrierCell, BarrierError};
 use std::rc::Rc;
+
+type Cell = BarrierCell<Waiting, Payload, Error>;
+
+/// What waiting for one generation of a barrier found.
+pub(crate) type Waited = maniple_barriers::Waited<Box<Error>>;
 
 /// The cells of one object that live on this processor.
 #[derive(Default)]
 pub(crate) struct Bank {
-    ready: Vec<Place>,
-    empty: Vec<Place>,
-}
-
-/// A cell and, once it has needed it, what there may be beside it.
-struct Place {
-    cell: PairCell<Waiting>,
-    beside: Option<Box<Beside>>,
-}
-
-#[derive(Default)]
-struct Beside {
-    /// Waiters while the cell has one already: launches that run ahead wait for later generations.
-    later: Vec<(u64, Waiting)>,
-    /// Generations from this one on will never complete, and why.
-    poison: Option<Box<(u64, Error)>>,
-}
-
-impl Place {
-    fn starting_at(completed: u64) -> Self {
-        Self { cell: PairCell::starting_at(completed), beside: None }
-    }
-
-    fn later(&self) -> &[(u64, Waiting)] {
-        self.beside.as_ref().map_or(&[], |b| &b.later)
-    }
-
-    /// Why a generation will never complete, if it is known not to.
-    #[inline]
-    fn poisoned(&self, generation: u64) -> Option<&Error> {
-        let (from, error) = &**self.beside.as_ref()?.poison.as_ref()?;
-        (generation >= *from).then_some(error)
-    }
-
-    /// A waiter beside the cell's own whose generation is complete; when there is none, the earliest of the others moves
-    /// into the cell if that is free.
-    fn next_waiter(&mut self) -> Option<Waiting> {
-        let later = &mut self.beside.as_mut()?.later;
-        let first = (0..later.len()).min_by_key(|&i| later[i].0)?;
-        let due = later[first].0 < self.cell.completed();
-        if !due && self.cell.waiting().is_some() {
-            return None;
-        }
-        let (generation, waiting) = later.remove(first);
-        if due {
-            return Some(waiting);
-        }
-        let registered = self.cell.wait(generation, waiting);
-        debug_assert_eq!(registered, Ok(PairWait::Registered));
-        None
-    }
+    ready: Vec<Cell>,
+    empty: Vec<Cell>,
 }
 
 impl Bank {
     pub fn new(ready: usize, empty: usize) -> Self {
         Self {
-            ready: (0..ready).map(|_| Place::starting_at(0)).collect(),
+            ready: (0..ready).map(|_| Cell::of_one(0)).collect(),
             // A region starts empty: generation 0 of its empty barrier has arrived.
-            empty: (0..empty).map(|_| Place::starting_at(1)).collect(),
+            empty: (0..empty).map(|_| Cell::of_one(1)).collect(),
         }
     }
 
@@ -80,58 +36,34 @@ impl Bank {
     }
 
     #[inline]
-    fn place(&self, cell: u32) -> Option<&Place> {
-        let half = if cell & EMPTY == 0 { &self.ready } else { &self.empty };
-        half.get((cell & !EMPTY) as usize)
+    fn cell(&self, number: u32) -> Option<&Cell> {
+        let half = if number & EMPTY == 0 { &self.ready } else { &self.empty };
+        half.get((number & !EMPTY) as usize)
     }
 
     #[inline]
-    fn place_mut(&mut self, cell: u32) -> Option<&mut Place> {
-        let half = if cell & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
-        half.get_mut((cell & !EMPTY) as usize)
+    fn cell_mut(&mut self, number: u32) -> Option<&mut Cell> {
+        let half = if number & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
+        half.get_mut((number & !EMPTY) as usize)
     }
 
-    /// Whom an arrival releases, and whether others may be due too.
     #[inline]
-    fn arrive(&mut self, cell: u32, generation: u64) -> Result<(Option<Waiting>, bool), BarrierError> {
-        let Some(place) = self.place_mut(cell) else {
-            return Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 });
-        };
-        if place.poisoned(generation).is_some() {
-            // Whoever waits is told of the failure; what still comes after it completes nothing.
-            return Ok((None, false));
-        }
-        let released = place.cell.arrive(generation)?;
-        Ok((released, !place.later().is_empty()))
+    fn arrive(&mut self, cell: u32, generation: u64, payload: Payload) -> Result<Arrived<Waiting>, BarrierError> {
+        let refused = BarrierError::NotAnArriver { arriver: cell, arrivers: 0 };
+        let carries = (!matches!(payload, Payload::None)).then_some(payload);
+        self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, carries)
     }
 
     #[inline]
     fn wait(&mut self, cell: u32, generation: u64, waiting: Waiting) -> Waited {
-        let Some(place) = self.place_mut(cell) else {
-            return Waited::Poisoned(Box::new(Error::misuse("waiting for a barrier", "a cell of this shard", cell)));
-        };
-        if generation < place.cell.completed() {
-            return Waited::Complete;
+        match self.cell_mut(cell) {
+            Some(cell) => cell.wait(generation, waiting).map(|e| Box::new(e.clone())),
+            None => Waited::Poisoned(Box::new(Error::misuse("waiting for a barrier", "a cell of this shard", cell))),
         }
-        if let Some(e) = place.poisoned(generation) {
-            return Waited::Poisoned(Box::new(e.clone()));
-        }
-        if place.cell.waiting().is_some() {
-            let later = &mut place.beside.get_or_insert_default().later;
-            if later.is_empty() {
-                // Mostly it stays the only one.
-                later.reserve_exact(1);
-            }
-            later.push((generation, waiting));
-        } else {
-            let registered = place.cell.wait(generation, waiting);
-            debug_assert_eq!(registered, Ok(PairWait::Registered));
-        }
-        Waited::Registered
     }
 
-    fn next_waiter(&mut self, cell: u32) -> Option<Waiting> {
-        self.place_mut(cell)?.next_waiter()
+    fn release_others(&mut self, cell: u32) -> Vec<Waiting> {
+        self.cell_mut(cell).map_or_else(Vec::new, Cell::release_others)
     }
 
     /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
@@ -142,46 +74,20 @@ impl Bank {
         earlier: Poller,
         waiting: Waiting,
     ) -> Result<Waiting, Waiting> {
-        let is_earlier = |g: u64, w: &Waiting| g == generation && Poller::of(w) == Some(earlier);
-        let Some(Place { cell, beside }) = self.place_mut(cell) else { return Err(waiting) };
-        let first = cell.waiting_mut().filter(|(g, w)| is_earlier(*g, w)).map(|(_, w)| w);
-        let later = beside.iter_mut().flat_map(|b| &mut b.later).filter(|(g, w)| is_earlier(*g, w)).map(|(_, w)| w);
-        match first.into_iter().chain(later).next() {
-            Some(w) => Ok(std::mem::replace(w, waiting)),
+        match self.cell_mut(cell) {
+            Some(cell) => cell.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
             None => Err(waiting),
         }
     }
 
     /// Takes away a waiter for `generation`, if there is one.
     pub fn withdraw(&mut self, cell: u32, generation: u64, waiter: Poller) -> Option<Waiting> {
-        let is_waiter = |g: u64, w: &Waiting| g == generation && Poller::of(w) == Some(waiter);
-        let Place { cell, beside } = self.place_mut(cell)?;
-        if cell.waiting().is_some_and(|(g, w)| is_waiter(g, w)) {
-            // Those beside it are looked at with each arrival, whether or not the cell has a waiter.
-            return cell.cancel();
-        }
-        let later = &mut beside.as_mut()?.later;
-        let at = later.iter().position(|(g, w)| is_waiter(*g, w))?;
-        Some(later.remove(at).1)
+        self.cell_mut(cell)?.withdraw(generation, |w| Poller::of(w) == Some(waiter))
     }
 
     /// Poisons a cell from `generation` on, but for what is complete; returns the waiters that this concerns.
     fn poison(&mut self, cell: u32, generation: u64, error: &Error) -> Vec<Waiting> {
-        let Some(Place { cell, beside }) = self.place_mut(cell) else { return Vec::new() };
-        let from = generation.max(cell.completed());
-        let Beside { later, poison } = &mut **beside.get_or_insert_default();
-        // What follows from the first error is not to hide it.
-        if poison.as_ref().is_some_and(|first| first.0 <= from) {
-            return Vec::new();
-        }
-        *poison = Some(Box::new((from, error.clone())));
-        let (poisoned, keep) = std::mem::take(later).into_iter().partition::<Vec<_>, _>(|&(g, _)| g >= from);
-        *later = keep;
-        let mut due: Vec<Waiting> = poisoned.into_iter().map(|(_, w)| w).collect();
-        if cell.waiting().is_some_and(|(g, _)| g >= from) {
-            due.extend(cell.cancel());
-        }
-        due
+        self.cell_mut(cell).map_or_else(Vec::new, |cell| cell.set_poison(generation, error.clone()))
     }
 
     /// Poisons every cell from its first incomplete generation on.
@@ -192,19 +98,9 @@ impl Bank {
 
     /// Every cell somebody waits on: its number, the generation, what has arrived, and who.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, Arrivals, &Waiting)> {
-        let places = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
-        places.flat_map(|(i, p)| {
-            let later = p.later().iter().map(|(g, w)| (*g, w));
-            p.cell.waiting().into_iter().chain(later).map(move |(g, w)| (i, g, p.cell.arrivals(), w))
-        })
+        let cells = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
+        cells.flat_map(|(i, cell)| cell.waiting().map(move |(g, w)| (i, g, cell.arrivals()[0], w)))
     }
-}
-
-/// What waiting for one generation of a cell found.
-pub(crate) enum Waited {
-    Complete,
-    Registered,
-    Poisoned(Box<Error>),
 }
 
 impl Core {
@@ -227,7 +123,7 @@ impl Core {
     fn route(self: &Rc<Self>, at: CellAddress, generation: u64) {
         let CellAddress { processor, object, cell } = at;
         match self.local(object) {
-            Some(local) if processor == self.id => self.arrive_here(&local, cell, generation),
+            Some(local) if processor == self.id => self.arrive_here(&local, cell, generation, Payload::None),
             _ => self.send(
                 processor,
                 Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING },
@@ -237,17 +133,18 @@ impl Core {
 
     /// Takes in an arrival at a cell of this processor.
     #[inline]
-    pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64) {
-        let arrived = local.bank.borrow_mut().arrive(cell, generation);
-        let (released, more) = match arrived {
+    pub(super) fn arrive_here(self: &Rc<Self>, local: &Local, cell: u32, generation: u64, payload: Payload) {
+        let arrived = local.bank.borrow_mut().arrive(cell, generation, payload);
+        let Arrived { first, others, .. } = match arrived {
             Ok(arrived) => arrived,
             Err(source) => return self.refuse_arrival(local, cell, generation, source),
         };
-        if let Some(waiting) = released {
+        if let Some(waiting) = first {
             self.release_one(local.id, generation, waiting);
         }
-        if more {
-            self.notify_later(local, cell, generation);
+        if others {
+            let others = local.bank.borrow_mut().release_others(cell);
+            others.into_iter().for_each(|waiting| self.release_one(local.id, generation, waiting));
         }
     }
 
@@ -257,14 +154,6 @@ impl Core {
         match &self.trace {
             None => self.notify(waiting),
             Some(trace) => self.release_noted(trace, object, generation, waiting),
-        }
-    }
-
-    fn notify_later(self: &Rc<Self>, local: &Local, cell: u32, generation: u64) {
-        loop {
-            let due = local.bank.borrow_mut().next_waiter(cell);
-            let Some(waiting) = due else { return };
-            self.release_one(local.id, generation, waiting);
         }
     }
 
@@ -285,11 +174,7 @@ impl Core {
     /// Where a generation of a cell stands, without waiting for it.
     pub fn cell_state(&self, local: &Local, cell: u32, generation: u64) -> Waited {
         let bank = local.bank.borrow();
-        match bank.place(cell) {
-            Some(p) if generation < p.cell.completed() => Waited::Complete,
-            Some(p) => p.poisoned(generation).map_or(Waited::Registered, |e| Waited::Poisoned(Box::new(e.clone()))),
-            None => Waited::Registered,
-        }
+        bank.cell(cell).map_or(Waited::Registered, |c| c.state(generation).map(|e| Box::new(e.clone())))
     }
 
     /// Tells the cell of a pair that generations from `generation` on will never come.

@@ -225,7 +225,7 @@ impl Core {
                     _ => {
                         drop(objects);
                         match self.local(object) {
-                            Some(local) => self.arrive_here(&local, cell, generation),
+                            Some(local) => self.arrive_here(&local, cell, generation, payload),
                             None => self.stash(from, Message::Arrive { object, cell, generation, payload, also }),
                         }
                     }

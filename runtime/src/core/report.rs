@@ -67,15 +67,15 @@ impl Core {
                 Object::Phase(spec) => {
                     let Some(phase) = phase else { continue };
                     let over = so_far(phase.released(), "over");
-                    for (generation, waiting) in &phase.waiters {
+                    for (generation, waiting) in phase.waiting() {
                         let what = format!("generation {generation} of phase barrier `{}`; {over}", spec.name);
-                        let on = Node::Phase { object: local.id, generation: *generation };
+                        let on = Node::Phase { object: local.id, generation };
                         part.waits.push((self.node_of(waiting), waits_for(what, vec![on])));
                     }
                     let report = Phase {
                         name: spec.name.clone(),
                         gang: spec.gang.id,
-                        awaited: phase.waiters.iter().map(|(generation, _)| *generation).collect(),
+                        awaited: phase.waiting().map(|(generation, _)| generation).collect(),
                         arrived: phase.arrived().map(|(a, n)| (spec.arrivers[a as usize], n)).collect(),
                     };
                     part.phases.push((local.id, report));

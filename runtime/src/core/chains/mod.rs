@@ -12,7 +12,7 @@ use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
 use crate::payload::Payload;
 use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
 use crate::{Error, Place};
-use maniple_barriers::BarrierError;
+use maniple_barriers::{BarrierError, CompactCells, Half, nearest};
 use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
 use std::any::Any;
 use std::cell::RefCell;
@@ -105,89 +105,11 @@ enum State {
     Failed,
 }
 
-/// Which half of a cell a chain waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Half {
-    Ready,
-    Empty,
-}
-
-impl Half {
-    /// Of cell or chain numbers, the bit that tells the halves apart.
-    #[inline]
-    fn bit(self) -> u32 {
-        match self {
-            Half::Ready => 0,
-            Half::Empty => EMPTY,
-        }
-    }
-
-    #[inline]
-    fn of(number: u32) -> Self {
-        if number & EMPTY == 0 { Half::Ready } else { Half::Empty }
-    }
-}
-
-/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k.
-///
-/// The waiter can only be the chain itself, and only for the next generation. There are many cells: fields are small.
-struct Cell {
-    /// Generations of the ready half that are complete.
-    ready: u64,
-    /// The same of the empty half, as far as 32 bits say it: whoever asks knows about how many there are.
-    empty: u32,
-    /// The chain that waits, with `EMPTY` if it does so for the empty half, or `NOBODY`.
-    waiter: u32,
-    value: Payload,
-}
-
-const NOBODY: u32 = u32::MAX;
+/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. The waiter
+/// can only be the chain itself. There are many.
+type Cell = CompactCells<Payload>;
 
 const _: () = assert!(size_of::<Cell>() <= 48);
-
-impl Cell {
-    /// A region starts empty: generation 0 of its empty barrier has arrived.
-    const NEW: Self = Self { ready: 0, empty: 1, waiter: NOBODY, value: Payload::None };
-
-    /// Generations of a half that are complete, which are about `near`.
-    #[inline]
-    fn completed(&self, half: Half, near: u64) -> u64 {
-        match half {
-            Half::Ready => self.ready,
-            Half::Empty => restored(self.empty, near),
-        }
-    }
-
-    /// Counts the arrival for `generation`; the chain that waits for it, if it does.
-    #[inline]
-    fn arrive(&mut self, half: Half, generation: u64) -> Result<Option<u32>, BarrierError> {
-        let completed = self.completed(half, generation);
-        if generation != completed {
-            return Err(BarrierError::OutOfOrder { arriver: 0, expected: completed, came: generation });
-        }
-        match half {
-            Half::Ready => self.ready += 1,
-            Half::Empty => self.empty = self.empty.wrapping_add(1),
-        }
-        Ok(self.take_waiter(half))
-    }
-
-    /// The chain that waits for a half, which then does so no longer.
-    #[inline]
-    fn take_waiter(&mut self, half: Half) -> Option<u32> {
-        let chain = self.waiter ^ half.bit();
-        (chain < NOBODY ^ EMPTY).then(|| {
-            self.waiter = NOBODY;
-            chain
-        })
-    }
-}
-
-/// The number closest to `near` with these low 32 bits.
-#[inline]
-fn restored(low: u32, near: u64) -> u64 {
-    near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))
-}
 
 /// What changes from call to call.
 pub(crate) struct Links {
@@ -313,7 +235,9 @@ impl Chains {
             links: RefCell::new(Links {
                 chains,
                 blocks,
-                cells: std::iter::repeat_with(|| Cell::NEW).take((slots * table.slot) as usize).collect(),
+                cells: std::iter::repeat_with(|| Cell::new(Payload::None))
+                    .take((slots * table.slot) as usize)
+                    .collect(),
                 poison: HashMap::default(),
                 errors: HashMap::default(),
                 callers: shards.iter().map(|_| Caller::default()).collect(),
@@ -470,7 +394,7 @@ impl Chains {
         let cells = &mut self.links.borrow_mut().cells[..];
         self.take_arrival(core, cells, cell, generation, payload);
         if also != Also::NOTHING {
-            let generation = restored(also.generation, generation);
+            let generation = nearest(also.generation, generation);
             self.take_arrival(core, cells, also.cell, generation, Payload::None);
         }
     }
@@ -530,7 +454,7 @@ impl Chains {
         let entry = poison.entry(cell).or_insert((generation, error));
         entry.0 = generation.min(entry.0);
         if c.completed(half, entry.0) >= entry.0
-            && let Some(chain) = c.take_waiter(half)
+            && let Some(chain) = c.release(half)
         {
             // It looks for the reason itself.
             self.queue(core, chain);
@@ -616,22 +540,5 @@ impl Core {
         }
         let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
         f()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cell_of_an_update_without_a_read_counts_past_32_bits() {
-        for start in [u64::from(i32::MAX as u32) - 2, u64::from(u32::MAX) - 2] {
-            let mut cell = Cell { empty: start as u32, ..Cell::NEW };
-            for generation in start..start + 5 {
-                assert_eq!(cell.arrive(Half::Empty, generation), Ok(None));
-                let refused = BarrierError::OutOfOrder { arriver: 0, expected: generation + 1, came: generation };
-                assert_eq!(cell.arrive(Half::Empty, generation), Err(refused));
-            }
-        }
     }
 }

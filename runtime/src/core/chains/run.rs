@@ -1,7 +1,7 @@
 //! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
 
 use super::subtasks::{Active, Stop};
-use super::{ALONE, Chain, Links, NOBODY, Stage, State, Task, unknown};
+use super::{ALONE, Chain, Links, Stage, State, Task, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::object::EMPTY;
@@ -214,8 +214,7 @@ impl ReplayCx<'_> {
             // What this call has not done yet is owed in its generation, the rest in the next.
             let step = self.chains.plan[first as usize + usize::from(i)];
             // What was lent to it goes back.
-            let own = &mut self.links.cells[(cells + u32::from(step.waits)) as usize];
-            (own.waiter, own.value) = (NOBODY, Payload::None);
+            self.links.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
             let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {
                 Task::Update { .. } => (step.cell + offset, owed),

@@ -1,6 +1,6 @@
 //! Chains in the report of a deadlock.
 
-use super::{Chains, EMPTY, Half, NOBODY, Stage, State};
+use super::{Chains, EMPTY, Stage, State};
 use crate::core::report::waits_for;
 use crate::core::{Core, Waiting};
 use crate::deadlock::{Node, Part, so_far};
@@ -53,8 +53,8 @@ impl Chains {
     pub fn report(&self, core: &Core, part: &mut Part) {
         let links = self.links.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));
-        for (i, c) in (0u32..).zip(&links.cells).filter(|(_, c)| c.waiter != NOBODY) {
-            let (chain, half) = (c.waiter & !EMPTY, Half::of(c.waiter));
+        for (i, c) in (0u32..).zip(&links.cells) {
+            let Some((half, chain)) = c.waiting() else { continue };
             let now = &links.chains[chain as usize];
             let generation = c.completed(half, now.generation);
             let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));

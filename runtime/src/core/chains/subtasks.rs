@@ -1,6 +1,6 @@
 //! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
 
-use super::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Half, Planned, State, Task, unknown};
+use super::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Planned, State, Task, unknown};
 use crate::Error;
 use crate::core::{Core, Late};
 use crate::maps::HashMap;
@@ -8,6 +8,7 @@ use crate::message::{Also, Message};
 use crate::object::EMPTY;
 use crate::payload::Payload;
 use crate::replay::RunningValue;
+use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
 use std::rc::Rc;
@@ -79,7 +80,7 @@ impl Active<'_> {
         {
             return Err(Stop::Lost(error));
         }
-        self.cells[at].waiter = self.chain | half.bit();
+        self.cells[at].wait(half, self.chain);
         Ok(true)
     }
 

@@ -1,0 +1,503 @@
+use crate::arrivers::Arrivers;
+use crate::{Arrivals, BarrierError};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// A barrier, as far as one processor keeps it: what has arrived, who waits, and why later generations will never complete.
+///
+/// `W` names a waiter, `V` is what an arrival may carry, and `E` says why a generation will never complete. The cell is
+/// plain data: whoever owns it tells those that it releases.
+///
+/// | | arrivers | waiters | carries |
+/// |---|---|---|---|
+/// | half of a ready/empty pair | one | one a generation, also for later generations | perhaps a value |
+/// | member of a combining tree, towards the root | its own arrivers and its children | none: the owner tells the parent | the values to fold |
+/// | member of a combining tree, from the root | its parent | any | the folded value |
+#[derive(Debug)]
+pub struct BarrierCell<W, V, E> {
+    count: Count,
+    /// The generation that `first` waits for.
+    awaited: u64,
+    first: Option<W>,
+    beside: Option<Box<Beside<W, V, E>>>,
+}
+
+/// Who arrives, and for what.
+#[derive(Debug)]
+enum Count {
+    One(Arrivals),
+    Several(Box<Arrivers>),
+}
+
+/// What many cells never need.
+#[derive(Debug)]
+struct Beside<W, V, E> {
+    /// Waiters while the cell has a first one already, in the order in which they came.
+    later: Vec<(u64, W)>,
+    /// Generations from this one on will never complete, and why.
+    poison: Option<Box<(u64, E)>>,
+    carried: Option<Box<Carried<V>>>,
+}
+
+impl<W, V, E> Default for Beside<W, V, E> {
+    fn default() -> Self {
+        Self { later: Vec::new(), poison: None, carried: None }
+    }
+}
+
+/// What arrivals brought, by generation from `first` on.
+#[derive(Debug)]
+struct Carried<V> {
+    first: u64,
+    values: VecDeque<SmallVec<[V; 1]>>,
+}
+
+impl<V> Carried<V> {
+    fn position(&self, generation: u64) -> Option<usize> {
+        let at = generation.checked_sub(self.first)? as usize;
+        (at < self.values.len()).then_some(at)
+    }
+
+    fn add(&mut self, generation: u64, value: V) {
+        let Some(at) = generation.checked_sub(self.first) else { return };
+        while self.values.len() as u64 <= at {
+            self.values.push_back(SmallVec::new());
+        }
+        self.values[at as usize].push(value);
+    }
+
+    fn forget_before(&mut self, generation: u64) {
+        while self.first < generation && self.values.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.values.is_empty() {
+            self.first = self.first.max(generation);
+        }
+    }
+}
+
+/// What an arrival did.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Arrived<W> {
+    /// How many generations it completed.
+    pub completed: u64,
+    /// Whom it releases.
+    pub first: Option<W>,
+    /// Whether [`BarrierCell::release_others`] is to be asked for others.
+    pub others: bool,
+}
+
+/// Where a generation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Waited<E> {
+    /// It is complete.
+    Complete,
+    /// It is not complete yet. Whoever asked to wait is registered, and is released by the arrival that completes it.
+    Registered,
+    /// It will never complete.
+    Poisoned(E),
+}
+
+impl<E> Waited<E> {
+    /// The same with another error.
+    #[inline]
+    pub fn map<F>(self, f: impl FnOnce(E) -> F) -> Waited<F> {
+        match self {
+            Waited::Complete => Waited::Complete,
+            Waited::Registered => Waited::Registered,
+            Waited::Poisoned(e) => Waited::Poisoned(f(e)),
+        }
+    }
+}
+
+impl<W, V, E> BarrierCell<W, V, E> {
+    /// A barrier of one arriver, whose first `completed` generations are complete from the start. Arrivals may come
+    /// [`Arrivals::WINDOW`] generations before their turn.
+    pub fn of_one(completed: u64) -> Self {
+        Self::new(Count::One(Arrivals::starting_at(completed)))
+    }
+
+    /// A barrier of `arrivers` arrivers, each of which may run ahead of the slowest by `window` generations. Of one
+    /// arriver, an arrival may come at most [`Arrivals::WINDOW`] generations before its turn, however wide the window.
+    ///
+    /// With no arrivers, nothing ever arrives.
+    pub fn of_several(arrivers: u32, window: u64) -> Self {
+        Self::new(Count::Several(Box::new(Arrivers::new(arrivers, window))))
+    }
+
+    fn new(count: Count) -> Self {
+        Self { count, awaited: 0, first: None, beside: None }
+    }
+
+    /// Generations complete so far: generations `0..completed` have arrived.
+    #[inline]
+    pub fn completed(&self) -> u64 {
+        match &self.count {
+            Count::One(arrivals) => arrivals.next(),
+            Count::Several(all) => all.completed(),
+        }
+    }
+
+    /// What has come of each arriver, by position in the list.
+    pub fn arrivals(&self) -> &[Arrivals] {
+        match &self.count {
+            Count::One(arrivals) => std::slice::from_ref(arrivals),
+            Count::Several(all) => all.arrivals(),
+        }
+    }
+
+    /// Takes in the arrival of `arriver` for `generation` with what it carries. For a generation that is poisoned nothing
+    /// happens: whoever waits has been told of the failure, and what still comes after it completes nothing.
+    ///
+    /// # Errors
+    /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`], [`BarrierError::OverArrival`]; the cell is then
+    /// unchanged.
+    #[inline]
+    pub fn arrive(
+        &mut self,
+        arriver: u32,
+        generation: u64,
+        carries: impl IntoIterator<Item = V>,
+    ) -> Result<Arrived<W>, BarrierError> {
+        if self.poison(generation).is_some() {
+            return Ok(Arrived { completed: 0, first: None, others: false });
+        }
+        let before = self.completed();
+        match &mut self.count {
+            Count::One(_) if arriver > 0 => return Err(BarrierError::NotAnArriver { arriver, arrivers: 1 }),
+            Count::One(arrivals) => arrivals.arrive(arriver, generation)?,
+            Count::Several(all) => all.arrive(arriver, generation)?,
+        }
+        for value in carries {
+            self.carry(before, generation, value);
+        }
+        let now = self.completed();
+        let first = if self.awaited < now { self.first.take() } else { None };
+        Ok(Arrived { completed: now - before, first, others: !self.later().is_empty() })
+    }
+
+    /// Those beside the first who wait for what is complete, the earliest generation first.
+    pub fn release_others(&mut self) -> Vec<W> {
+        let completed = self.completed();
+        let Some(beside) = &mut self.beside else { return Vec::new() };
+        let mut due: Vec<(u64, W)> = beside.later.extract_if(.., |(g, _)| *g < completed).collect();
+        due.sort_by_key(|(generation, _)| *generation);
+        if self.first.is_none() {
+            let next = (0..beside.later.len()).min_by_key(|&i| beside.later[i].0).map(|i| beside.later.remove(i));
+            if let Some((generation, waiter)) = next {
+                (self.awaited, self.first) = (generation, Some(waiter));
+            }
+        }
+        due.into_iter().map(|(_, waiter)| waiter).collect()
+    }
+
+    /// Asks for `generation` on behalf of `waiter`, who is registered if it is neither complete nor poisoned.
+    #[inline]
+    pub fn wait(&mut self, generation: u64, waiter: W) -> Waited<&E> {
+        if generation < self.completed() {
+            return Waited::Complete;
+        }
+        if self.poison(generation).is_some() {
+            return self.state(generation);
+        }
+        if self.first.is_none() && self.later().is_empty() {
+            (self.awaited, self.first) = (generation, Some(waiter));
+        } else {
+            let later = &mut self.beside.get_or_insert_default().later;
+            if later.is_empty() {
+                // Mostly it stays the only one.
+                later.reserve_exact(1);
+            }
+            later.push((generation, waiter));
+        }
+        Waited::Registered
+    }
+
+    /// Where a generation stands.
+    pub fn state(&self, generation: u64) -> Waited<&E> {
+        if generation < self.completed() {
+            return Waited::Complete;
+        }
+        self.poison(generation).map_or(Waited::Registered, Waited::Poisoned)
+    }
+
+    /// Why a generation will never complete, if it is known not to.
+    #[inline]
+    pub fn poison(&self, generation: u64) -> Option<&E> {
+        let (from, error) = &**self.beside.as_ref()?.poison.as_ref()?;
+        (generation >= *from).then_some(error)
+    }
+
+    /// Poisons the generations from `generation` on that are not complete; returns the waiters that this concerns. What is
+    /// poisoned already stays so for its own reason: what follows from the first error is not to hide it.
+    pub fn set_poison(&mut self, generation: u64, error: E) -> Vec<W> {
+        let from = generation.max(self.completed());
+        let Beside { later, poison, .. } = &mut **self.beside.get_or_insert_default();
+        if poison.as_ref().is_some_and(|first| first.0 <= from) {
+            return Vec::new();
+        }
+        *poison = Some(Box::new((from, error)));
+        let first = if self.awaited >= from { self.first.take() } else { None };
+        first.into_iter().chain(later.extract_if(.., |(g, _)| *g >= from).map(|(_, waiter)| waiter)).collect()
+    }
+
+    /// Puts `waiter` in the place of the one for `generation` that `is` knows, which it returns; gives `waiter` back if there
+    /// is none.
+    ///
+    /// # Errors
+    /// `waiter`.
+    pub fn replace(&mut self, generation: u64, is: impl Fn(&W) -> bool, waiter: W) -> Result<W, W> {
+        let first = self.first.iter_mut().map(|w| (self.awaited, w));
+        let later = self.beside.iter_mut().flat_map(|b| &mut b.later).map(|(g, w)| (*g, w));
+        match first.chain(later).find(|(g, w)| *g == generation && is(w)) {
+            Some((_, place)) => Ok(std::mem::replace(place, waiter)),
+            None => Err(waiter),
+        }
+    }
+
+    /// Takes away the waiter for `generation` that `is` knows, if there is one.
+    pub fn withdraw(&mut self, generation: u64, is: impl Fn(&W) -> bool) -> Option<W> {
+        if self.awaited == generation && self.first.as_ref().is_some_and(&is) {
+            // Those beside it are looked at with each arrival, whether or not there is a first.
+            return self.first.take();
+        }
+        let later = &mut self.beside.as_mut()?.later;
+        let at = later.iter().position(|(g, w)| *g == generation && is(w))?;
+        Some(later.remove(at).1)
+    }
+
+    /// Everybody who waits, and for which generation.
+    pub fn waiting(&self) -> impl Iterator<Item = (u64, &W)> {
+        let first = self.first.iter().map(|w| (self.awaited, w));
+        first.chain(self.later().iter().map(|(g, w)| (*g, w)))
+    }
+
+    /// What arrivals for a generation have brought, in the order in which they came.
+    pub fn carried(&self, generation: u64) -> &[V] {
+        let carried = self.beside.as_ref().and_then(|b| b.carried.as_ref());
+        carried.and_then(|c| Some(&c.values[c.position(generation)?][..])).unwrap_or(&[])
+    }
+
+    /// Takes what arrivals for a generation have brought. For earlier ones nothing is kept any more.
+    pub fn take_carried(&mut self, generation: u64) -> Vec<V> {
+        let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) else { return Vec::new() };
+        let at = carried.position(generation);
+        let taken = at.map_or_else(Vec::new, |at| std::mem::take(&mut carried.values[at]).into_vec());
+        carried.forget_before(generation + 1);
+        taken
+    }
+
+    /// Forgets what arrivals brought for generations before `generation`.
+    pub fn forget_before(&mut self, generation: u64) {
+        if let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) {
+            carried.forget_before(generation);
+        }
+    }
+
+    /// `first`: no earlier generation can still carry anything.
+    #[inline(never)]
+    fn carry(&mut self, first: u64, generation: u64, value: V) {
+        let beside = self.beside.get_or_insert_default();
+        let new = || Box::new(Carried { first, values: VecDeque::new() });
+        beside.carried.get_or_insert_with(new).add(generation, value);
+    }
+
+    #[inline]
+    fn later(&self) -> &[(u64, W)] {
+        self.beside.as_ref().map_or(&[], |b| &b.later)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    type Cell = BarrierCell<char, u32, &'static str>;
+
+    fn released(released: impl Into<Option<char>>, completed: u64) -> Result<Arrived<char>, BarrierError> {
+        Ok(Arrived { completed, first: released.into(), others: false })
+    }
+
+    #[test]
+    fn arrival_before_wait_and_wait_before_arrival() {
+        let mut cell = Cell::of_one(0);
+        assert_eq!(cell.arrive(0, 0, None), released(None, 1));
+        assert_eq!(cell.wait(0, 'a'), Waited::Complete);
+        assert_eq!(cell.wait(1, 'b'), Waited::Registered);
+        assert_eq!(cell.arrive(0, 1, None), released('b', 1));
+        assert_eq!(cell.arrive(1, 2, None), Err(BarrierError::NotAnArriver { arriver: 1, arrivers: 1 }));
+        assert_eq!(cell.completed(), 2);
+    }
+
+    #[test]
+    fn a_wait_for_a_later_generation_sleeps_through_earlier_ones() {
+        let mut cell = Cell::of_one(0);
+        assert_eq!(cell.wait(2, 'w'), Waited::Registered);
+        assert_eq!(cell.arrive(0, 0, None), released(None, 1));
+        assert_eq!(cell.arrive(0, 2, None), released(None, 0));
+        assert_eq!(cell.arrive(0, 1, None), released('w', 2));
+    }
+
+    #[test]
+    fn several_are_released_in_the_order_of_generations_and_then_of_their_coming() {
+        let mut cell = Cell::of_one(0);
+        for (generation, waiter) in [(3, 'a'), (1, 'b'), (2, 'c'), (1, 'd'), (9, 'e'), (8, 'f')] {
+            assert_eq!(cell.wait(generation, waiter), Waited::Registered);
+        }
+        let arrived = [1, 2, 3].map(|g| cell.arrive(0, g, None).unwrap().completed);
+        assert_eq!(arrived, [0; 3]);
+        assert_eq!(cell.arrive(0, 0, None), Ok(Arrived { completed: 4, first: Some('a'), others: true }));
+        assert_eq!(cell.release_others(), ['b', 'd', 'c']);
+        // The earliest of the others is the first now.
+        assert_eq!(cell.waiting().collect::<Vec<_>>(), [(8, &'f'), (9, &'e')]);
+        assert_eq!(cell.replace(9, |w| *w == 'e', 'g'), Ok('e'));
+        assert_eq!(cell.replace(8, |w| *w == 'e', 'h'), Err('h'));
+        assert_eq!((cell.withdraw(8, |w| *w == 'g'), cell.withdraw(8, |w| *w == 'f')), (None, Some('f')));
+        assert_eq!(cell.withdraw(9, |w| *w == 'g'), Some('g'));
+        assert_eq!(cell.waiting().count(), 0);
+    }
+
+    #[test]
+    fn poison_takes_the_waiters_from_its_generation_on_and_stays_with_its_first_reason() {
+        let mut cell = Cell::of_one(1);
+        for (generation, waiter) in [(2, 'a'), (1, 'b'), (3, 'c')] {
+            assert_eq!(cell.wait(generation, waiter), Waited::Registered);
+        }
+        assert_eq!(cell.set_poison(2, "second"), ['a', 'c']);
+        assert_eq!((cell.set_poison(3, "later"), cell.state(3)), (vec![], Waited::Poisoned(&"second")));
+        assert_eq!(cell.wait(2, 'd'), Waited::Poisoned(&"second"));
+        assert_eq!(cell.state(1), Waited::Registered);
+        // What comes after the failure completes nothing.
+        assert_eq!(cell.arrive(0, 2, Some(7)), released(None, 0));
+        assert_eq!((cell.arrive(0, 1, None).unwrap().completed, cell.completed()), (1, 2));
+        assert_eq!(cell.release_others(), ['b']);
+        // What is complete stays so.
+        assert_eq!((cell.set_poison(0, "all"), cell.state(1)), (vec![], Waited::Complete));
+        let mut cell = Cell::of_one(0);
+        assert_eq!((cell.set_poison(5, "fifth"), cell.set_poison(0, "first")), (vec![], vec![]));
+        assert_eq!(cell.state(6), Waited::Poisoned(&"first"));
+    }
+
+    #[test]
+    fn what_arrivals_carry_is_kept_by_generation() {
+        let mut cell = Cell::of_several(2, 64);
+        for (arriver, generation, value) in [(0, 0, 1), (0, 2, 2), (1, 2, 3), (1, 0, 4)] {
+            assert!(cell.arrive(arriver, generation, [value, value + 10]).is_ok());
+        }
+        assert_eq!((cell.completed(), cell.carried(2), cell.carried(1)), (1, &[2, 12, 3, 13][..], &[][..]));
+        assert_eq!((cell.take_carried(0), cell.take_carried(0)), (vec![1, 11, 4, 14], vec![]));
+        // An arrival that is refused carries nothing.
+        assert!(cell.arrive(1, 2, Some(9)).is_err());
+        assert_eq!((cell.arrive(0, 1, None).unwrap().completed, cell.arrive(1, 1, None).unwrap().completed), (0, 2));
+        assert_eq!(cell.carried(2).len(), 4);
+        cell.forget_before(3);
+        assert!(cell.carried(2).is_empty());
+        assert!(cell.arrive(0, 3, Some(5)).is_ok());
+        assert_eq!(cell.carried(3), [5]);
+    }
+
+    /// What a cell is asked to do.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Arrive(u32, u64),
+        Wait(u64),
+        Poison(u64),
+        Withdraw(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0u32..3, 0u64..3).prop_map(|(arriver, ahead)| Step::Arrive(arriver, ahead)),
+            4 => (0u64..4).prop_map(Step::Wait),
+            1 => (0u64..6).prop_map(Step::Poison),
+            1 => (0u64..4).prop_map(Step::Withdraw),
+        ]
+    }
+
+    proptest! {
+        /// Against the definition: sets of generations, a list of waiters, the first poison of each generation.
+        #[test]
+        fn does_what_its_definition_says(arrivers in 1u32..4, steps in prop::collection::vec(step(), 0..120)) {
+            type Numbered = BarrierCell<usize, (u32, u64), usize>;
+            let mut cell = if arrivers == 1 { Numbered::of_one(0) } else { Numbered::of_several(arrivers, 64) };
+            let mut came = vec![BTreeSet::<u64>::new(); arrivers as usize];
+            let mut brought: Vec<(u32, u64)> = Vec::new();
+            let mut waiters: Vec<(u64, usize)> = Vec::new();
+            let mut poison: Option<(u64, usize)> = None;
+            for (number, step) in steps.into_iter().enumerate() {
+                let complete = |came: &[BTreeSet<u64>]| {
+                    (0..).find(|g| came.iter().any(|c| !c.contains(g))).unwrap_or(u64::MAX)
+                };
+                let now = complete(&came);
+                let state = |g: u64, now: u64, poison: Option<(u64, usize)>| match poison {
+                    _ if g < now => Waited::Complete,
+                    Some((from, why)) if g >= from => Waited::Poisoned(why),
+                    _ => Waited::Registered,
+                };
+                match step {
+                    Step::Arrive(arriver, skip) => {
+                        let arriver = arriver % arrivers;
+                        let own = &mut came[arriver as usize];
+                        let due = (0..).filter(|g| !own.contains(g)).nth(skip as usize).unwrap_or(0);
+                        let dropped = poison.is_some_and(|(from, _)| due >= from);
+                        if !dropped {
+                            own.insert(due);
+                            brought.push((arriver, due));
+                        }
+                        let after = complete(&came);
+                        let arrived = cell.arrive(arriver, due, [(arriver, due)]).unwrap();
+                        prop_assert_eq!(arrived.completed, after - now);
+                        let (mut told, kept) = waiters.iter().copied().partition::<Vec<_>, _>(|(g, _)| *g < after);
+                        waiters = kept;
+                        let mut released: Vec<usize> = arrived.first.into_iter().collect();
+                        if arrived.others {
+                            released.extend(cell.release_others());
+                        }
+                        released.sort_unstable();
+                        told.sort_unstable_by_key(|(_, w)| *w);
+                        prop_assert_eq!(released, told.into_iter().map(|(_, w)| w).collect::<Vec<_>>());
+                        let of: Vec<_> = brought.iter().copied().filter(|(_, g)| *g == due).collect();
+                        prop_assert_eq!(cell.carried(due), &of[..]);
+                    }
+                    Step::Wait(ahead) => {
+                        let generation = (now + ahead).saturating_sub(1);
+                        let expected = state(generation, now, poison);
+                        prop_assert_eq!(cell.wait(generation, number).map(|e| *e), expected);
+                        if expected == Waited::Registered {
+                            waiters.push((generation, number));
+                        }
+                    }
+                    Step::Poison(ahead) => {
+                        let from = (now + ahead).saturating_sub(1).max(now);
+                        let mut told = cell.set_poison(from, number);
+                        if poison.is_none_or(|(first, _)| from < first) {
+                            poison = Some((from, number));
+                            let (due, kept) = waiters.iter().copied().partition::<Vec<_>, _>(|(g, _)| *g >= from);
+                            waiters = kept;
+                            told.sort_unstable();
+                            prop_assert_eq!(told, due.into_iter().map(|(_, w)| w).collect::<Vec<_>>());
+                        } else {
+                            prop_assert_eq!(told, Vec::<usize>::new());
+                        }
+                    }
+                    Step::Withdraw(ahead) => {
+                        let generation = now + ahead;
+                        let at = waiters.iter().position(|(g, _)| *g == generation);
+                        let who = at.map(|at| waiters.remove(at).1);
+                        prop_assert_eq!(cell.withdraw(generation, |w| Some(*w) == who), who);
+                    }
+                }
+                let mut there: Vec<_> = cell.waiting().map(|(g, w)| (g, *w)).collect();
+                there.sort_unstable_by_key(|(_, w)| *w);
+                prop_assert_eq!(&there, &waiters);
+                for generation in 0..now + 6 {
+                    prop_assert_eq!(cell.state(generation).map(|e| *e), state(generation, complete(&came), poison));
+                }
+            }
+        }
+    }
+}
