@@ -1,6 +1,6 @@
 //! What every processor of a run knows.
 
-use crate::races::Races;
+use crate::diagnose::races::Races;
 use maniple_mapper::{Machine, MapperSlot};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ pub(crate) struct Config {
     /// where virtual time has one copy for all.
     pub copies: Machine,
     pub mapper: MapperSlot,
-    pub trace: Option<crate::trace::Tracing>,
+    pub trace: Option<crate::diagnose::trace::Tracing>,
     /// Looks for races, if that is asked for.
     pub races: Option<Arc<Races>>,
     /// Whether nodes compare what their top-level tasks do, where there are several.

@@ -1,9 +1,12 @@
 //! Futures: the value of a task or a call, who waits for it, and the failures that nobody has seen.
 
 use crate::Error;
-use crate::core::{Core, Waiting};
-use crate::current::{self, Poller};
-use crate::races::{self, Clock, Event};
+use crate::diagnose::races;
+use crate::diagnose::races::{Clock, Event};
+use crate::effects::Waiting;
+use crate::effects::polling;
+use crate::effects::polling::Poller;
+use crate::processor::Core;
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -225,7 +228,7 @@ impl<T: 'static> TaskFuture<T> {
             return self.register_again(self.registered.get() as usize, waker);
         }
         // Wakers are cloned while nothing is borrowed: their code is not ours.
-        let waiting = current::waiting(waker);
+        let waiting = polling::waiting(waker);
         if let Some(waiters) = self.cell.promise.borrow_mut().waiters_mut() {
             self.registered.set(waiters.push(waiting) as u32);
         }
@@ -238,7 +241,7 @@ impl<T: 'static> TaskFuture<T> {
             return;
         }
         // They are dropped while nothing is borrowed, too.
-        let waiting = current::waiting(waker);
+        let waiting = polling::waiting(waker);
         let mut promise = self.cell.promise.borrow_mut();
         let waiter = promise.waiters_mut().and_then(|w| w.get_mut(place));
         let earlier = waiter.map(|w| std::mem::replace(w, waiting));
@@ -513,7 +516,7 @@ mod tests {
         let own = Arc::new(Silent);
         let waker = Waker::from(own.clone());
         for _ in 0..10 {
-            let polled = current::polling(7, &waker, || Pin::new(&mut future).poll(&mut Context::from_waker(&waker)));
+            let polled = polling::polling(7, &waker, || Pin::new(&mut future).poll(&mut Context::from_waker(&waker)));
             assert!(polled.is_pending());
         }
         let mut promise = future.cell.promise.borrow_mut();

@@ -7,53 +7,48 @@
 //!
 //! Each processor owns its state and talks to others in messages only; see the `wire` module for what carries them.
 
+mod barrier;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
 mod config;
-mod core;
 mod counters;
-mod current;
-mod deadline;
-mod deadlock;
+mod data;
+mod diagnose;
+mod effects;
 mod error;
 mod future;
 mod gang;
-mod index;
-mod launch;
 mod maps;
 mod message;
 mod object;
 mod parcel;
 mod payload;
-mod phase;
 #[cfg(feature = "plant")]
 pub mod plant;
-mod races;
-mod region;
+mod processor;
+mod program;
 pub mod replay;
-mod shard;
+mod task;
 mod time;
-mod top;
-mod trace;
 
 #[allow(unsafe_code)]
 pub mod wire;
 
 pub use counters::Stats;
+pub use diagnose::trace::TraceFile;
 pub use error::{Access, Error, Place};
 pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
 pub use gang::{Gang, ShardTask, Start};
-pub use launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
 pub use object::CellAddress;
 pub use parcel::Portable;
 pub use payload::{Lent, Payload};
-pub use phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
-pub use region::Local;
-pub use shard::Shard;
+pub use program::launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
+pub use program::phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
+pub use program::region::Local;
+pub use program::shard::Shard;
+pub use program::top::{Parent, Top};
 pub use time::now;
-pub use top::{Parent, Top};
-pub use trace::TraceFile;
 pub use wire::{
     Binding, Check, Costs, Crowded, Death, Driver, Faults, Link, Pause, Runtime, Slow, TaskCost, VirtualMachine,
 };

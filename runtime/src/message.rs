@@ -1,8 +1,9 @@
 //! What processors say to each other.
 
+use crate::Error;
 use crate::gang::union_of;
+use crate::parcel::Parcel;
 use crate::payload::Payload;
-use crate::{Error, parcel::Parcel};
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -99,10 +100,10 @@ pub(crate) enum Message {
     Attached(Box<(LaunchKey, ColumnKey, SharedInstance)>),
     /// A leaf task to run for another processor.
     #[serde(skip)]
-    Leaf(Box<crate::core::Offloaded>),
+    Leaf(Box<crate::task::Offloaded>),
     /// The leaf task is back.
     #[serde(skip)]
-    LeafDone(Box<crate::core::Offloaded>),
+    LeafDone(Box<crate::task::Offloaded>),
 }
 
 impl Message {

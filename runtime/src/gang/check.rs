@@ -1,15 +1,15 @@
 //! What a launch refuses: shards that interfere, and more than the launcher holds.
 
-use super::Launcher;
 use crate::Error;
-use crate::index::{Claim, Users, conflict};
 use crate::message::Held;
 use crate::object::Object;
+use crate::program::Launcher;
+use crate::program::index::{Claim, Users, conflict};
 use maniple_regions::{Interference, Use};
 
 impl Launcher {
     /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
-    pub(super) fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+    pub(crate) fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {

@@ -4,12 +4,13 @@
 //! What a plan changes is remembered as what is known before and after it. These are shared until they change, so that a
 //! loop of launches comes to go round through the very same ones, which costs a comparison of pointers a field.
 
+use super::Versions;
 use super::plan::{Plan, Wanted};
 use super::versions::Column;
-use super::{Launcher, Versions};
 use crate::Error;
 use crate::maps::{Hash, HashSet};
 use crate::message::{Held, ObjectId, ProcessorId};
+use crate::program::Launcher;
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
@@ -23,7 +24,7 @@ const MOST_REQUIREMENTS: usize = 1 << 16;
 const SEEN: usize = 32;
 
 /// Where a shared region was to be, by the mapper.
-pub(super) struct AskedHome {
+pub(crate) struct AskedHome {
     pub region: Region,
     pub field: FieldId,
     pub namers: Vec<(ProcessorId, Privilege)>,
@@ -31,7 +32,7 @@ pub(super) struct AskedHome {
 }
 
 /// Which of several holders was to send a part of a field, by the mapper.
-pub(super) struct AskedSource {
+pub(crate) struct AskedSource {
     pub region: Region,
     pub field: FieldId,
     pub to: ProcessorId,
@@ -41,7 +42,7 @@ pub(super) struct AskedSource {
 
 /// The launches that one launcher remembers.
 #[derive(Default)]
-pub(super) struct Memo {
+pub(crate) struct Memo {
     seen: VecDeque<u64>,
     /// Those used last at the end.
     launches: VecDeque<Remembered>,
@@ -121,7 +122,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What [`Self::check`] and the mapper refuse.
-    pub(super) fn plan_or_recall(&self, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
+    pub(crate) fn plan_or_recall(&self, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
         let mut homes = None;

@@ -4,16 +4,15 @@
 //! of launches that come again. `versions`: what a launcher knows of its regions. `operations`: the order in which a
 //! processor does what it is asked. `results`: a launch until its shards are over.
 
+pub(crate) mod batches;
 mod check;
-mod launcher;
-mod memo;
+pub(crate) mod memo;
 mod operations;
 mod pieces;
-mod plan;
-mod results;
-mod versions;
+pub(crate) mod plan;
+pub(crate) mod results;
+pub(crate) mod versions;
 
-pub(crate) use launcher::Launcher;
 pub(crate) use operations::{Number, Operations, Order};
 pub(crate) use pieces::union_of;
 pub(crate) use results::LaunchState;
@@ -21,9 +20,9 @@ pub(crate) use versions::{Right, Versions};
 
 use crate::Error;
 use crate::config::Run;
-use crate::core::Core;
 use crate::message::{Held, ObjectId};
 use crate::object::{GangTable, Object};
+use crate::processor::Core;
 use maniple_regions::{Coherence, FieldId, Privilege, Region};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -80,7 +79,7 @@ impl<A, R> Clone for ShardTask<A, R> {
 impl<A, R> Copy for ShardTask<A, R> {}
 impl<A, R> ShardTask<A, R> {
     /// Refuses a task that this run did not make.
-    fn check(&self, core: &Core) -> Result<(), Error> {
+    pub(crate) fn check(&self, core: &Core) -> Result<(), Error> {
         match core.local(self.id).as_ref().map(|o| &*o.object) {
             Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
             _ => {
@@ -99,8 +98,8 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 /// What one shard is started with: its argument and the regions it may use.
 #[derive(Debug)]
 pub struct Start<A> {
-    args: A,
-    held: Vec<Held>,
+    pub(crate) args: A,
+    pub(crate) held: Vec<Held>,
 }
 
 impl<A> Start<A> {

@@ -1,20 +1,20 @@
 //! What a launch brings where: the homes of shared regions, the data to copy, and what each processor is told.
 
-use super::Launcher;
 use super::memo::{AskedHome, AskedSource};
 use super::versions::Right;
 use crate::Error;
-use crate::core::Asker;
+use crate::effects::Asker;
 use crate::maps::{HashMap, HashSet};
 use crate::message::{ColumnKey, Does, Held, ProcessorId, Touch, Transfer};
 use crate::object::GangTable;
+use crate::program::Launcher;
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is launched: where the shards are and what they hold.
-pub(super) struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     pub table: &'a GangTable,
     pub held: Vec<Vec<Held>>,
     /// Of a mapping, the rectangles of the instances, one a requirement; of a gang's launch they are those of the regions.
@@ -22,7 +22,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// What a launch sends.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// What each shard holds, with the homes of what is shared.
     pub held: Vec<Arc<[Held]>>,
     /// Data to send, from the first processor to the second.
@@ -34,7 +34,7 @@ pub(super) struct Plan {
 }
 
 /// What a processor is told, beside the shards that it starts.
-pub(super) struct BatchPlan {
+pub(crate) struct BatchPlan {
     pub at: ProcessorId,
     pub touches: Arc<[Touch]>,
     /// Messages of data that it waits for.
@@ -60,7 +60,7 @@ impl Wanted<'_> {
 impl Launcher {
     /// Finds homes, unless the mapper has given them already, transfers and uses. A pure function of its inputs, of what is
     /// known where, and of the mapper's answers.
-    pub(super) fn plan(&self, mut wanted: Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, mut wanted: Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Plan, Error> {
         let homes = self.find_homes(&mut wanted, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
@@ -147,7 +147,7 @@ impl Launcher {
     }
 
     /// Which of several holders sends the values of a field of a region, or of a part of one.
-    pub(super) fn select_source(
+    pub(crate) fn select_source(
         &self,
         region: Region,
         field: FieldId,
@@ -164,7 +164,7 @@ impl Launcher {
     }
 
     /// Where the one instance of a region is that several shards use at once.
-    pub(super) fn place_shared(
+    pub(crate) fn place_shared(
         &self,
         region: Region,
         field: FieldId,

@@ -1,33 +1,33 @@
 //! A launch until all of its shards are over: whom their results go to.
 
 use super::versions::Versions;
-use crate::core::Core;
-use crate::deadlock::Node;
+use crate::diagnose::deadlock::Node;
+use crate::diagnose::races::Clock;
 use crate::future::Resolver;
 use crate::message::{BatchDone, LaunchKey, Message, ProcessorId};
 use crate::parcel::Parcel;
-use crate::races::Clock;
+use crate::processor::Core;
 use crate::{Error, Place};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Takes one shard's result and, where races are looked for, what comes before it.
-pub(super) type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>, Option<&Clock>)>;
+pub(crate) type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>, Option<&Clock>)>;
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
-    pub(super) key: LaunchKey,
+    pub(crate) key: LaunchKey,
     /// Who launched, for reports, and which shard that is.
-    pub(super) by: Place,
-    pub(super) node: Option<Node>,
+    pub(crate) by: Place,
+    pub(crate) node: Option<Node>,
     /// Batches that have not reported.
-    pub(super) left: Cell<usize>,
+    pub(crate) left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
-    pub(super) held: Vec<ProcessorId>,
-    pub(super) shards: u32,
-    pub(super) settle: RefCell<Settle>,
-    pub(super) versions: Rc<RefCell<Versions>>,
-    pub(super) over: RefCell<Option<Resolver<()>>>,
+    pub(crate) held: Vec<ProcessorId>,
+    pub(crate) shards: u32,
+    pub(crate) settle: RefCell<Settle>,
+    pub(crate) versions: Rc<RefCell<Versions>>,
+    pub(crate) over: RefCell<Option<Resolver<()>>>,
 }
 
 impl LaunchState {

@@ -2,8 +2,8 @@
 
 use super::{AnyResult, Outcome, crashed};
 use crate::Error;
-use crate::core::Core;
 use crate::counters::Stats;
+use crate::processor::Core;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 

@@ -12,12 +12,12 @@ mod threads;
 mod virtual_time;
 
 use crate::config::Config;
-use crate::core::Core;
 use crate::counters::Stats;
-use crate::deadlock::{Graph, Part};
+use crate::diagnose::deadlock::{Graph, Part};
+use crate::diagnose::trace::TraceFile;
 use crate::message::{Also, Message, ObjectId, ProcessorId};
-use crate::top::Top;
-use crate::trace::TraceFile;
+use crate::processor::Core;
+use crate::program::top::Top;
 use crate::{Error, Place};
 pub(crate) use clock::Counter;
 use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
@@ -74,7 +74,7 @@ pub(crate) trait Wire {
 /// A leaf task, as one asks how long it takes.
 pub(crate) trait Work {
     fn name(&self) -> &'static str;
-    /// What its launch says, in nanoseconds; [`UNSAID`](crate::launch::UNSAID) if it does not.
+    /// What its launch says, in nanoseconds; [`UNSAID`](crate::program::launch::UNSAID) if it does not.
     fn takes(&self) -> u64;
     /// Of the regions that it names.
     fn bytes(&self) -> usize;

@@ -17,10 +17,10 @@ use super::clock::Counter;
 use super::{AnyResult, AnyTop, Wire, Work, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
-use crate::core::Core;
 use crate::counters::Stats;
-use crate::deadlock::Part;
+use crate::diagnose::deadlock::Part;
 use crate::message::{Message, ProcessorId};
+use crate::processor::Core;
 use drive::{Owner, drive};
 use inbox::Inbox;
 use outbox::Outbox;
@@ -369,7 +369,7 @@ mod leaves {
             "long"
         }
         fn takes(&self) -> u64 {
-            crate::launch::UNSAID
+            crate::program::launch::UNSAID
         }
         fn bytes(&self) -> usize {
             0

@@ -1,7 +1,7 @@
 //! A processor's clock in virtual time: it goes on by what the processor has counted.
 
 use super::machine::{CostsPs, Ps, VirtualMachine};
-use crate::core::Core;
+use crate::processor::Core;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 

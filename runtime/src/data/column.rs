@@ -1,0 +1,279 @@
+//! One field of one region as one shard uses it: where its values are and who used them last.
+
+use crate::Error;
+use crate::effects::TaskId;
+use crate::message::{ColumnKey, LaunchKey, ProcessorId};
+use crate::processor::Core;
+use crate::task::UseAt;
+use maniple_mapper::{Machine, MemoryKind, RequirementInput};
+use maniple_regions::{FieldInfo, Instance, Lease, Privilege, Rect, Region, SharedInstance};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+/// Where the values of a column are.
+pub(crate) enum Store {
+    /// An instance of this processor.
+    Owned(Rc<Instance>),
+    /// The one instance that all namers of a simultaneous region share. `None` when it is on another node, or on this
+    /// node and not attached yet.
+    Shared {
+        home: ProcessorId,
+        instance: Option<SharedInstance>,
+        /// A lease that came back, for the next task.
+        idle: Idle,
+    },
+}
+
+/// A lease that came back. A new one counts a reference that other processors of the node count too.
+pub(crate) enum Idle {
+    /// Nobody else counts: none is kept, as there may be many nodes.
+    Never,
+    None,
+    Kept(Lease),
+}
+
+impl Idle {
+    #[inline]
+    pub fn take(&mut self) -> Option<Lease> {
+        match self {
+            Idle::Kept(_) => match std::mem::replace(self, Idle::None) {
+                Idle::Kept(lease) => Some(lease),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, lease: Lease) {
+        if !matches!(self, Idle::Never) {
+            *self = Idle::Kept(lease);
+        }
+    }
+}
+
+/// One field of one region as one shard uses it: where the values are, who used them last.
+// In this order: what every task looks at is in neighbouring cache lines.
+#[repr(C)]
+pub(crate) struct Column {
+    pub field: &'static FieldInfo,
+    pub region: Region,
+    /// Size of the values.
+    bytes: usize,
+    pub store: RefCell<Store>,
+    pub users: RefCell<Users>,
+    /// Other columns of the shard whose points overlap these.
+    #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
+    overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
+    /// Why the values are not what they should be.
+    poison: RefCell<Option<Box<Error>>>,
+    /// The rectangle of the instance, where it is larger than the region's.
+    whole: Option<Box<Rect>>,
+    pub launch: LaunchKey,
+}
+
+impl Column {
+    #[inline]
+    pub fn rect(&self) -> Rect {
+        self.region.rect
+    }
+
+    #[inline]
+    pub fn requirement(&self, u: &UseAt, machine: &Machine) -> RequirementInput<'_> {
+        let memory = match &*self.store.borrow() {
+            Store::Owned(instance) => instance.memory(),
+            Store::Shared { instance: Some(instance), .. } => instance.memory(),
+            // Nobody here knows which of the two.
+            Store::Shared { home, .. } => machine.memory(*home, MemoryKind::Ordinary),
+        };
+        RequirementInput {
+            region: &self.region,
+            field: self.field.id,
+            privilege: u.privilege,
+            coherence: u.coherence,
+            bytes: self.bytes,
+            memory,
+        }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has to be fetched before a task can use it.
+    #[inline]
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(&*self.store.borrow(), Store::Shared { instance: None, .. })
+    }
+
+    /// Takes back a lease of its instance.
+    #[inline]
+    pub fn give_back(&self, lease: Lease) {
+        match &mut *self.store.borrow_mut() {
+            Store::Owned(instance) => {
+                let returned = instance.release(lease);
+                debug_assert!(returned.is_ok(), "a lease goes back to the instance it came from");
+            }
+            Store::Shared { idle, .. } => idle.keep(lease),
+        }
+    }
+
+    /// Whether a use of these values runs into an error; write-discard does not look at old values.
+    #[inline]
+    pub fn is_poisoned_for(&self, privilege: Privilege) -> bool {
+        self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
+    }
+
+    /// The instance is kept under this key.
+    pub fn key(&self) -> ColumnKey {
+        let rect = self.whole.as_ref().map_or(self.region.rect, |whole| **whole);
+        ColumnKey { tree: self.region.tree, field: self.field.id, rect }
+    }
+
+    pub fn poison(&self) -> Option<Error> {
+        self.poison.borrow().as_deref().cloned()
+    }
+
+    pub fn set_poison(&self, error: &Error) {
+        *self.poison.borrow_mut() = Some(Box::new(error.clone()));
+        self.each_overlap(|other| *other.poison.borrow_mut() = Some(Box::new(error.clone())));
+    }
+
+    /// Two columns of a shard whose points overlap; `self` is new.
+    pub fn overlaps_with(self: &Rc<Self>, other: &Rc<Self>) {
+        for (one, another) in [(self, other), (other, self)] {
+            one.overlaps.borrow_mut().get_or_insert_default().push(Rc::downgrade(another));
+        }
+        if let Some(e) = other.poison() {
+            self.poison.borrow_mut().get_or_insert_with(|| Box::new(e));
+        }
+    }
+
+    #[inline]
+    pub fn each_overlap(&self, each: impl FnMut(Rc<Self>)) {
+        if let Some(overlaps) = &*self.overlaps.borrow() {
+            overlaps.iter().filter_map(Weak::upgrade).for_each(each);
+        }
+    }
+
+    /// Every value was written: what lies within is as it should be too.
+    pub fn clear_poison(&self) {
+        self.clear_poison_within(self.rect());
+        self.each_overlap(|other| other.clear_poison_within(self.rect()));
+    }
+
+    /// Every value of `rect` was written.
+    pub fn clear_poison_within(&self, rect: Rect) {
+        let mut poison = self.poison.borrow_mut();
+        if poison.is_some() && rect.contains_rect(&self.region.rect) {
+            *poison = None;
+        }
+    }
+}
+
+/// Tasks that may still use a column: the last writer, and the readers since.
+#[derive(Default)]
+pub(crate) struct Users {
+    writer: Option<TaskId>,
+    readers: SmallVec<[TaskId; 2]>,
+}
+
+impl Users {
+    /// The tasks a new use must follow.
+    #[inline(always)]
+    pub fn earlier(&self, writes: bool, mut follow: impl FnMut(TaskId)) {
+        if let Some(writer) = self.writer {
+            follow(writer);
+        }
+        if writes {
+            for reader in &self.readers {
+                follow(*reader);
+            }
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, id: TaskId, writes: bool, mut alive: impl FnMut(TaskId) -> bool) {
+        if writes {
+            self.writer = Some(id);
+            self.readers.clear();
+            return;
+        }
+        if self.readers.len() == self.readers.capacity() {
+            self.readers.retain(|t| alive(*t));
+        }
+        self.readers.push(id);
+    }
+}
+
+thread_local! {
+    /// Memory of columns that nobody uses any more. The processors that one thread drives, which may be many, share it.
+    static SPARE: RefCell<Vec<Rc<Column>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Core {
+    /// A fresh instance for a column, or the one that is there.
+    pub(crate) fn store(
+        self: &Rc<Self>,
+        key: ColumnKey,
+        field: &FieldInfo,
+        launch: LaunchKey,
+        shared_home: Option<ProcessorId>,
+    ) -> Result<Store, Error> {
+        Ok(match shared_home {
+            None => Store::Owned(self.owned_instance(key, field, launch)?),
+            Some(home) => {
+                let here = home == self.id;
+                let instance = if here { Some(self.shared_instance(key, field)?) } else { self.attached(launch, &key) };
+                let alone = self.machine().processors() == self.machine().nodes();
+                Store::Shared { home, instance, idle: if alone { Idle::Never } else { Idle::None } }
+            }
+        })
+    }
+
+    /// A column with its instance.
+    pub(crate) fn column(
+        self: &Rc<Self>,
+        region: Region,
+        key: ColumnKey,
+        field: &'static FieldInfo,
+        launch: LaunchKey,
+        shared_home: Option<ProcessorId>,
+    ) -> Result<Rc<Column>, Error> {
+        let column = Column {
+            region,
+            whole: (key.rect != region.rect).then(|| Box::new(key.rect)),
+            field,
+            bytes: region.rect.volume() * field.size,
+            launch,
+            store: RefCell::new(self.store(key, field, launch, shared_home)?),
+            users: RefCell::default(),
+            overlaps: RefCell::default(),
+            poison: RefCell::default(),
+        };
+        if let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop)
+            && let Some(place) = Rc::get_mut(&mut spare)
+        {
+            *place = column;
+            return Ok(spare);
+        }
+        Ok(Rc::new(column))
+    }
+
+    /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
+    /// many as they drop.
+    pub(crate) fn spare(&self, column: Rc<Column>) {
+        const MOST: usize = 1024;
+        if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
+            // The instance is used no more.
+            *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < MOST {
+                    spare.push(column);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Who used which points last: under simultaneous coherence across shards, otherwise within one.
+
+use crate::Place;
+use crate::diagnose::races::clock::{Clock, Event, Lanes, Stamp};
+use crate::message::{Ancestors, LaunchKey};
+use maniple_regions::{Interference, Privilege, Rect, Use, interference};
+
+/// A leaf task as the one who uses a region.
+#[derive(Debug, Clone)]
+pub(super) struct User {
+    pub name: &'static str,
+    pub shard: u32,
+    pub launch: LaunchKey,
+    /// The launch, the one its parent is part of, and so on.
+    pub within: Ancestors,
+}
+
+impl User {
+    pub fn place(&self) -> Place {
+        Place { task: crate::program::launch::short_name(self.name), shard: Some(self.shard) }
+    }
+
+    /// Whether the runtime itself keeps what the two use alike apart: it does so with launches, but for those that are part of
+    /// one another.
+    fn is_kept_apart(&self, other: &User) -> bool {
+        !self.within.contains(&other.launch) && !other.within.contains(&self.launch)
+    }
+}
+
+/// What a task does to points of a field under simultaneous coherence.
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    pub user: User,
+    pub at: Use,
+    pub stamp: Stamp,
+}
+
+/// Uses of the same points in the same way by tasks of one shard that are kept, at most: of more that nothing orders, only
+/// the newest are compared with later ones.
+pub(super) const MOST_ALIKE: usize = 64;
+
+/// The accesses to one field of one tree that a later one may race with.
+#[derive(Debug, Default)]
+pub(super) struct Field(Vec<Access>);
+
+impl Field {
+    /// Adds an access that comes after `past`; an earlier one that it races with, if there is one.
+    pub fn add(&mut self, access: Access, past: &Clock, lanes: &mut Lanes) -> Option<Access> {
+        let races = |a: &&Access| {
+            !past.has(a.stamp)
+                && !matches!(interference(&a.at, &access.at), Interference::None)
+                && !a.user.is_kept_apart(&access.user)
+        };
+        if let Some(other) = self.0.iter().find(races) {
+            return Some(other.clone());
+        }
+        // Whoever is not ordered with one that comes before this and has no points beside it is not with this one either.
+        let writes = matches!(access.at.privilege, Privilege::ReadWrite | Privilege::WriteDiscard);
+        let covers = |a: &Access| access.at.region.contains(&a.at.region);
+        let alike = |a: &Access| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
+        let stands_for =
+            |a: &Access| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
+        let same_shard = |a: &Access| (a.user.launch, a.user.shard) == (access.user.launch, access.user.shard);
+        let is_like = |a: &Access| a.at == access.at && same_shard(a);
+        let mut surplus = (self.0.iter().filter(|a| is_like(a)).count() + 1).saturating_sub(MOST_ALIKE);
+        self.0.retain(|a| {
+            let is_surplus = surplus > 0 && is_like(a);
+            surplus -= usize::from(is_surplus);
+            let stays = a.stamp == access.stamp || !(is_surplus || stands_for(a));
+            if !stays {
+                lanes.forget(a.stamp);
+            }
+            stays
+        });
+        lanes.keep(access.stamp);
+        self.0.push(access);
+        None
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The tasks of one shard that used one field last, but for simultaneous coherence: the later follow the earlier.
+#[derive(Debug, Default)]
+pub(super) struct Column(Vec<Used>);
+
+#[derive(Debug)]
+struct Used {
+    rect: Rect,
+    writes: bool,
+    /// What came before those tasks that have begun.
+    begun: Clock,
+    tasks: Vec<Event>,
+}
+
+impl Column {
+    /// Adds a task's use; those that it follows go to `sources`.
+    pub fn add(&mut self, rect: Rect, privilege: Privilege, task: &Event, past: &mut Clock, sources: &mut Vec<Event>) {
+        let writes = privilege.writes();
+        for used in self.0.iter().filter(|u| (u.writes || writes) && u.rect.overlaps(&rect)) {
+            past.join(&used.begun);
+            sources.extend(used.tasks.iter().cloned());
+        }
+        if writes {
+            self.0.retain(|u| !rect.contains_rect(&u.rect));
+        } else if let Some(same) = self.0.iter_mut().find(|u| !u.writes && u.rect == rect) {
+            let Used { begun, tasks, .. } = same;
+            tasks.retain(|t| t.past().map(|past| begun.join(past)).is_none());
+            return tasks.push(task.clone());
+        }
+        self.0.push(Used { rect, writes, begun: Clock::default(), tasks: vec![task.clone()] });
+    }
+}

@@ -1,0 +1,103 @@
+//! What arrivals hand to those who wait for generations of one barrier.
+
+use crate::diagnose::races::clock::Clock;
+use std::collections::{HashMap, VecDeque};
+
+/// Generations kept apart, at most. Who waits for one that is further behind than this is taken to come after more than it
+/// waits for.
+pub(super) const MOST: usize = 1024;
+
+/// One barrier: half of a pair, or a phase barrier.
+#[derive(Debug, Default)]
+pub(super) struct Generations {
+    /// What came before the arrivals for generations before `first`.
+    before: Clock,
+    first: u64,
+    kept: VecDeque<Generation>,
+    /// For each shard that waits, the generation after the last that it has waited for.
+    passed: HashMap<u32, u64>,
+    /// What came before the tasks that should have arrived and failed.
+    poison: Clock,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    /// What came before the arrivals for it and for those before it.
+    clock: Clock,
+    /// Tasks and shards that are to wait for it and have not done so.
+    pending: u32,
+}
+
+impl Generations {
+    fn at(&mut self, generation: u64) -> Option<usize> {
+        let at = generation.checked_sub(self.first)? as usize;
+        if at >= self.kept.len() {
+            let clock = self.kept.back().map_or(&self.before, |g| &g.clock).clone();
+            self.kept.resize_with(at + 1, || Generation { clock: clock.clone(), pending: 0 });
+        }
+        Some(at)
+    }
+
+    pub fn arrive(&mut self, generation: u64, clock: &Clock) {
+        let at = self.at(generation).unwrap_or_else(|| {
+            self.before.join(clock);
+            0
+        });
+        self.kept.range_mut(at..).for_each(|g| g.clock.join(clock));
+        self.forget(0);
+    }
+
+    /// A task that should arrive has failed.
+    pub fn poison(&mut self, clock: &Clock) {
+        self.poison.join(clock);
+    }
+
+    /// What comes before whoever learns that a generation will never end.
+    pub fn poisoned(&self) -> &Clock {
+        &self.poison
+    }
+
+    /// A task is launched, or a shard begins, to wait for a generation.
+    pub fn ask(&mut self, generation: u64) {
+        if let Some(at) = self.at(generation) {
+            self.kept[at].pending += 1;
+        }
+    }
+
+    /// The task has begun, or the shard has waited, or neither ever will.
+    pub fn answer(&mut self, generation: u64) {
+        if let Some(at) = self.at(generation) {
+            self.kept[at].pending = self.kept[at].pending.saturating_sub(1);
+        }
+    }
+
+    /// What comes before the end of a generation: all arrivals for it and for those before it.
+    pub fn past(&self, generation: u64) -> &Clock {
+        let at = generation.checked_sub(self.first).map(|at| at as usize);
+        let kept = at.and_then(|at| self.kept.get(at).or(self.kept.back()));
+        kept.map_or(&self.before, |g| &g.clock)
+    }
+
+    /// A shard, one of so many `waiters`, has waited for a generation: when all have, nobody asks for it again.
+    pub fn pass(&mut self, shard: u32, generation: u64, waiters: usize) {
+        let passed = self.passed.entry(shard).or_default();
+        *passed = (generation + 1).max(*passed);
+        let all = if self.passed.len() < waiters { None } else { self.passed.values().min() };
+        self.forget(all.copied().unwrap_or(0));
+    }
+
+    /// Keeps generations from this one on apart, and those that somebody is to wait for, but not too many.
+    fn forget(&mut self, from: u64) {
+        while (self.first < from || self.kept.len() > MOST)
+            && self.kept.front().is_some_and(|g| g.pending == 0)
+            && let Some(g) = self.kept.pop_front()
+        {
+            self.before = g.clock;
+            self.first += 1;
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+}

@@ -1,0 +1,358 @@
+//! The order of what has happened so far in a run.
+
+use crate::diagnose::races::accesses::{Access, Column, Field, User};
+use crate::diagnose::races::clock::{Clock, Event, Lanes};
+use crate::diagnose::races::generations::Generations;
+use crate::effects::TaskId;
+use crate::message::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use maniple_regions::{FieldId, Rect, TreeId, Use};
+use std::collections::HashMap;
+
+/// Who runs code of the program: a shard of a launch, or the top-level task of a processor's node ([`NOBODY`]'s).
+///
+/// [`NOBODY`]: crate::message::NOBODY
+pub(crate) type Actor = (LaunchKey, u32);
+/// A barrier: object, processor and cell; of a phase barrier only the object.
+pub(crate) type BarrierKey = (ObjectId, ProcessorId, u32);
+type TaskKey = (ProcessorId, u32, u32);
+
+#[derive(Debug, Default)]
+struct Acting {
+    /// What it has awaited.
+    clock: Clock,
+    /// What came before its leaf tasks that are over.
+    leaves: Clock,
+    columns: HashMap<(TreeId, FieldId), Column>,
+    /// Its launch, the one its parent is part of, and so on.
+    within: Ancestors,
+    /// Where its last access is.
+    lane: u32,
+}
+
+/// A leaf task that is not over.
+#[derive(Debug)]
+struct Task {
+    actor: Actor,
+    past: Clock,
+    sources: Vec<Event>,
+    barriers: Vec<(BarrierKey, u64, usize)>,
+    event: Event,
+}
+
+/// A call of a collective.
+#[derive(Debug, Default)]
+struct Call {
+    inputs: Clock,
+    later: Vec<Event>,
+    /// The launches of the shards that have called.
+    callers: HashMap<u32, LaunchKey>,
+    /// Shards that have the result.
+    over: u32,
+}
+
+#[derive(Debug, Default)]
+struct Launch {
+    start: Clock,
+    ends: HashMap<u32, Clock>,
+    /// Nodes that have all results.
+    over: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    lanes: Lanes,
+    actors: HashMap<Actor, Acting>,
+    tasks: HashMap<TaskKey, Task>,
+    barriers: HashMap<BarrierKey, Generations>,
+    calls: HashMap<(ObjectId, u64), Call>,
+    /// What came before the calls of one slot that are over on all shards: a slot's next call begins after that.
+    slots: HashMap<(ObjectId, u64), Clock>,
+    launches: HashMap<LaunchKey, Launch>,
+    /// What came before the ends of launches that are over, by the launcher's number.
+    launched: HashMap<u32, Clock>,
+    fields: HashMap<(TreeId, FieldId), Field>,
+    /// What shards had awaited that failed: whoever learns of a poisoned barrier is taken to come after it.
+    lost: Clock,
+    /// A race was found: others may follow from it.
+    found: bool,
+}
+
+fn key(processor: ProcessorId, id: TaskId) -> TaskKey {
+    (processor, id.index, id.turn)
+}
+
+impl State {
+    /// What an actor sees comes before what it does from now on.
+    pub fn sees(&mut self, actor: Actor, past: &Clock) {
+        self.actors.entry(actor).or_default().clock.join(past);
+    }
+
+    pub fn clock_of(&self, actor: Actor) -> Clock {
+        self.actors.get(&actor).map(|a| a.clock.clone()).unwrap_or_default()
+    }
+
+    /// An actor has waited for all its leaf tasks.
+    pub fn leaves_over(&mut self, actor: Actor) {
+        let acting = self.actors.entry(actor).or_default();
+        acting.clock.join(&acting.leaves);
+    }
+
+    // Leaf tasks.
+
+    /// A leaf task is launched; its exclusive uses come in `uses`. Returns the event that it begins.
+    pub fn launch_leaf(
+        &mut self,
+        (processor, id): (ProcessorId, TaskId),
+        actor: Actor,
+        inputs: Vec<Event>,
+        uses: impl Iterator<Item = Use>,
+    ) -> Event {
+        let acting = self.actors.entry(actor).or_default();
+        let event = Event::default();
+        let (mut past, mut sources) = (acting.clock.clone(), inputs);
+        for Use { region, field, privilege, .. } in uses {
+            let column = acting.columns.entry((region.tree, field)).or_default();
+            column.add(region.rect, privilege, &event, &mut past, &mut sources);
+        }
+        let task = Task { actor, past, sources, barriers: Vec::new(), event: event.clone() };
+        self.tasks.insert(key(processor, id), task);
+        event
+    }
+
+    /// A launched leaf task is to wait for a generation of a barrier that so many shards wait for.
+    pub fn leaf_waits(
+        &mut self,
+        (processor, id): (ProcessorId, TaskId),
+        barrier: BarrierKey,
+        generation: u64,
+        waiters: usize,
+    ) {
+        if let Some(task) = self.tasks.get_mut(&key(processor, id)) {
+            task.barriers.push((barrier, generation, waiters));
+            self.barriers.entry(barrier).or_default().ask(generation);
+        }
+    }
+
+    /// A leaf task begins, with these uses under simultaneous coherence; the first race, if it is one: an earlier access, and
+    /// this one.
+    pub fn leaf_begins(
+        &mut self,
+        (processor, id): (ProcessorId, TaskId),
+        name: &'static str,
+        uses: &[Use],
+    ) -> Option<(Access, Access)> {
+        let task = self.tasks.get_mut(&key(processor, id))?;
+        let mut past = std::mem::take(&mut task.past);
+        task.sources.drain(..).filter_map(|s| s.past().cloned()).for_each(|source| past.join(&source));
+        let (launch, shard) = task.actor;
+        for (barrier, generation, waiters) in task.barriers.drain(..) {
+            let generations = self.barriers.entry(barrier).or_default();
+            past.join(generations.past(generation));
+            generations.answer(generation);
+            generations.pass(shard, generation, waiters);
+        }
+        let mut race = None;
+        if !uses.is_empty() {
+            let acting = self.actors.entry(task.actor).or_default();
+            let stamp = self.lanes.extend(&mut past, acting.lane);
+            acting.lane = stamp.lane;
+            let user = User { name, shard, launch, within: acting.within.clone() };
+            for at in uses {
+                let access = Access { user: user.clone(), at: *at, stamp };
+                let field = self.fields.entry((at.region.tree, at.field)).or_default();
+                if let Some(other) = field.add(access.clone(), &past, &mut self.lanes)
+                    && !self.found
+                {
+                    self.found = true;
+                    race = Some((other, access));
+                }
+            }
+        }
+        task.event.happens(&past);
+        race
+    }
+
+    /// A leaf task is over, and arrives at these barriers.
+    pub fn leaf_ends(
+        &mut self,
+        (processor, id): (ProcessorId, TaskId),
+        arrivals: impl Iterator<Item = (BarrierKey, u64)>,
+    ) {
+        let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
+        let Some(past) = task.event.past() else { return };
+        for (barrier, generation) in arrivals {
+            self.barriers.entry(barrier).or_default().arrive(generation, past);
+        }
+        self.actors.entry(task.actor).or_default().leaves.join(past);
+    }
+
+    /// A leaf task has failed, or what it was to come after has failed or is over: it poisons these barriers. Whoever learns
+    /// of it comes after all that.
+    pub fn leaf_fails(&mut self, (processor, id): (ProcessorId, TaskId), arrivals: impl Iterator<Item = BarrierKey>) {
+        let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
+        let mut past = task.past;
+        if let Some(begun) = task.event.past() {
+            past = begun.clone();
+        }
+        task.sources.iter().filter_map(Event::past).for_each(|source| past.join(source));
+        for (barrier, generation, _) in task.barriers {
+            let generations = self.barriers.entry(barrier).or_default();
+            past.join(generations.poisoned());
+            generations.answer(generation);
+        }
+        past.join(&self.lost);
+        arrivals.for_each(|barrier| self.barriers.entry(barrier).or_default().poison(&past));
+        self.actors.entry(task.actor).or_default().leaves.join(&past);
+        task.event.happens(&past);
+    }
+
+    /// A leaf task will not run, whatever becomes of what it was to come after.
+    pub fn leaf_dropped(&mut self, (processor, id): (ProcessorId, TaskId)) {
+        let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
+        for (barrier, generation, _) in task.barriers {
+            self.barriers.entry(barrier).or_default().answer(generation);
+        }
+    }
+
+    // Barriers.
+
+    pub fn arrive(&mut self, actor: Actor, barrier: BarrierKey, generation: u64) {
+        let clock = self.clock_of(actor);
+        self.barriers.entry(barrier).or_default().arrive(generation, &clock);
+    }
+
+    /// A shard begins to wait for a generation.
+    pub fn waits(&mut self, barrier: BarrierKey, generation: u64) {
+        self.barriers.entry(barrier).or_default().ask(generation);
+    }
+
+    /// It waits no more.
+    pub fn gives_up(&mut self, barrier: BarrierKey, generation: u64) {
+        self.barriers.entry(barrier).or_default().answer(generation);
+    }
+
+    /// It has waited for the generation.
+    pub fn waited(&mut self, actor: Actor, barrier: BarrierKey, generation: u64, waiters: usize) {
+        let generations = self.barriers.entry(barrier).or_default();
+        let past = generations.past(generation).clone();
+        generations.answer(generation);
+        generations.pass(actor.1, generation, waiters);
+        self.sees(actor, &past);
+    }
+
+    /// It has learnt that the generation will never end.
+    pub fn waited_in_vain(&mut self, actor: Actor, barrier: BarrierKey, generation: u64) {
+        let generations = self.barriers.entry(barrier).or_default();
+        let mut past = generations.poisoned().clone();
+        generations.answer(generation);
+        past.join(&self.lost);
+        self.sees(actor, &past);
+    }
+
+    /// A shard has failed: barriers at which it owes arrivals are poisoned.
+    pub fn abandons(&mut self, actor: Actor) {
+        let clock = self.clock_of(actor);
+        self.lost.join(&clock);
+    }
+
+    // Collectives.
+
+    pub fn calls(&mut self, actor: Actor, object: ObjectId, call: u64) {
+        let clock = self.clock_of(actor);
+        let entry = self.calls.entry((object, call)).or_default();
+        entry.inputs.join(&clock);
+        entry.callers.insert(actor.1, actor.0);
+    }
+
+    pub fn call_takes(&mut self, object: ObjectId, call: u64, input: Event) {
+        self.calls.entry((object, call)).or_default().later.push(input);
+    }
+
+    /// `shard`, one of `shards`, has the result of a call, or the error that is handed on in its place. The end of the shard
+    /// comes after that, awaited or not.
+    pub fn call_over(&mut self, (object, call): (ObjectId, u64), shard: u32, (shards, slots): (u32, u32)) -> Clock {
+        let entry = self.calls.entry((object, call)).or_default();
+        for input in std::mem::take(&mut entry.later) {
+            match input.past() {
+                Some(past) => entry.inputs.join(past),
+                None => entry.later.push(input),
+            }
+        }
+        entry.over += 1;
+        let (mut inputs, over, launch) = (entry.inputs.clone(), entry.over, entry.callers.remove(&shard));
+        let slot = self.slots.entry((object, call % u64::from(slots))).or_default();
+        inputs.join(slot);
+        if over == shards {
+            slot.join(&inputs);
+            self.calls.remove(&(object, call));
+        }
+        if let Some(acting) = launch.and_then(|launch| self.actors.get_mut(&(launch, shard))) {
+            acting.leaves.join(&inputs);
+        }
+        inputs
+    }
+
+    // Launches.
+
+    /// An actor launches shards, or a copy of it on another node does.
+    pub fn launches(&mut self, actor: Actor, launch: LaunchKey) {
+        let clock = self.clock_of(actor);
+        self.launches.entry(launch).or_default().start.join(&clock);
+    }
+
+    pub fn shard_starts(&mut self, actor: Actor, within: Ancestors) {
+        let clock = self.launches.get(&actor.0).map(|l| l.start.clone()).unwrap_or_default();
+        self.actors.insert(actor, Acting { clock, within, ..Acting::default() });
+    }
+
+    /// A shard and its leaf tasks are over.
+    pub fn shard_ends(&mut self, actor: Actor) {
+        let Some(Acting { mut clock, leaves, .. }) = self.actors.remove(&actor) else { return };
+        clock.join(&leaves);
+        self.launched.entry((actor.0 >> 32) as u32).or_default().join(&clock);
+        if let Some(launch) = self.launches.get_mut(&actor.0) {
+            launch.ends.insert(actor.1, clock);
+        }
+    }
+
+    /// What comes before the result of a shard.
+    pub fn end_of(&self, actor: Actor) -> Clock {
+        self.launches.get(&actor.0).and_then(|l| l.ends.get(&actor.1)).cloned().unwrap_or_default()
+    }
+
+    /// One of `nodes` nodes has all results of a launch; what comes before them.
+    pub fn launch_over(&mut self, launch: LaunchKey, nodes: u32) -> Clock {
+        let mut clock = Clock::default();
+        if let Some(l) = self.launches.get_mut(&launch) {
+            l.ends.values().for_each(|end| clock.join(end));
+            l.over += 1;
+            if l.over >= nodes {
+                self.launches.remove(&launch);
+            }
+        }
+        clock
+    }
+
+    /// An actor has mapped a region: after the launches of launcher `number` that use it.
+    pub fn mapped(&mut self, actor: Actor, number: u32) {
+        let clock = self.launched.get(&number).cloned().unwrap_or_default();
+        self.sees(actor, &clock);
+    }
+
+    pub fn launcher_over(&mut self, number: u32) {
+        self.launched.remove(&number);
+    }
+
+    /// See [`Races::size`](super::Races::size).
+    pub fn size(&self) -> [usize; 6] {
+        let generations = self.barriers.values().map(Generations::len).sum();
+        let accesses = self.fields.values().map(Field::len).sum();
+        let (shards, launches) = (self.actors.len() + self.tasks.len(), self.launches.len());
+        [self.lanes.len(), shards, generations, self.calls.len(), launches, accesses]
+    }
+}
+
+/// The points that both accesses use.
+pub(super) fn common(a: &Use, b: &Use) -> Rect {
+    a.region.rect.intersect(&b.region.rect)
+}

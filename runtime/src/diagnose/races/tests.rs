@@ -1,0 +1,172 @@
+//! That what the check keeps does not grow with the length of a run.
+
+use crate::diagnose::races::accesses::MOST_ALIKE;
+use crate::diagnose::races::clock::{Clock, Lanes, Stamp};
+use crate::diagnose::races::generations::Generations;
+use crate::{Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use maniple_regions::{Field, Partition, Privilege, ReadShared, ReadWrite, Rect, Region, WriteShared};
+use proptest::prelude::*;
+
+const U: Field<u64> = Field::new(0, "u");
+const SHARDS: u32 = 4;
+
+fn put(mut slot: WriteShared<u64>, own: ReadWrite<u64>) {
+    slot.fill(own.as_slice()[0]);
+}
+fn get(slot: ReadShared<u64>, mut own: ReadWrite<u64>) {
+    own.as_mut_slice()[0] = slot.get([slot.rect().lo(0)]) + 1;
+}
+fn after(_: Val<()>) {}
+
+type Args = (Pairs, PhaseBarrier, Vec<Region>, Region, u32);
+
+async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[usize; 6], Error> {
+    let (me, n) = (shard.index(), shard.shards());
+    let from = (me + n - 1) % n;
+    let (out, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    let (arriver, waiter) = (gate.arriver(&shard)?, gate.waiter(&shard)?);
+    let (to, from) = (shard.region(slots[me as usize])?, shard.region(slots[from as usize])?);
+    let own = shard.region(own)?;
+    for step in 0..steps {
+        let fill = shard.launch(put, (to.write_shared(U), own.read_write(U)));
+        fill.wait(&out.empty).arrive(&out.ready).go()?.detach();
+        let take = shard.launch(get, (from.read_shared(U), own.read_write(U)));
+        let taken = take.wait(&inn.ready).arrive(&inn.empty).go()?;
+        let end = shard.launch(after, ((&taken).into(),)).go()?;
+        if step % 3 == 0 {
+            end.await?;
+            shard.arrive(&arriver);
+            shard.wait(&waiter).await?;
+        }
+    }
+    shard.no_leaves().await;
+    let races = shard.core().config.races.as_ref();
+    Ok(races.map_or([0; 6], |races| races.size()))
+}
+
+fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
+    let (sizes, _) = runtime.clone().check(Check::Races).run(move |top| async move {
+        let slots = top.tree("slots", Rect::line(0, SHARDS.into()), &[U.info()])?;
+        let slots: Vec<Region> = Partition::equal(slots, SHARDS as usize)?.iter().collect();
+        let own = top.tree("own", Rect::line(0, SHARDS.into()), &[U.info()])?;
+        let own: Vec<Region> = Partition::equal(own, SHARDS as usize)?.iter().collect();
+        let gang = top.gang("all", SHARDS)?;
+        let pairs = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+        let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
+        let task = top.task("ring", ring);
+        let done = top.launch(&gang, &task, |s| {
+            let (s, from) = (s as usize, ((s + SHARDS - 1) % SHARDS) as usize);
+            let start = Start::new((pairs, gate, slots.clone(), own[s], steps));
+            let start = start.shares(slots[s], [U], Privilege::ReadWrite).shares(slots[from], [U], Privilege::Read);
+            start.writes(own[s], [U])
+        })?;
+        done.all().await
+    })?;
+    Ok(sizes.into_iter().reduce(|a, b| std::array::from_fn(|i| a[i].max(b[i]))).unwrap_or_default())
+}
+
+#[test]
+fn a_long_run_keeps_no_more_than_a_short_one() -> Result<(), Error> {
+    for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
+        let long = sizes(&runtime, 3000)?;
+        let [lanes, running, generations, calls, launches, accesses] = long;
+        assert!(lanes <= 3 * SHARDS as usize, "{long:?}");
+        assert!(running <= 8 * SHARDS as usize && generations <= 16 * SHARDS as usize, "{long:?}");
+        assert!(calls == 0 && launches == 1 && accesses <= 2 * SHARDS as usize, "{long:?}");
+    }
+    Ok(())
+}
+
+/// Tasks that only read, that nobody awaits and nothing orders: the newest of each shard are kept, and their lanes.
+#[test]
+fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
+    async fn looks(shard: Shard, slot: Region) -> Result<[usize; 6], Error> {
+        let slot = shard.region(slot)?;
+        for _ in 0..20 {
+            for _ in 0..100 {
+                shard.launch(|slot: ReadShared<u64>| slot.get([0]), (slot.read_shared(U),)).go()?.detach();
+            }
+            for _ in 0..300 {
+                shard.yield_now().await;
+            }
+        }
+        let races = shard.core().config.races.as_ref();
+        Ok(races.map_or([0; 6], |races| races.size()))
+    }
+    for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
+        let (sizes, _) = runtime.check(Check::Races).run(|top| async move {
+            let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("all", SHARDS)?, top.task("looks", looks));
+            top.launch(&gang, &task, |_| Start::new(slot).shares(slot, [U], Privilege::Read))?.all().await
+        })?;
+        for [lanes, .., accesses] in sizes {
+            let most = MOST_ALIKE * SHARDS as usize;
+            assert!(accesses <= most && lanes <= most + SHARDS as usize, "{lanes} lanes, {accesses} uses");
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    /// Arrivals and waits in any order that a barrier allows, against a list of all arrivals.
+    #[test]
+    fn a_generation_comes_after_its_arrivals_and_earlier_ones(
+        steps in prop::collection::vec((0..3u32, 0..3u32, 0..5u64), 1..60),
+    ) {
+        let mut generations = Generations::default();
+        let (mut lanes, mut arrivals) = (Lanes::default(), Vec::<(u64, Stamp)>::new());
+        let (mut arrived, mut waited, mut asked) = ([0; 3], [0u64; 2], Vec::new());
+        for (what, who, at) in steps {
+            let over = *arrived.iter().min().unwrap_or(&0);
+            let check = |generations: &mut Generations, shard: usize, generation: u64| {
+                for (g, stamp) in &arrivals {
+                    prop_assert_eq!(generations.past(generation).has(*stamp), *g <= generation);
+                }
+                generations.pass(shard as u32, generation, 2);
+                Ok(())
+            };
+            let shard = who as usize % 2;
+            match what {
+                0 => {
+                    let mut clock = Clock::default();
+                    let stamp = lanes.extend(&mut clock, 0);
+                    lanes.keep(stamp);
+                    generations.arrive(arrived[who as usize], &clock);
+                    arrivals.push((arrived[who as usize], stamp));
+                    arrived[who as usize] += 1;
+                }
+                1 if waited[shard] < over => {
+                    waited[shard] += 1;
+                    check(&mut generations, shard, waited[shard] - 1)?;
+                }
+                1 => {
+                    generations.ask(waited[shard]);
+                    asked.push((shard, waited[shard]));
+                    waited[shard] += 1;
+                }
+                _ => {
+                    let ready: Vec<usize> = (0..asked.len()).filter(|&i| asked[i].1 < over).collect();
+                    if let Some(&i) = ready.get(at as usize % ready.len().max(1)) {
+                        let (shard, generation) = asked.swap_remove(i);
+                        check(&mut generations, shard, generation)?;
+                        generations.answer(generation);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// For measuring: `cargo test --release -p maniple-runtime --lib races -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn memory_of_100_000_steps() -> Result<(), Error> {
+    let resident = || -> Option<u64> {
+        let text = std::fs::read_to_string("/proc/self/status").ok()?;
+        text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+    };
+    for steps in [1000, 10_000, 100_000] {
+        println!("{steps} steps: {:?}, at most {:?} kB", sizes(&Runtime::threads(2), steps)?, resident());
+    }
+    Ok(())
+}

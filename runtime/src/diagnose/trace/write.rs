@@ -1,0 +1,384 @@
+//! The Trace Event Format
+//! (<https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>), one event a line.
+//!
+//! Arrows begin and end strictly within slices, where those have a length, because a viewer binds them to the slice it
+//! finds there. When exactly in its slice a message was sent is not noted: as late as it can have been.
+
+use crate::Error;
+use crate::diagnose::trace::{Event, Kind, Recording};
+use crate::message::ProcessorId;
+use crate::wire::Driver;
+use maniple_mapper::Machine;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// One event of the file. Of the optional fields each phase has its own.
+#[derive(Default, Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cat: &'a str,
+    ph: &'a str,
+    ts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// An arrow ends at the slice around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'a str>,
+    /// How far an instant event reaches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'a str>,
+    args: Args<'a>,
+}
+
+#[derive(Default, Serialize)]
+struct Args<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sort_index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<ProcessorId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<ProcessorId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// About the run as a whole.
+#[derive(Serialize)]
+struct About<'a> {
+    program: &'a str,
+    driver: String,
+    /// Events that were not kept, of each processor.
+    dropped: Vec<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// Where something happened: row and slice, in nanoseconds since the run began.
+#[derive(Clone, Copy)]
+struct Spot {
+    processor: ProcessorId,
+    start: u64,
+    end: u64,
+}
+
+impl Spot {
+    /// The latest moment in it that is not after `by`.
+    fn latest(&self, by: u64) -> u64 {
+        by.min(self.end.saturating_sub(1)).max(self.start)
+    }
+}
+
+/// An arrow from one slice to another.
+struct Arrow<'a> {
+    name: &'a str,
+    cat: &'a str,
+    from: Spot,
+    /// None if a message was not taken in.
+    to: Option<Spot>,
+    args: Args<'a>,
+}
+
+/// What is released, until it runs.
+type Released = (Kind, u32);
+
+struct File<'a, W> {
+    out: W,
+    machine: &'a Machine,
+    lines: u64,
+    arrows: u64,
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+impl<W: Write> File<'_, W> {
+    fn line(&mut self, processor: ProcessorId, line: Line<'_>) -> io::Result<()> {
+        self.out.write_all(if self.lines > 0 { b",\n" } else { b"\n" })?;
+        self.lines += 1;
+        // 0 is special to viewers.
+        let (pid, tid) = (self.machine.node_of(processor) + 1, processor + 1);
+        serde_json::to_writer(&mut self.out, &Line { pid, tid, ..line })?;
+        Ok(())
+    }
+
+    fn slice(&mut self, at: Spot, name: &str, cat: &str, args: Args<'_>) -> io::Result<()> {
+        let (ts, dur) = (us(at.start), Some(us(at.end - at.start)));
+        self.line(at.processor, Line { name, cat, ph: "X", ts, dur, args, ..Line::default() })
+    }
+
+    fn arrow(&mut self, arrow: Arrow<'_>) -> io::Result<()> {
+        let Arrow { name, cat, from, to, args } = arrow;
+        self.arrows += 1;
+        let id = || Some(format!("{:#x}", self.arrows));
+        let end = to.map_or(u64::MAX, |to| to.start.max(from.start));
+        let begin = Line { name, cat, ph: "s", ts: us(from.latest(end)), id: id(), args, ..Line::default() };
+        let end = Line { name, cat, ph: "f", bp: Some("e"), ts: us(end), id: id(), ..Line::default() };
+        self.line(from.processor, begin)?;
+        to.map_or(Ok(()), |to| self.line(to.processor, end))
+    }
+}
+
+/// From ticks to nanoseconds since the run began.
+#[derive(Clone, Copy)]
+struct Times {
+    first: (u64, u64),
+    /// Nanoseconds of a tick.
+    tick: f64,
+}
+
+impl Times {
+    fn new([first, last]: [(u64, u64); 2]) -> Self {
+        let (ticks, ns) = (last.0.wrapping_sub(first.0), last.1.saturating_sub(first.1));
+        Self { first, tick: if ticks == 0 { 1.0 } else { ns as f64 / ticks as f64 } }
+    }
+
+    /// Of ticks in full or of their low bits.
+    fn ns(&self, ticks: u64) -> u64 {
+        // Another processor may have begun a little earlier.
+        let unused = Event::TIME.count_zeros();
+        let since = (ticks.wrapping_sub(self.first.0) << unused) as i64 >> unused;
+        (self.first.1 as f64 + since as f64 * self.tick).max(0.0).round() as u64
+    }
+}
+
+/// A recording, and its times as the file has them.
+struct Row<'a> {
+    recording: &'a Recording,
+    /// From the first slice on: what comes before it has no time.
+    events: &'a [Event],
+    times: Times,
+}
+
+impl<'a> Row<'a> {
+    fn new(recording: &'a Recording, times: Times) -> Self {
+        let first = recording.events.iter().position(|e| e.kind().is_slice()).unwrap_or(recording.events.len());
+        Self { recording, events: &recording.events[first..], times }
+    }
+
+    /// How many events came before those.
+    fn dropped(&self) -> u64 {
+        self.recording.dropped + (self.recording.events.len() - self.events.len()) as u64
+    }
+
+    fn name(&self, number: u32) -> &'a str {
+        self.recording.names.get(number as usize).map_or("?", |name| name)
+    }
+
+    fn object(&self, number: u32) -> &'a str {
+        self.recording.objects.get(number as usize).map_or("?", |name| name)
+    }
+
+    /// Each event with the slice that it is in.
+    fn events(&self) -> impl Iterator<Item = (&'a Event, Spot)> {
+        let (processor, end) = (self.recording.processor, self.times.ns(self.recording.moments[1].0));
+        let mut slice = Spot { processor, start: 0, end: 0 };
+        self.events.iter().enumerate().map(move |(i, event)| {
+            if event.kind().is_slice() && event.kind() != Kind::Idle {
+                let start = self.times.ns(event.time());
+                let next = self.events[i + 1..].iter().find(|e| e.kind().is_slice());
+                let next = next.map_or(end, |e| self.times.ns(e.time()));
+                let step = self.recording.step;
+                let end = if step > 0 { next.min(start + step) } else { next };
+                slice = Spot { processor, start, end: end.max(start) };
+            }
+            (event, slice)
+        })
+    }
+
+    fn slices(&self, file: &mut File<'_, impl Write>) -> io::Result<()> {
+        for (event, slice) in self.events() {
+            let what = event.what();
+            let of_shard = Args { shard: event.who(), ..Args::default() };
+            let (name, cat, args) = match event.kind() {
+                Kind::Leaf => (self.name(what), "leaf", of_shard),
+                Kind::Dispatch => ("not called here", "runtime", Args::default()),
+                Kind::Poll | Kind::LastPoll => (self.name(what), "shard", of_shard),
+                Kind::Chains => {
+                    let (runs, call) = event.runs();
+                    (self.object(what), "collective", Args { runs: Some(runs), call, ..of_shard })
+                }
+                Kind::Messages => ("messages", "runtime", Args::default()),
+                Kind::Parked => ("parked", "idle", Args::default()),
+                Kind::Mapper => {
+                    self.mapper(event, slice, of_shard, file)?;
+                    continue;
+                }
+                _ => continue,
+            };
+            file.slice(slice, name, cat, args)?;
+        }
+        Ok(())
+    }
+
+    /// A call of the mapper: a slice, or an instant where it took too little time to measure.
+    fn mapper(&self, event: &Event, around: Spot, args: Args<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
+        let (name, cat, ticks) = (self.name(event.what()), "mapper", u64::from(event.key));
+        if ticks == 0 {
+            let line = Line { name, cat, ph: "i", ts: us(around.start), s: Some("t"), args, ..Line::default() };
+            return file.line(around.processor, line);
+        }
+        // Times are rounded.
+        let start = self.times.ns(event.time()).clamp(around.start, around.end);
+        let end = self.times.ns(event.time() + ticks).clamp(start, around.end);
+        file.slice(Spot { start, end, ..around }, name, cat, args)
+    }
+
+    /// From poll to poll.
+    fn waits(&self, end: u64, file: &mut File<'_, impl Write>) -> io::Result<()> {
+        let mut since: HashMap<u32, (u64, &Event)> = HashMap::new();
+        let processor = self.recording.processor;
+        let mut wait = |slot: u32, from: u64, to: u64, poll: &Event, unfinished: Option<bool>| {
+            let (name, cat) = (self.name(poll.what()), "wait");
+            let id = || Some(format!("{:#x}", u64::from(processor) << 32 | u64::from(slot)));
+            let args = Args { shard: poll.who(), unfinished, ..Args::default() };
+            file.line(processor, Line { name, cat, ph: "b", ts: us(from), id: id(), args, ..Line::default() })?;
+            file.line(processor, Line { name, cat, ph: "e", ts: us(to), id: id(), ..Line::default() })
+        };
+        for (event, slice) in self.events() {
+            if !matches!(event.kind(), Kind::Poll | Kind::LastPoll) {
+                continue;
+            }
+            if let Some((from, poll)) = since.remove(&event.key) {
+                wait(event.key, from, slice.start, poll, None)?;
+            }
+            if event.kind() == Kind::Poll {
+                since.insert(event.key, (slice.end, event));
+            }
+        }
+        let mut left: Vec<_> = since.into_iter().collect();
+        left.sort_unstable_by_key(|(slot, _)| *slot);
+        left.into_iter().try_for_each(|(slot, (from, poll))| wait(slot, from, end.max(from), poll, Some(true)))
+    }
+}
+
+/// Messages by processors and number.
+type Messages = HashMap<(ProcessorId, ProcessorId, u32), Spot>;
+
+fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
+    let mut found = HashMap::new();
+    for row in rows {
+        let me = row.recording.processor;
+        for (event, slice) in row.events().filter(|(e, _)| e.kind() == kind) {
+            let other = event.who().unwrap_or(ProcessorId::MAX);
+            let (from, to) = if kind == Kind::Send { (me, other) } else { (other, me) };
+            found.insert((from, to, event.key), slice);
+        }
+    }
+    found
+}
+
+/// Arrows from whoever arrives to whom that releases, which runs later.
+fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> io::Result<()> {
+    let me = row.recording.processor;
+    let mut pending: HashMap<Released, Vec<(Spot, &Event)>> = HashMap::new();
+    // Where the last message came from.
+    let mut sender = None;
+    for (event, slice) in row.events() {
+        let kind = event.kind();
+        if kind.is_slice() {
+            sender = None;
+        }
+        let runs = match kind {
+            Kind::Leaf | Kind::Dispatch => (Kind::ReleasedTask, event.key),
+            Kind::Poll | Kind::LastPoll => (Kind::ReleasedShard, event.key),
+            Kind::Chains => (Kind::ReleasedChain, event.what()),
+            Kind::Receive => {
+                sender = event.who().and_then(|from| sent.get(&(from, me, event.key)).copied());
+                continue;
+            }
+            Kind::ReleasedTask | Kind::ReleasedShard | Kind::ReleasedChain => {
+                let who = if kind == Kind::ReleasedChain { event.what() } else { event.key };
+                pending.entry((kind, who)).or_default().push((sender.unwrap_or(slice), event));
+                continue;
+            }
+            _ => continue,
+        };
+        for (from, arrival) in pending.remove(&runs).into_iter().flatten() {
+            let args = Args { generation: arrival.who(), ..Args::default() };
+            file.arrow(Arrow { name: row.object(arrival.what()), cat: "arrival", from, to: Some(slice), args })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the whole file.
+pub(super) fn write(
+    out: &mut impl Write,
+    recordings: &[Recording],
+    machine: &Machine,
+    driver: &Driver,
+    error: Option<&Error>,
+) -> io::Result<()> {
+    // The counter is the same for all: one measure of it will do.
+    let times = Times::new(recordings.first().map_or([(0, 0); 2], |r| r.moments));
+    let rows: Vec<Row<'_>> = recordings.iter().map(|r| Row::new(r, times)).collect();
+    let end = recordings.iter().map(|r| times.ns(r.moments[1].0)).max().unwrap_or(0);
+    let text = error.map(ToString::to_string);
+
+    out.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
+    let about = About {
+        program: "maniple",
+        driver: format!("{driver:?}"),
+        dropped: rows.iter().map(Row::dropped).collect(),
+        error: text.as_deref(),
+    };
+    serde_json::to_writer(&mut *out, &about)?;
+    out.write_all(b",\"traceEvents\":[")?;
+    let mut file = File { out: &mut *out, machine, lines: 0, arrows: 0 };
+    for row in &rows {
+        let processor = row.recording.processor;
+        let node = machine.node_of(processor);
+        let names = [("process_name", format!("node {node}")), ("thread_name", format!("processor {processor}"))];
+        for (name, of) in names {
+            let args = Args { name: Some(of), ..Args::default() };
+            file.line(processor, Line { name, ph: "M", args, ..Line::default() })?;
+        }
+        let args = Args { sort_index: Some(processor), ..Args::default() };
+        file.line(processor, Line { name: "thread_sort_index", ph: "M", args, ..Line::default() })?;
+        if row.dropped() > 0 {
+            let ts = us(row.events.first().map_or(0, |e| times.ns(e.time())));
+            let args = Args { dropped: Some(row.dropped()), ..Args::default() };
+            let line = Line { name: "events dropped", cat: "run", ph: "i", ts, s: Some("t"), args, ..Line::default() };
+            file.line(processor, line)?;
+        }
+        row.slices(&mut file)?;
+        row.waits(end, &mut file)?;
+    }
+    let (sent, received) = (messages(&rows, Kind::Send), messages(&rows, Kind::Receive));
+    for row in &rows {
+        let me = row.recording.processor;
+        for (event, slice) in row.events().filter(|(e, _)| e.kind() == Kind::Send) {
+            let to = event.who().and_then(|to| received.get(&(me, to, event.key)).copied());
+            let args = Args { from: Some(me), to: event.who(), ..Args::default() };
+            file.arrow(Arrow { name: row.name(event.what()), cat: "message", from: slice, to, args })?;
+        }
+    }
+    rows.iter().try_for_each(|row| releases(row, &sent, &mut file))?;
+    if let Some(error) = text.as_deref() {
+        let args = Args { error: Some(error), ..Args::default() };
+        let line = Line { name: "run failed", cat: "run", ph: "i", ts: us(end), s: Some("g"), args, ..Line::default() };
+        file.line(0, line)?;
+    }
+    out.write_all(b"\n]}\n")
+}

@@ -1,0 +1,387 @@
+//! The executor of this processor's shards, parents and its copy of the top-level task.
+
+use crate::diagnose::deadlock::{Node, Part};
+use crate::diagnose::races::Races;
+use crate::effects::polling;
+use crate::effects::queue;
+use crate::error::panic_message;
+use crate::message::ProcessorId;
+use crate::object::ShardFuture;
+use crate::processor::Core;
+use crate::program::shard::Shard;
+use crate::{Error, Place};
+use maniple_mapper::Priority;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{self, AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Shards are polled after the subtasks of raised priority and before the application's.
+const SHARD_PRIORITY: Priority = Priority(4);
+
+/// A shard that yields is polled after everything else that is ready.
+const YIELD_PRIORITY: Priority = Priority(0);
+
+/// How another thread tells a parked processor that there is something to do.
+pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
+
+/// Called with `Err` when the future panicked; otherwise the future has reported its own result.
+pub(crate) type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
+
+/// Whose future is in a slot.
+enum Whose {
+    Shard(Shard),
+    /// The name is for reports.
+    Other(Box<(Place, Ended)>),
+}
+
+impl Whose {
+    fn place(&self) -> Place {
+        match self {
+            Whose::Shard(shard) => shard.place(),
+            Whose::Other(other) => other.0.clone(),
+        }
+    }
+
+    fn node(&self, processor: ProcessorId, slot: u32) -> Node {
+        match self {
+            Whose::Shard(shard) => shard.node(),
+            Whose::Other(_) => Node::Other { processor, slot },
+        }
+    }
+}
+
+/// One for each shard: it is small.
+struct Slot {
+    /// None if the slot is free.
+    whose: Option<Whose>,
+    future: Option<ShardFuture>,
+    waker: Waker,
+    handle: Arc<ShardWaker>,
+    queued: bool,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+struct ShardWaker {
+    slot: u32,
+    /// A wake-up has been sent since the last poll: further ones would say nothing new.
+    sent: AtomicBool,
+    wakes: Arc<Wakes>,
+}
+
+/// Where the wakers of all shards send.
+struct Wakes {
+    woken: Mutex<Vec<u32>>,
+    /// Somebody is in the list. Set and cleared with the list locked; whoever only looks need not lock it.
+    any: AtomicBool,
+    signal: Signal,
+}
+
+impl Wakes {
+    fn new(signal: Signal) -> Self {
+        Self { woken: Mutex::default(), any: AtomicBool::new(false), signal }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, slot: u32) {
+        let mut woken = self.list();
+        woken.push(slot);
+        self.any.store(true, Ordering::Relaxed);
+        drop(woken);
+        (self.signal)();
+    }
+
+    #[cold]
+    fn take(&self) -> Vec<u32> {
+        let mut woken = self.list();
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut woken)
+    }
+}
+
+impl ShardWaker {
+    fn new(slot: u32, wakes: Arc<Wakes>) -> Self {
+        Self { slot, sent: AtomicBool::new(false), wakes }
+    }
+
+    /// A poll begins: wake-ups from now on are sent again.
+    #[inline]
+    fn polled(&self) {
+        // What a wake-up sent is in the list until the processor has taken it, and then this load sees it. The swap
+        // makes what came before those that were not sent visible to the poll.
+        if self.sent.load(Ordering::Relaxed) {
+            self.sent.swap(false, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Wake for ShardWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.sent.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.wakes.send(self.slot);
+    }
+}
+
+pub(crate) struct Executor {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    wakes: Arc<Wakes>,
+    stopped: bool,
+}
+
+impl Executor {
+    pub fn new(signal: Signal) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes::new(signal)), stopped: false }
+    }
+
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Makes room for this many more shards, and no more.
+    pub fn reserve(&mut self, shards: usize) {
+        let new = shards.saturating_sub(self.free.len());
+        self.slots.reserve_exact(new);
+    }
+
+    fn slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            let slot = self.slots.len() as u32;
+            let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
+            let waker = Waker::from(handle.clone());
+            self.slots.push(Slot { whose: None, future: None, waker, handle, queued: false });
+            slot
+        })
+    }
+}
+
+impl Core {
+    /// Adds a future to be polled; `ended` is called when it is over, with the panic's message if it panicked.
+    pub fn spawn(&self, place: Place, future: impl Future<Output = ()> + 'static, ended: Ended) {
+        self.add_future(Whose::Other(Box::new((place, ended))), Box::pin(future));
+    }
+
+    /// Adds the future of a shard; if it panics, the shard fails.
+    pub(crate) fn spawn_shard(&self, shard: Shard, future: ShardFuture) {
+        self.add_future(Whose::Shard(shard), future);
+    }
+
+    fn add_future(&self, whose: Whose, future: ShardFuture) {
+        let noted = self.trace.as_ref().map(|trace| (trace, whose.place()));
+        let slot = {
+            let mut exec = self.exec.borrow_mut();
+            let slot = exec.slot();
+            let s = &mut exec.slots[slot as usize];
+            (s.whose, s.future) = (Some(whose), Some(future));
+            slot
+        };
+        if let Some((trace, place)) = noted {
+            self.note_slot(trace, slot, &place.task, place.shard);
+        }
+        self.wake_shard(slot);
+    }
+
+    #[inline]
+    pub(crate) fn wake_shard(&self, slot: u32) {
+        self.queue_shard(slot, SHARD_PRIORITY);
+    }
+
+    /// Polls a shard again once everything that is ready has had its turn.
+    pub fn yield_shard(&self, slot: u32) {
+        self.queue_shard(slot, YIELD_PRIORITY);
+    }
+
+    #[inline]
+    fn queue_shard(&self, slot: u32, priority: Priority) {
+        let mut exec = self.exec.borrow_mut();
+        if let Some(s) = exec.slots.get_mut(slot as usize)
+            && s.whose.is_some()
+            && !s.queued
+        {
+            s.queued = true;
+            self.queue.push(priority, queue::Item::Shard(slot));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_shard(self: &Rc<Self>, slot: u32) {
+        match &self.config.races {
+            None => self.poll_future(slot),
+            Some(races) => self.poll_observed(races, slot),
+        }
+    }
+
+    #[cold]
+    fn poll_observed(self: &Rc<Self>, races: &Arc<Races>, slot: u32) {
+        let _observing = races.observe(self, self.shard_at(slot).as_ref());
+        self.poll_future(slot);
+    }
+
+    #[inline(always)]
+    fn poll_future(self: &Rc<Self>, slot: u32) {
+        self.counters.polls.add(1);
+        let (mut future, waker) = {
+            let mut exec = self.exec.borrow_mut();
+            let s = &mut exec.slots[slot as usize];
+            s.queued = false;
+            s.handle.polled();
+            let Some(future) = s.future.take() else {
+                return;
+            };
+            // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
+            (future, std::mem::replace(&mut s.waker, Waker::noop().clone()))
+        };
+        let polled = polling::polling(slot, &waker, || {
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
+        });
+        let panic = match polled {
+            Ok(Poll::Pending) => {
+                let mut exec = self.exec.borrow_mut();
+                let s = &mut exec.slots[slot as usize];
+                (s.future, s.waker) = (Some(future), waker);
+                return;
+            }
+            Ok(Poll::Ready(())) => None,
+            Err(panic) => Some(panic_message(panic)),
+        };
+        if let Some(trace) = &self.trace {
+            self.note_last_poll(trace, slot);
+        }
+        // Dropping what the future holds may run user code and may panic too.
+        let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
+            Ok(()) => panic,
+            Err(second) => panic.or(Some(panic_message(second))),
+        };
+        let whose = {
+            let mut exec = self.exec.borrow_mut();
+            let s = &mut exec.slots[slot as usize];
+            s.waker = waker;
+            let whose = s.whose.take();
+            exec.free.push(slot);
+            whose
+        };
+        match (whose, panic) {
+            (Some(Whose::Shard(shard)), Some(message)) => {
+                let error = Error::Panicked { place: shard.place(), message };
+                self.end_later(shard, Err(error));
+            }
+            (Some(Whose::Other(other)), panic) => (other.1)(self, panic),
+            (Some(Whose::Shard(_)) | None, _) => {}
+        }
+    }
+
+    /// The shard whose future is in a slot, if it is a shard's.
+    fn shard_at(&self, slot: u32) -> Option<Shard> {
+        match &self.exec.borrow().slots[slot as usize].whose {
+            Some(Whose::Shard(shard)) => Some(shard.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whose future is in a slot, for reports.
+    pub(crate) fn slot_node(&self, slot: u32) -> Node {
+        let exec = self.exec.borrow();
+        let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
+        whose.map_or(Node::Other { processor: self.id, slot }, |whose| whose.node(self.id, slot))
+    }
+
+    /// The names of all who have a future here.
+    pub(crate) fn name_slots(&self, part: &mut Part) {
+        let exec = self.exec.borrow();
+        for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
+            part.names.push((whose.node(self.id, slot), whose.place().to_string()));
+        }
+    }
+
+    /// Queues the shards that foreign wakers have woken; false when there were none.
+    #[inline]
+    pub(crate) fn collect_wakes(&self) -> bool {
+        if !self.has_wakes() {
+            return false;
+        }
+        let woken = self.exec.borrow().wakes.take();
+        for slot in woken {
+            self.wake_shard(slot);
+        }
+        true
+    }
+
+    #[inline]
+    pub(crate) fn has_wakes(&self) -> bool {
+        self.exec.borrow().wakes.any.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody outside holds a waker: then something may still come. If not, all wakes that ever came from
+    /// outside are in the list by now: look there after this.
+    pub fn has_foreign_waker(&self) -> bool {
+        // Two references are the slot's own.
+        let found = self.exec.borrow().slots.iter().any(|s| s.whose.is_some() && Arc::strong_count(&s.handle) > 2);
+        // The counts are read with Relaxed. Whoever dropped a waker counted down with Release, after its wakes.
+        atomic::fence(Ordering::Acquire);
+        found
+    }
+
+    pub fn stopped(&self) -> bool {
+        self.exec.borrow().stopped
+    }
+
+    /// The most shards, parents and top-level tasks that have been here at a time.
+    pub fn most_there(&self) -> usize {
+        self.exec.borrow().slots.len()
+    }
+
+    /// Drops every future that is still there, as a run that failed must.
+    pub fn drop_futures(&self) {
+        let mut exec = self.exec.borrow_mut();
+        // Whose they are holds this processor as well.
+        let futures: Vec<_> = exec.slots.iter_mut().filter_map(|s| Some((s.whose.take()?, s.future.take()))).collect();
+        drop(exec);
+        for (whose, future) in futures {
+            let place = whose.place();
+            self.drop_guarded(|| place, (future, whose));
+        }
+        self.drop_leaves();
+    }
+
+    /// Drops what may hold values of the program, whose destructors may panic.
+    #[inline]
+    pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
+        self.guarded(place, || drop(value));
+    }
+
+    /// Runs code of the program that nobody awaits; a panic there is an error of the run.
+    #[inline]
+    pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_has_one_wake_up_under_way() {
+        let wakes = Arc::new(Wakes::new(Arc::new(|| {})));
+        let handle = Arc::new(ShardWaker::new(3, wakes.clone()));
+        let waker = Waker::from(handle.clone());
+        for _ in 0..3 {
+            handle.polled();
+            (0..1000).for_each(|_| waker.wake_by_ref());
+            assert_eq!(wakes.take(), [3]);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Questions to the mapper: each is counted, a panic in it is an error, and its answer is checked before it is used.
+
+use crate::Error;
+use crate::error::panic_message;
+use crate::processor::Core;
+use maniple_mapper::{Mapper, MapperError, Named, Reader};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The mappers of one processor.
+pub(crate) struct Mappers {
+    /// Whoever is in the run's slot now.
+    now: RefCell<Reader>,
+    /// Whom the replicated part of the program asks, where several nodes have to ask alike.
+    agreed: RefCell<Arc<Named>>,
+}
+
+impl Mappers {
+    pub fn new(mut reader: Reader) -> Self {
+        let agreed = RefCell::new(reader.load().clone());
+        Self { now: RefCell::new(reader), agreed }
+    }
+}
+
+/// On whose behalf the mapper is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// This processor alone.
+    Processor,
+    /// The replicated part of the program: every node asks the same, and must get the same answer.
+    EveryNode,
+}
+
+impl Core {
+    /// Asks the mapper `question`, and checks the answer with `check`, which is told the mapper's name; `call` and `subject`
+    /// are for the error if it panics.
+    #[inline]
+    pub fn ask<A, T>(
+        &self,
+        asker: Asker,
+        (call, subject): (&'static str, &dyn std::fmt::Display),
+        question: impl FnOnce(&dyn Mapper) -> A,
+        check: impl FnOnce(&str, A) -> Result<T, MapperError>,
+    ) -> Result<T, Error> {
+        self.counters.mapper_calls.add(1);
+        match asker {
+            Asker::EveryNode if self.copies().nodes() > 1 => {
+                self.question(&self.mappers.agreed.borrow(), (call, subject), question, check)
+            }
+            _ => self.question(self.mappers.now.borrow_mut().load(), (call, subject), question, check),
+        }
+    }
+
+    #[inline]
+    fn question<A, T>(
+        &self,
+        named: &Named,
+        (call, subject): (&'static str, &dyn std::fmt::Display),
+        question: impl FnOnce(&dyn Mapper) -> A,
+        check: impl FnOnce(&str, A) -> Result<T, MapperError>,
+    ) -> Result<T, Error> {
+        let question = AssertUnwindSafe(|| question(&*named.mapper));
+        let answer = match &self.trace {
+            None => catch_unwind(question),
+            Some(trace) => self.noted(trace, (&named.name, call), || catch_unwind(question)),
+        };
+        match answer {
+            Ok(answer) => Ok(check(&named.name, answer)?),
+            Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
+        }
+    }
+
+    /// The replicated part of the program asks this one of the run's mappers from now on.
+    ///
+    /// # Errors
+    /// A number that this node does not know: its answers would not be those of other nodes.
+    pub fn agree_on_mapper(&self, number: u64) -> Result<(), Error> {
+        let mapper = self.config.mapper.get(number).ok_or_else(|| Error::MapperFailed {
+            call: "Top::adopt_mapper".into(),
+            message: format!(
+                "expected the mapper that replaced {number} others, as on processor 0; here {} were replaced: replace it \
+                 on every node first",
+                self.config.mapper.number()
+            ),
+        })?;
+        #[cfg(feature = "plant")]
+        if self.config.strikes(crate::plant::Bug::StaleMapper) {
+            return Ok(());
+        }
+        *self.mappers.agreed.borrow_mut() = mapper;
+        Ok(())
+    }
+
+    /// How many mappers there were in the run's slot before the present one.
+    #[inline]
+    pub fn mapper_number(&self, asker: Asker) -> u64 {
+        match asker {
+            Asker::EveryNode if self.copies().nodes() > 1 => self.mappers.agreed.borrow().number,
+            _ => self.config.mapper.number(),
+        }
+    }
+}
+
+#[cold]
+fn panicked(named: &Named, call: &str, subject: &dyn std::fmt::Display, message: String) -> Error {
+    Error::MapperFailed { call: format!("mapper `{}`, call {call} for {subject}", named.name), message }
+}

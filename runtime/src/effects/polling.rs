@@ -1,0 +1,58 @@
+//! Which shard is being polled on this thread, so that its own wake-ups need no atomic waker.
+
+use crate::effects::Waiting;
+use std::cell::Cell;
+use std::task::{RawWakerVTable, Waker};
+
+thread_local! {
+    /// The data pointer of the polled shard's waker, and the shard's slot.
+    static CURRENT: Cell<(*const (), u32)> = const { Cell::new((std::ptr::null(), 0)) };
+}
+
+/// Marks `slot` as polled while `f` runs.
+pub(crate) fn polling<R>(slot: u32, waker: &Waker, f: impl FnOnce() -> R) -> R {
+    struct Restore((*const (), u32));
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _restore = Restore(CURRENT.replace((waker.data(), slot)));
+    f()
+}
+
+/// Who is registered somewhere, without the means to wake it. To be compared only while it is registered: so long its waker
+/// lives, and no other has the same data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Poller {
+    Shard(u32),
+    Waker(*const (), *const RawWakerVTable),
+}
+
+impl Poller {
+    /// Who polls, if `waiting` is somebody who does.
+    #[inline]
+    pub fn of(waiting: &Waiting) -> Option<Self> {
+        match waiting {
+            Waiting::Shard(slot) => Some(Self::Shard(*slot)),
+            Waiting::Waker(w) => Some(Self::Waker(w.data(), w.vtable())),
+            Waiting::Task(_) | Waiting::Chain { .. } => None,
+        }
+    }
+
+    /// Whether it is who polls with `waker` now.
+    #[inline]
+    pub fn polls_with(self, waker: &Waker) -> bool {
+        match self {
+            Self::Shard(slot) => CURRENT.get() == (waker.data(), slot),
+            Self::Waker(data, vtable) => data == waker.data() && std::ptr::eq(vtable, waker.vtable()),
+        }
+    }
+}
+
+/// How to wake whoever polls with `waker`.
+#[inline(always)]
+pub(crate) fn waiting(waker: &Waker) -> Waiting {
+    let (data, slot) = CURRENT.get();
+    if waker.data() == data { Waiting::Shard(slot) } else { Waiting::Waker(Box::new(waker.clone())) }
+}

@@ -1,0 +1,111 @@
+//! Deadlines of this processor's shards. Time comes in from the driver, through [`Core::time_is`].
+
+use crate::effects::Waiting;
+use crate::effects::polling;
+use crate::effects::polling::Poller;
+use crate::processor::Core;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The first deadline when there is none.
+const NEVER: u64 = u64::MAX;
+
+/// Who is to be woken when. Times are those of [`crate::wire::Wire::now`]; the second number tells equal ones apart.
+pub(crate) struct Timers {
+    set: RefCell<BTreeMap<(u64, u64), Waiting>>,
+    made: Cell<u64>,
+    /// The first deadline, so that a turn of a processor without timers has one number to look at.
+    first: Cell<u64>,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { set: RefCell::default(), made: Cell::new(0), first: Cell::new(NEVER) }
+    }
+}
+
+impl Timers {
+    /// Whoever looks at the timers changes `first` with them.
+    fn change<R>(&self, f: impl FnOnce(&mut BTreeMap<(u64, u64), Waiting>) -> R) -> R {
+        let mut set = self.set.borrow_mut();
+        let changed = f(&mut set);
+        self.first.set(set.first_key_value().map_or(NEVER, |(key, _)| key.0));
+        changed
+    }
+
+    /// How many are set.
+    pub fn entries(&self) -> usize {
+        self.set.borrow().len()
+    }
+}
+
+/// A timer that is set, until it is dropped.
+pub(crate) struct Timer<'a> {
+    core: &'a Core,
+    key: (u64, u64),
+    /// Who is woken, as long as the timer is not over.
+    poller: Option<Poller>,
+}
+
+impl Timer<'_> {
+    /// Whether its time has come; if not, whoever polls with `waker` is woken then.
+    pub fn is_over(&mut self, waker: &Waker) -> bool {
+        if self.poller.is_some_and(|p| p.polls_with(waker)) {
+            return !self.core.timers.set.borrow().contains_key(&self.key);
+        }
+        // Wakers are cloned and dropped while nothing is borrowed: their code is not ours.
+        let waiting = polling::waiting(waker);
+        let poller = Poller::of(&waiting);
+        let mut set = self.core.timers.set.borrow_mut();
+        let Some(waiter) = set.get_mut(&self.key) else { return true };
+        let earlier = std::mem::replace(waiter, waiting);
+        drop(set);
+        drop(earlier);
+        self.poller = poller;
+        false
+    }
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        let cancelled = self.core.timers.change(|set| set.remove(&self.key));
+        drop(cancelled);
+    }
+}
+
+impl Core {
+    /// Sets a timer for whoever polls with `waker`; none if the clock ends before that.
+    pub fn timer(&self, limit: Duration, waker: &Waker) -> Option<Timer<'_>> {
+        #[cfg(feature = "plant")]
+        let limit = if self.config.strikes(crate::plant::Bug::EarlyDeadline) { limit / 2 } else { limit };
+        let at = u64::try_from(limit.as_nanos()).ok().and_then(|limit| self.wire.now().checked_add(limit))?;
+        let key = (at, self.timers.made.replace(self.timers.made.get() + 1));
+        let waiting = polling::waiting(waker);
+        let poller = Poller::of(&waiting);
+        self.timers.change(|set| set.insert(key, waiting));
+        Some(Timer { core: self, key, poller })
+    }
+
+    /// When the next timer is due, if there is one.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<u64> {
+        Some(self.timers.first.get()).filter(|&at| at != NEVER)
+    }
+
+    /// The run's clock says `now`: wakes those whose time has come.
+    #[cold]
+    pub fn time_is(self: &Rc<Self>, now: u64) {
+        while self.timers.first.get() <= now {
+            let due = self.timers.change(BTreeMap::pop_first);
+            let Some((_, waiting)) = due else { return };
+            #[cfg(feature = "plant")]
+            if self.config.strikes(crate::plant::Bug::LostDeadline) {
+                continue;
+            }
+            self.notify(waiting);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Waits with a deadline, and barrier waits that are given up.
+
+use crate::barrier::WaitAt;
+use crate::effects::Timer;
+use crate::effects::polling::Poller;
+use crate::processor::Core;
+use crate::program::launch::{WaitPoint, Waitable};
+use crate::program::shard::Shard;
+use crate::{Error, Place};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+impl Shard {
+    /// Waits for `wait`, but no longer than `limit`, counted from when this is first polled: a future, all of a
+    /// [`FutureMap`](crate::FutureMap), a call of a collective, a barrier, or whatever else a shard can await. Local, not
+    /// collective. With [`Duration::ZERO`] it does not wait at all: it tests. (Between tests in a loop call [`yield_now`](Self::yield_now):
+    /// nothing else of this processor runs otherwise.)
+    ///
+    /// Nothing comes to harm when the time is over. Await the same thing again to go on with it:
+    ///
+    /// - a [`TaskFuture`](crate::TaskFuture), of a call of a collective too: pass `&mut future`, or a clone;
+    /// - a `FutureMap`: call [`all`](crate::FutureMap::all) again;
+    /// - a barrier: call [`wait`](Self::wait) or [`wait_value`](Self::wait_value) again. What was given up has not taken its
+    ///   generation, unless a later one has been taken meanwhile (see [`wait`](Self::wait));
+    /// - anything else: pin it and pass `&mut`, as what is passed by value is dropped.
+    ///
+    /// ```
+    /// use maniple_runtime::{Error, Pairs, Runtime, Shard, Start};
+    /// use std::time::Duration;
+    ///
+    /// /// Shard 0 does something else until shard 1 is there.
+    /// async fn shard(shard: Shard, pairs: Pairs) -> Result<u64, Error> {
+    ///     if shard.index() == 1 {
+    ///         shard.arrive(&pairs.producer(&shard)?.ready);
+    ///         return Ok(0);
+    ///     }
+    ///     let other = pairs.consumer(&shard, 1)?;
+    ///     let mut turns = 0;
+    ///     loop {
+    ///         match shard.within(Duration::from_millis(1), shard.wait(&other.ready)).await {
+    ///             Ok(()) => return Ok(turns),
+    ///             Err(Error::TimedOut { .. }) => turns += 1,
+    ///             Err(other) => return Err(other),
+    ///         }
+    ///     }
+    /// }
+    /// # Runtime::threads(2).run(|top| async move {
+    /// #     let gang = top.gang("both", 2)?;
+    /// #     let pairs = top.pairs("there", &gang, |s| 1 - s)?;
+    /// #     let task = top.task("waits", shard);
+    /// #     top.launch(&gang, &task, |_| Start::new(pairs))?.all().await
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// A future that keeps its place, and a test:
+    ///
+    /// ```
+    /// # use maniple_runtime::{Error, Runtime, Shard, Start};
+    /// # use std::time::Duration;
+    /// async fn shard(shard: Shard, _: ()) -> Result<u64, Error> {
+    ///     let mut answer = shard.launch(|| 42, ()).go()?;
+    ///     // The task has not run: it runs when the shard waits.
+    ///     let now = shard.within(Duration::ZERO, &mut answer).await;
+    ///     assert!(matches!(now, Err(Error::TimedOut { .. })));
+    ///     shard.within(Duration::from_secs(10), &mut answer).await
+    /// }
+    /// # Runtime::threads(1).run(|top| async move {
+    /// #     let (gang, task) = (top.gang("one", 1)?, top.task("asks", shard));
+    /// #     let answers = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+    /// #     assert_eq!(answers, [42]);
+    /// #     Ok(())
+    /// # })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// The wait ends no sooner than `limit`, and later by whatever leaf tasks and other shards of the processor run then.
+    /// On the seeded driver a step counts for a microsecond, and where nothing but deadlines is left the clock goes on to the
+    /// next; while somebody outside the run holds a waker it goes as it does outside. As long as a deadline is ahead a run
+    /// is not in a deadlock; a limit beyond the end of the clock (584 years) is none.
+    ///
+    /// The top-level task has no such call: it runs on every node, and one node's time would be over where another's is not.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] with this shard's place and `limit`; otherwise those of `wait`. What is there when the time is
+    /// over counts, an error too.
+    pub async fn within<T>(&self, limit: Duration, wait: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let mut wait = pin!(wait);
+        let mut timer: Option<Timer<'_>> = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(outcome) = wait.as_mut().poll(cx) {
+                return Poll::Ready(outcome);
+            }
+            let is_over = match &mut timer {
+                _ if limit.is_zero() => true,
+                Some(timer) => timer.is_over(cx.waker()),
+                None => {
+                    timer = self.core().timer(limit, cx.waker());
+                    false
+                }
+            };
+            if is_over { Poll::Ready(Err(timed_out(self.place(), limit))) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
+#[cold]
+fn timed_out(place: Place, limit: Duration) -> Error {
+    Error::TimedOut { place, limit }
+}
+
+/// A generation of a barrier that a shard waits for. If this is dropped before it is over, somebody else may have it.
+pub(crate) struct UnderWay<'a, B: Waitable> {
+    core: &'a Core,
+    barrier: &'a B,
+    point: WaitPoint,
+    /// Who is registered at the barrier; nobody before the first look and when the wait is over.
+    pub registered: Option<Poller>,
+}
+
+impl<'a, B: Waitable> UnderWay<'a, B> {
+    /// Takes the next generation.
+    pub fn next(core: &'a Core, barrier: &'a B) -> Self {
+        let point = barrier.next_wait();
+        if let Some(races) = &core.config.races {
+            races.waits(core, point.0);
+        }
+        Self { core, barrier, point, registered: None }
+    }
+
+    pub fn point(&self) -> WaitAt {
+        self.point.0
+    }
+}
+
+impl<B: Waitable> Drop for UnderWay<'_, B> {
+    fn drop(&mut self) {
+        let Some(poller) = self.registered else { return };
+        // Its waker's destructor is not ours: nothing is borrowed any more.
+        drop(self.core.withdraw(self.point(), poller));
+        if let Some(races) = &self.core.config.races {
+            races.gives_up(self.core, self.point());
+        }
+        #[cfg(feature = "plant")]
+        if self.core.config.strikes(crate::plant::Bug::LostTimeOut) {
+            return;
+        }
+        self.barrier.give_back(&self.point);
+    }
+}

@@ -1,0 +1,591 @@
+//! The launch of a leaf task: its parameters, what it waits for and where it arrives.
+
+use crate::barrier::{ArrivalAt, WaitAt};
+use crate::effects::{TaskId, Waiting};
+use crate::future::{FutureCell, TaskFuture};
+use crate::processor::Core;
+use crate::program::shard::Shard;
+use crate::task::{Body, LeafTask, SendTask, Start, UseAt};
+use crate::{Error, Place};
+use maniple_barriers::{Arriver, Phase, Role, Waiter};
+use maniple_mapper::Priority;
+use maniple_regions::{
+    Coherence, Element, Field, FieldId, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
+    Reduce, Reduction, RegionError, Write, WriteShared,
+};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::object::CellAddress;
+use crate::program::phase::PhaseAddress;
+
+/// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
+#[derive(Debug)]
+pub struct Requirement<A> {
+    region: u32,
+    /// Its type is the accessor's.
+    field: (FieldId, &'static str),
+    privilege: Privilege,
+    coherence: Coherence,
+    accessor: PhantomData<fn() -> A>,
+}
+
+impl<A> Clone for Requirement<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A> Copy for Requirement<A> {}
+
+impl<A> Requirement<A> {
+    pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
+        Self { region, field: (field.id(), field.name()), privilege, coherence, accessor: PhantomData }
+    }
+
+    /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
+    pub fn atomic(self) -> Self {
+        Self { coherence: Coherence::Atomic, ..self }
+    }
+
+    #[inline]
+    fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        let (id, name) = self.field;
+        let field = Field::<T>::new(id.0, name).info();
+        declaring.region(self.region, &field, self.privilege, self.coherence)
+    }
+}
+
+/// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Val<T>(pub T);
+
+impl<T> Deref for Val<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Argument for a [`Val`] parameter: `value.into()` or `(&future).into()`.
+#[derive(Debug)]
+pub enum Value<T> {
+    /// Known now.
+    Now(T),
+    /// Known when the future is.
+    Later(TaskFuture<T>),
+}
+
+impl<T> From<T> for Value<T> {
+    fn from(value: T) -> Self {
+        Value::Now(value)
+    }
+}
+impl<T: 'static> From<&TaskFuture<T>> for Value<T> {
+    fn from(future: &TaskFuture<T>) -> Self {
+        Value::Later(future.clone())
+    }
+}
+
+/// A parameter of a leaf task: an accessor or a [`Val`].
+pub trait Param {
+    /// The parameter as the task sees it.
+    type Item<'a>;
+    /// What the launch passes.
+    type Arg: 'static;
+    /// What stays of the argument until the task runs.
+    #[doc(hidden)]
+    type Kept: 'static;
+    /// What travels with the task.
+    type Sent: Send + 'static;
+    #[doc(hidden)]
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn keep(arg: Self::Arg) -> Self::Kept;
+    #[doc(hidden)]
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
+    #[doc(hidden)]
+    fn bind<'a>(leases: &mut std::slice::IterMut<'a, Lease>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
+}
+
+/// Collects what a launch's arguments need.
+#[doc(hidden)]
+pub struct Declaring<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) task: TaskId,
+    pub(crate) body: &'a mut Body,
+    /// Futures the task waits for.
+    pub(crate) unmet: u32,
+}
+
+impl Declaring<'_> {
+    /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
+    #[cold]
+    fn more_uses(&mut self) {
+        self.body.uses.reserve_exact(1);
+    }
+
+    fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+        let column = self.shard.column(index, p, c, field)?;
+        if self.body.uses.len() == self.body.uses.capacity() {
+            self.more_uses();
+        }
+        self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+        Ok(())
+    }
+}
+
+macro_rules! accessor_param {
+    ($accessor:ident $(, $op:ident)?) => {
+        impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
+            type Item<'a> = $accessor<'a, T $(, $op)?, D>;
+            type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
+            type Kept = ();
+            type Sent = ();
+            fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+                arg.declare::<T>(declaring)
+            }
+            fn keep(_: Self::Arg) {}
+            fn resolve((): ()) -> Result<(), Error> {
+                Ok(())
+            }
+            #[inline]
+            fn bind<'a>(
+                leases: &mut std::slice::IterMut<'a, Lease>,
+                _: (),
+            ) -> Result<Self::Item<'a>, RegionError> {
+                match leases.next() {
+                    Some(lease) => $accessor::bind(lease),
+                    None => unreachable!("one lease a region parameter"),
+                }
+            }
+        }
+    };
+}
+
+accessor_param!(Read);
+accessor_param!(ReadWrite);
+accessor_param!(Write);
+accessor_param!(Reduce, R);
+accessor_param!(ReadShared);
+accessor_param!(WriteShared);
+accessor_param!(ReadWriteShared);
+
+impl<T: Clone + Send + 'static> Param for Val<T> {
+    type Item<'a> = Val<T>;
+    type Arg = Value<T>;
+    type Kept = Value<T>;
+    type Sent = T;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        if let Value::Later(future) = arg {
+            declaring.shard.core().counters.inputs.add(1);
+            if declaring.shard.core().config.races.is_some() {
+                declaring.body.inputs.push(future.event());
+            }
+            if future.wait(Waiting::Task(declaring.task)) {
+                declaring.unmet += 1;
+            }
+        }
+        Ok(())
+    }
+    fn keep(arg: Value<T>) -> Value<T> {
+        arg
+    }
+    fn resolve(kept: Value<T>) -> Result<T, Error> {
+        match kept {
+            Value::Now(value) => Ok(value),
+            Value::Later(future) => future
+                .peek(|outcome| outcome.cloned().map_err(Clone::clone))
+                .unwrap_or_else(|| Err(Error::Stopped { what: "an input future".into() })),
+        }
+    }
+    #[inline]
+    fn bind<'a>(_: &mut std::slice::IterMut<'a, Lease>, sent: T) -> Result<Val<T>, RegionError> {
+        Ok(Val(sent))
+    }
+}
+
+/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a [`Val`]), by
+/// value. It is not `async`, captures nothing that cannot move to another thread and returns no accessor.
+///
+/// ```
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn sum(u: Read<f64>, scale: Val<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
+/// async fn shard(shard: Shard, u: Local) -> Result<f64, Error> {
+///     let first = shard.launch(sum, (u.read(U), 2.0.into())).go()?;
+///     shard.launch(sum, (u.read(U), (&first).into())).go()?.await
+/// }
+/// ```
+///
+/// Wrong roles do not compile, nor does reading what is only written, nor capturing an `Rc`:
+///
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn reads(_: Read<f64>) {}
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.write(U),)).go(); }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn reads(_: Read<f32>) {}
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.read(U),)).go(); }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// async fn shard(shard: Shard, u: Local) {
+///     let rc = std::rc::Rc::new(1.0);
+///     let _ = shard.launch(move |_: Read<f64>| *rc, (u.read(U),)).go();
+/// }
+/// ```
+/// ```compile_fail
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn leaks<'a>(u: Read<'a, f64>) -> Read<'a, f64> { u }
+/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
+/// ```
+#[diagnostic::on_unimplemented(
+    note = "a leaf task takes up to eight parameters by value, each an accessor (Read, Write, …) or a Val<T>, and is not async"
+)]
+pub trait Leaf<Marker, O>: Send + 'static {
+    /// The arguments of a launch.
+    type Args: 'static;
+    #[doc(hidden)]
+    type Kept: 'static;
+    #[doc(hidden)]
+    type Sent: Send + 'static;
+    #[doc(hidden)]
+    fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    #[doc(hidden)]
+    fn keep(args: Self::Args) -> Self::Kept;
+    #[doc(hidden)]
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
+    #[doc(hidden)]
+    fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError>;
+}
+
+macro_rules! leaf {
+    ($($P:ident $a:ident),*) => {
+        #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments, clippy::unused_unit)]
+        impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O, O> for Func
+        where
+            Func: Send + Sync + 'static,
+            O: Send + 'static,
+            for<'x> &'x Func: Fn($($P),*) -> O + Fn($($P::Item<'_>),*) -> O,
+        {
+            type Args = ($($P::Arg,)*);
+            type Kept = ($($P::Kept,)*);
+            type Sent = ($($P::Sent,)*);
+
+            fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+                let ($($a,)*) = args;
+                $($P::declare($a, declaring)?;)*
+                Ok(())
+            }
+
+            fn keep(args: Self::Args) -> Self::Kept {
+                let ($($a,)*) = args;
+                ($($P::keep($a),)*)
+            }
+
+            fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+                let ($($a,)*) = kept;
+                Ok(($($P::resolve($a)?,)*))
+            }
+
+            #[inline]
+            fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError> {
+                #[inline]
+                fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
+                    f($($a),*)
+                }
+                let mut leases = leases.iter_mut();
+                let ($($a,)*) = sent;
+                $(let $a = $P::bind(&mut leases, $a)?;)*
+                Ok(run(self, $($a),*))
+            }
+        }
+    };
+}
+
+leaf!();
+leaf!(A a);
+leaf!(A a, B b);
+leaf!(A a, B b, C c);
+leaf!(A a, B b, C c, D d);
+leaf!(A a, B b, C c, D d, E e);
+leaf!(A a, B b, C c, D d, E e, G g);
+leaf!(A a, B b, C c, D d, E e, G g, H h);
+leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
+
+/// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
+/// may do what it likes.
+enum Work<F: Leaf<M, O>, M, O> {
+    /// The function and its arguments, not resolved yet.
+    Waits(F, F::Kept),
+    /// The result, while it is held back.
+    Done(O),
+    /// Running, elsewhere, or over.
+    Gone,
+}
+
+/// A function with everything resolved, so that it can move to another thread.
+struct Detached<F: Leaf<M, O>, M, O> {
+    call: Option<(F, F::Sent)>,
+    output: Option<O>,
+    marker: PhantomData<fn() -> M>,
+}
+
+#[cold]
+fn at(source: RegionError) -> Box<Error> {
+    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
+}
+
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Work<F, M, O>>> {
+    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
+        // The function is dropped here, where a panic of its destructor is caught.
+        if let Work::Waits(function, kept) = self.task().replace(Work::Gone) {
+            let output = function.call(F::resolve(kept)?, leases).map_err(at)?;
+            self.task().set(Work::Done(output));
+        }
+        Ok(())
+    }
+
+    fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
+        let call = match self.task().replace(Work::Gone) {
+            Work::Waits(function, kept) => Some((function, F::resolve(kept)?)),
+            _ => None,
+        };
+        Ok(Box::new(Detached { call, output: None, marker: PhantomData }))
+    }
+
+    fn take_back(&self, ran: &mut dyn SendTask) {
+        if let Some(output) = ran.output().downcast_mut::<Option<O>>().and_then(Option::take) {
+            self.task().set(Work::Done(output));
+        }
+    }
+
+    fn succeed(&self, core: &Rc<Core>) {
+        self.settle(
+            core,
+            match self.task().replace(Work::Gone) {
+                Work::Done(output) => Ok(output),
+                _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
+            },
+        );
+    }
+
+    fn fail(&self, core: &Rc<Core>, error: Error) {
+        self.settle(core, Err(Box::new(error)));
+    }
+
+    fn discard(&self) {
+        self.task().set(Work::Gone);
+    }
+
+    fn clear(&self) {
+        self.discard();
+        FutureCell::clear(self);
+    }
+}
+
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
+    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
+        if let Some((function, sent)) = self.call.take() {
+            self.output = Some(function.call(sent, leases).map_err(at)?);
+        }
+        Ok(())
+    }
+
+    fn output(&mut self) -> &mut dyn Any {
+        &mut self.output
+    }
+}
+
+/// Something a launch can wait for: the next generation of a barrier.
+pub trait Waitable {
+    /// Takes the next generation.
+    #[doc(hidden)]
+    fn next_wait(&self) -> WaitPoint;
+    /// Gives the generation taken last back, when nobody waits for it any more.
+    #[doc(hidden)]
+    fn give_back(&self, point: &WaitPoint);
+}
+/// Something a launch can arrive at when its task is done.
+pub trait Arrivable {
+    /// Takes the next generation.
+    #[doc(hidden)]
+    fn next_arrival(&self) -> ArrivalPoint;
+}
+/// One generation to wait for.
+#[doc(hidden)]
+pub struct WaitPoint(pub(crate) WaitAt);
+/// One generation to arrive at.
+#[doc(hidden)]
+pub struct ArrivalPoint(pub(crate) ArrivalAt);
+
+impl<R: Role> Waitable for Waiter<R, CellAddress> {
+    fn next_wait(&self) -> WaitPoint {
+        let CellAddress { object, cell, .. } = self.address();
+        WaitPoint(WaitAt::Cell { object, cell, generation: self.take() })
+    }
+    fn give_back(&self, point: &WaitPoint) {
+        Waiter::give_back(self, point.0.generation());
+    }
+}
+impl<R: Role> Arrivable for Arriver<R, CellAddress> {
+    fn next_arrival(&self) -> ArrivalPoint {
+        ArrivalPoint(ArrivalAt::Cell(self.address(), self.take()))
+    }
+}
+impl Waitable for Waiter<Phase, PhaseAddress> {
+    fn next_wait(&self) -> WaitPoint {
+        WaitPoint(WaitAt::Phase { object: self.address().object, generation: self.take() })
+    }
+    fn give_back(&self, point: &WaitPoint) {
+        Waiter::give_back(self, point.0.generation());
+    }
+}
+impl Arrivable for Arriver<Phase, PhaseAddress> {
+    fn next_arrival(&self) -> ArrivalPoint {
+        let PhaseAddress { object, arriver } = self.address();
+        ArrivalPoint(ArrivalAt::Phase { object, arriver, generation: self.take(), value: 0 })
+    }
+}
+
+/// No launch takes this long.
+pub(crate) const UNSAID: u64 = u64::MAX;
+
+/// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
+#[must_use = "nothing is launched before `go`"]
+pub struct Launch<'s, F: Leaf<M, O>, M, O> {
+    shard: &'s Shard,
+    function: F,
+    args: F::Args,
+    name: &'static str,
+    /// The processor it is meant for.
+    target: u32,
+    priority: Option<Priority>,
+    /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
+    takes: u64,
+    waits: SmallVec<[&'s dyn Waitable; 2]>,
+    arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
+    marker: PhantomData<fn() -> (M, O)>,
+}
+
+impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
+    #[inline]
+    pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
+        Self {
+            shard,
+            function,
+            args,
+            name: std::any::type_name::<F>(),
+            target: shard.processor(),
+            priority: None,
+            takes: UNSAID,
+            waits: SmallVec::new(),
+            arrivals: SmallVec::new(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Names the task in reports; otherwise the function's name is used.
+    #[inline]
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// The mapper is told that the task is meant for a processor of the node.
+    pub(crate) fn meant_for(mut self, processor: u32) -> Self {
+        self.target = processor;
+        self
+    }
+
+    /// Sets the priority in place of the mapper's answer.
+    #[inline]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
+        self
+    }
+
+    /// What the task takes in virtual time; without this, what the [machine](crate::VirtualMachine) says. Elsewhere it takes
+    /// what it takes.
+    #[inline]
+    pub fn takes(mut self, time: Duration) -> Self {
+        self.takes = u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
+        self
+    }
+
+    /// The task starts after the next generation of `barrier`.
+    #[inline]
+    pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
+        self.waits.push(barrier);
+        self
+    }
+
+    /// The task arrives at `barrier` when it is done; if it fails, that generation and all later ones are poisoned.
+    ///
+    /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
+    /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
+    /// and within the barrier's window; otherwise it is an error.
+    #[inline]
+    pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
+        self.arrivals.push(barrier);
+        self
+    }
+
+    /// Launches the task: it runs when its predecessors on the same data (in program order), its barriers and its input
+    /// futures are done. Returns at once; local, not collective.
+    ///
+    /// # Errors
+    /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
+    /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
+    /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
+    #[inline]
+    pub fn go(self) -> Result<TaskFuture<O>, Error> {
+        let Launch { shard, name, target, priority, .. } = self;
+        let core = shard.core();
+        let (id, mut body) = core.reserve_leaf();
+        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
+        let mut declaring = Declaring { shard, task: id, body: &mut body, unmet: 0 };
+        let declared = F::declare(&self.args, &mut declaring);
+        let unmet = declaring.unmet;
+        let (waits, arrivals) = (&self.waits, &self.arrivals);
+        let start = Start { id, target, priority, unmet, waits, arrivals };
+        match declared.and_then(|()| core.map_leaf(&start, &mut body)) {
+            Ok(mapped) => {
+                let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
+                let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
+                body.task = Some(task.clone());
+                if let Some(races) = &core.config.races {
+                    task.begins(races.leaf_launched(shard, id, &mut body));
+                }
+                core.launch_leaf(&start, mapped, body, &shard.inner.owner);
+                Ok(TaskFuture::of(task))
+            }
+            Err(refused) => {
+                core.cancel_leaf(id, body);
+                Err(refused)
+            }
+        }
+    }
+}
+
+/// The last part of a type's path: what a report calls a function.
+pub(crate) fn short_name(name: &str) -> String {
+    let plain = name.split('<').next().unwrap_or(name);
+    let mut parts: Vec<&str> = plain.rsplit("::").take(2).collect();
+    if parts.first() == Some(&"{{closure}}") {
+        parts.reverse();
+        return parts.join("::");
+    }
+    parts.first().map_or_else(|| name.into(), |p| (*p).into())
+}

@@ -1,0 +1,289 @@
+//! Who launches gangs: the replicated top-level task, and parents.
+
+use crate::diagnose::deadlock::Node;
+use crate::diagnose::replicas::hash;
+use crate::future::{Failures, FutureMap, TaskFuture};
+use crate::gang::memo::Memo;
+use crate::gang::plan::{Plan, Wanted};
+use crate::gang::results::{LaunchState, Settle};
+use crate::gang::{Gang, ShardTask, Start, Versions};
+use crate::message::{
+    Ancestors, Batch, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart,
+};
+use crate::object::GangTable;
+use crate::parcel::{Parcel, Portable};
+use crate::processor::Core;
+use crate::{Error, Place};
+use maniple_regions::{FieldId, Privilege, Rect, Region};
+use smallvec::SmallVec;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Is shown what the shards of a launch will hold.
+type Planned<'a> = &'a dyn Fn(&[Arc<[Held]>]);
+
+/// Something that launches gangs: the replicated top-level task or a parent on processor 0.
+pub(crate) struct Launcher {
+    pub core: Rc<Core>,
+    pub name: Arc<str>,
+    /// Number of this parent; 0 for the top-level task.
+    pub number: u32,
+    /// The launch this parent itself came from.
+    pub within: Ancestors,
+    pub launches: Cell<u32>,
+    pub versions: Rc<RefCell<Versions>>,
+    /// Whether every node runs this code (then each speaks to its own processors only).
+    pub replicated: bool,
+    /// Who this is in reports, if it is a shard.
+    pub node: Option<Node>,
+    /// What this parent itself holds; the top-level task holds everything.
+    pub held: Option<Arc<[Held]>>,
+    /// The task that says which mapper is the newest, once it was needed.
+    pub newest_mapper: OnceCell<ShardTask<(), u64>>,
+    /// Shards that failed.
+    pub failures: Rc<Failures>,
+    /// Launches under way, and perhaps some that are over.
+    pub pending: RefCell<Vec<TaskFuture<()>>>,
+    /// Launches that may come again.
+    pub(crate) memo: RefCell<Memo>,
+}
+
+impl Launcher {
+    pub fn new(core: &Rc<Core>, name: &str, number: u32, replicated: bool) -> Self {
+        Self {
+            core: core.clone(),
+            name: name.into(),
+            number,
+            within: Ancestors::default(),
+            launches: Cell::new(0),
+            versions: Rc::default(),
+            replicated,
+            node: None,
+            held: None,
+            newest_mapper: OnceCell::new(),
+            failures: Rc::default(),
+            pending: RefCell::default(),
+            memo: RefCell::default(),
+        }
+    }
+
+    /// Whether this copy of the launching task is the one that starts what is to be on a processor.
+    fn starts(&self, processor: ProcessorId) -> bool {
+        !self.replicated || self.core.copies().same_node(self.core.id, processor)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { task: self.name.to_string(), shard: None }
+    }
+
+    /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
+    pub fn launch<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+        planned: Planned<'_>,
+    ) -> Result<FutureMap<R>, Error> {
+        let table = gang.table(&self.core, "a gang launch")?;
+        task.check(&self.core)?;
+        let count = gang.shards as usize;
+        let (mut args, mut held) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut resolvers, mut futures) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for shard in 0..gang.shards {
+            let start = start(shard);
+            args.push(Some(Parcel::new(start.args)));
+            held.push(start.held);
+            let (resolver, future) = TaskFuture::<R>::pending();
+            resolvers.push(Some(resolver));
+            futures.push(future);
+        }
+        let failures = self.failures.clone();
+        let settle: Settle = Box::new(move |core, shard, result, past| {
+            if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
+                if let Some(past) = past {
+                    resolver.happens(past);
+                }
+                resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
+            }
+        });
+        self.launch_any(&table, task.id, (args, held), planned, settle)?;
+        Ok(FutureMap::new(futures))
+    }
+
+    /// The same for arguments and results of any types, so that it is compiled once and not for each launch of a program.
+    fn launch_any(
+        &self,
+        table: &GangTable,
+        task: ObjectId,
+        (mut args, held): (Vec<Option<Parcel>>, Vec<Vec<Held>>),
+        planned: Planned<'_>,
+        settle: Settle,
+    ) -> Result<(), Error> {
+        let plan = self.plan_or_recall(Wanted { table, held, instances: None })?;
+        if self.replicated {
+            self.core.replicated(|| self.described(task, table, &plan));
+        }
+        planned(&plan.held);
+        // Before anything is sent: in virtual time it is this that takes time.
+        let started = plan.batches.iter().filter(|b| self.starts(b.at)).flat_map(|b| &table.members[b.at as usize]);
+        for &shard in started {
+            self.core.counters.launches.add(1);
+            self.core.counters.requirements.add(plan.held[shard as usize].len() as u64);
+        }
+        let shards = |at: ProcessorId| {
+            let members = table.members[at as usize].iter();
+            let starts = members.filter_map(|&shard| {
+                let held = plan.held[shard as usize].clone();
+                Some(ShardStart { shard, args: args[shard as usize].take()?, held })
+            });
+            starts.collect()
+        };
+        self.dispatch(&plan, (task, table), shards, settle)?.detach();
+        Ok(())
+    }
+
+    /// A launch in words: what must be the same on every node. Many requirements are shown by hashes of runs of shards, so that
+    /// two nodes' words differ where these do.
+    fn described(&self, task: ObjectId, table: &GangTable, plan: &Plan) -> String {
+        const RUNS: usize = 8;
+        let task = self.core.local(task).map_or_else(|| format!("object {task}"), |l| l.object.describe());
+        let hold = |(shard, h): (usize, &Held)| {
+            let home = h.shared_home().map_or(String::new(), |p| format!(" at home on processor {p}"));
+            format!("shard {shard}: {} {} on {} of {:?}{home}", h.coherence, h.privilege, h.region, h.fields)
+        };
+        let held: Vec<Vec<String>> =
+            (0..).zip(&plan.held).map(|(s, list)| list.iter().map(|h| hold((s, h))).collect()).collect();
+        let requirements = match held.iter().map(Vec::len).sum() {
+            0..=4 => format!("[{}]", held.concat().join(", ")),
+            n => {
+                let size = held.len().div_ceil(RUNS);
+                let run = |(i, run)| format!("shards from {}: hash {:016x}", i * size, hash(&run));
+                let runs: Vec<String> = held.chunks(size).enumerate().map(run).collect();
+                format!("{n} requirements ({})", runs.join(", "))
+            }
+        };
+        let copies = match plan.orders.len() {
+            0 => String::new(),
+            n => format!(" and {n} orders to copy, hash {:016x}", hash(&format!("{:?}", plan.orders))),
+        };
+        format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
+    }
+
+    /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
+    fn dispatch(
+        &self,
+        plan: &Plan,
+        (task, table): (ObjectId, &GangTable),
+        mut shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
+        settle: Settle,
+    ) -> Result<TaskFuture<()>, Error> {
+        if let Some(e) = self.core.lost() {
+            return Err(e.poisons(self.place()));
+        }
+        let number = self.launches.replace(self.launches.get() + 1);
+        let launch: LaunchKey = u64::from(self.number) << 32 | u64::from(number);
+        if let Some(races) = &self.core.config.races {
+            races.launches(&self.core, launch);
+        }
+        let (over, done) = TaskFuture::pending();
+        let held = plan.batches.iter().filter(|b| b.hold && self.starts(b.at)).map(|b| b.at);
+        let state = LaunchState {
+            key: launch,
+            by: self.place(),
+            node: self.node,
+            left: Cell::new(plan.batches.len()),
+            held: held.collect(),
+            shards: table.shards(),
+            settle: RefCell::new(settle),
+            versions: self.versions.clone(),
+            over: RefCell::new(Some(over)),
+        };
+        self.core.register_launch(Rc::new(state));
+        let (known, within) = (self.core.known(), &self.within);
+        for ((source, to), transfers) in &plan.orders {
+            if self.starts(*source) {
+                let (to, transfers, after_within) = (*to, transfers.clone(), self.is_home(*source));
+                let order = SendColumns { launch, known, within: within.clone(), after_within, to, transfers };
+                self.core.send(*source, Message::SendColumns(Box::new(order)));
+            }
+        }
+        let reply = if self.replicated { Reply::EveryNode } else { Reply::Processor(self.core.id) };
+        for planned in plan.batches.iter().filter(|b| self.starts(b.at)) {
+            let batch = Batch {
+                launch,
+                by: self.name.clone(),
+                within: within.clone(),
+                after_within: self.is_home(planned.at),
+                known,
+                task,
+                gang: table.id,
+                shards: shards(planned.at),
+                columns: planned.columns,
+                hold: planned.hold,
+                reply,
+                touches: planned.touches.clone(),
+            };
+            self.core.send(planned.at, Message::Batch(Box::new(batch)));
+        }
+        let mut pending = self.pending.borrow_mut();
+        if pending.len() == pending.capacity() {
+            pending.retain(|p| !p.is_over());
+        }
+        pending.push(done.clone());
+        Ok(done)
+    }
+
+    /// Whether regions that this parent shares are at home on a processor, apart from its own: that one has started it.
+    fn is_home(&self, processor: ProcessorId) -> bool {
+        let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
+        processor != self.core.id && homes.any(|home| home == processor)
+    }
+
+    /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
+    /// instance of the parent's requirement beside it.
+    pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
+        let table = GangTable::new(ObjectId::MAX, "map", &[self.core.id], self.core.machine().processors());
+        let part = |&(field, own): &(FieldId, &Held)| Held {
+            region,
+            fields: SmallVec::from_slice(&[field]),
+            privilege,
+            ..own.clone()
+        };
+        let held = vec![parts.iter().map(part).collect()];
+        let instances: Vec<Rect> = parts.iter().map(|(_, own)| own.region.rect).collect();
+        let plan = self.plan_or_recall(Wanted { table: &table, held, instances: Some(&instances) })?;
+        self.dispatch(&plan, (0, &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
+        if let Some(races) = &self.core.config.races {
+            races.mapped(self.number);
+        }
+        Ok(())
+    }
+
+    /// The result of the parent's code, unless a shard failed and nobody looked. After [`Self::settle`].
+    pub fn outcome<R>(&self, result: Result<R, Error>) -> Result<R, Error> {
+        match (result, self.failures.unseen()) {
+            (Ok(_), Some(e)) => Err(e),
+            (result, _) => result,
+        }
+    }
+
+    /// Nothing is launched any more.
+    pub fn ended(&self) {
+        if let Some(races) = &self.core.config.races {
+            races.launcher_over(self.number);
+        }
+    }
+
+    /// Waits for every launch under way.
+    pub async fn settle(&self) {
+        loop {
+            let next = self.pending.borrow_mut().pop();
+            match next {
+                // Its shards' own errors are in their futures.
+                Some(pending) => drop(pending.await),
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Pairs and phase barriers as users hold them.
+
+use crate::Error;
+use crate::config::Run;
+use crate::gang::Gang;
+use crate::message::ObjectId;
+use crate::object::{CellAddress, GangTable, Object};
+use crate::program::shard::Shard;
+use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where a shard reaches a phase barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseAddress {
+    pub(crate) object: ObjectId,
+    /// Position in the arriver list; meaningless for waiters.
+    pub(crate) arriver: u32,
+}
+
+/// A family of ready/empty pairs, one for each producing shard of a gang. Made by [`crate::Top::pairs`]; plain data
+/// that may travel in arguments.
+///
+/// Arrivals at either half may come up to 64 generations before their turn, as those of tasks that nothing orders do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pairs {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
+}
+
+/// The producing shard's end of a pair: wait for room, fill, announce.
+#[derive(Debug)]
+pub struct Producer {
+    /// Fill number g waits for generation g. Generation 0 is complete from the start: there is room for the first.
+    pub empty: Waiter<Empty, CellAddress>,
+    /// Arrive here when the data is there.
+    pub ready: Arriver<Ready, CellAddress>,
+}
+
+/// The consuming shard's end of a pair: wait for data, use it, give room.
+#[derive(Debug)]
+pub struct Consumer {
+    /// Use number g waits for generation g.
+    pub ready: Waiter<Ready, CellAddress>,
+    /// Arrive here when the data may be overwritten: use number g arrives for generation g + 1, the room for the next fill.
+    pub empty: Arriver<Empty, CellAddress>,
+}
+
+/// Which counter of a pair's end, kept across the launches of a gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum End {
+    ProducerWait,
+    ProducerArrive,
+    ConsumerWait,
+    ConsumerArrive,
+    PhaseArrive,
+    PhaseWait,
+}
+
+impl Pairs {
+    /// This shard's end as producer. Local; never waits.
+    ///
+    /// # Errors
+    /// When the shard is not of the pairs' gang.
+    pub fn producer(&self, shard: &Shard) -> Result<Producer, Error> {
+        let me = shard.index();
+        let counted = |end| shard.core().counter(self.id, me, end);
+        self.with(shard, |pairs| Producer {
+            empty: Waiter::counted(pairs.empty_address(self.id, me), counted(End::ProducerWait)),
+            ready: Arriver::counted(pairs.ready_address(self.id, me), counted(End::ProducerArrive)),
+        })
+    }
+
+    /// This shard's end, as consumer, of the pair whose producer is shard `from`. Local; never waits.
+    ///
+    /// # Errors
+    /// When the shard is not of the pairs' gang, or `from` does not produce for it.
+    pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer, Error> {
+        let me = shard.index();
+        let counted = |end| shard.core().counter(self.id, from, end);
+        self.with(shard, |pairs| {
+            if pairs.to.get(from as usize) != Some(&me) {
+                let what = format!("Pairs::consumer of `{}` in shard {me}", pairs.name);
+                return Err(Error::misuse(what, "a shard that produces for this one", format!("shard {from}")));
+            }
+            Ok(Consumer {
+                ready: Waiter::counted(pairs.ready_address(self.id, from), counted(End::ConsumerWait)),
+                empty: Arriver::counted(pairs.empty_address(self.id, from), counted(End::ConsumerArrive)),
+            })
+        })?
+    }
+
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
+        let object = shard.core().local(self.id);
+        let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
+        match object.as_ref().map(|o| &*o.object) {
+            Some(Object::Pairs(pairs)) if !pairs.gang.run.may_be(self.run) => {
+                Err(of_another_run(what(), "`Top::pairs`"))
+            }
+            Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
+            Some(o) => Err(Error::misuse(what(), "pairs made for the gang of this shard", o.describe())),
+            None => Err(Error::misuse(what(), "pairs made with `Top::pairs`", format!("object {}", self.id))),
+        }
+    }
+}
+
+fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error {
+    Error::misuse(what, format!("one made with {maker} in this run"), "one of another run")
+}
+
+/// A phase barrier with any arrivers and waiters of one gang. Made by [`crate::Top::phase_barrier`]; plain data that may
+/// travel in arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PhaseBarrier {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
+}
+
+impl PhaseBarrier {
+    /// The right to arrive. Local; never waits.
+    ///
+    /// # Errors
+    /// When this shard is not in the list of arrivers.
+    pub fn arriver(&self, shard: &Shard) -> Result<Arriver<Phase, PhaseAddress>, Error> {
+        let me = shard.index();
+        let (arriver, name) =
+            self.with(shard, |spec| (spec.arrivers.iter().position(|&s| s == me), spec.name.clone()))?;
+        let missing = || {
+            Error::misuse(
+                format!("PhaseBarrier::arriver of `{name}`"),
+                "a shard in its list of arrivers",
+                format!("shard {me}"),
+            )
+        };
+        let arriver = arriver.ok_or_else(missing)? as u32;
+        let counter = shard.core().counter(self.id, me, End::PhaseArrive);
+        Ok(Arriver::counted(PhaseAddress { object: self.id, arriver }, counter))
+    }
+
+    /// The right to wait. Local; never waits itself.
+    ///
+    /// # Errors
+    /// When this shard is not in the list of waiters.
+    pub fn waiter(&self, shard: &Shard) -> Result<Waiter<Phase, PhaseAddress>, Error> {
+        let me = shard.index();
+        let (listed, name) = self.with(shard, |spec| (spec.waiters.contains(&me), spec.name.clone()))?;
+        if !listed {
+            let what = format!("PhaseBarrier::waiter of `{name}`");
+            return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
+        }
+        let counter = shard.core().counter(self.id, me, End::PhaseWait);
+        Ok(Waiter::counted(PhaseAddress { object: self.id, arriver: u32::MAX }, counter))
+    }
+
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
+        let object = shard.core().local(self.id);
+        match object.as_ref().map(|o| &*o.object) {
+            Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
+                Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
+            }
+            Some(Object::Phase(spec)) if shard.in_gang(&spec.gang) => Ok(f(spec)),
+            Some(o) => Err(Error::misuse(
+                "a phase barrier's handle",
+                "a barrier made for the gang of this shard",
+                o.describe(),
+            )),
+            None => Err(Error::misuse("a phase barrier's handle", "one made with `Top::phase_barrier`", self.id)),
+        }
+    }
+}
+
+/// What a phase barrier is made of.
+#[derive(Clone)]
+pub struct PhaseOptions {
+    pub(crate) arrivers: Vec<u32>,
+    pub(crate) waiters: Vec<u32>,
+    pub(crate) window: u64,
+    pub(crate) arity: usize,
+    pub(crate) fold: Option<crate::object::PhaseFold>,
+}
+
+impl PhaseOptions {
+    /// A barrier of all shards of a gang that all of them wait for; arrivers may run 64 generations ahead; processors
+    /// combine four at a time.
+    pub fn all(gang: &Gang) -> Self {
+        Self::between(0..gang.shards(), 0..gang.shards())
+    }
+
+    /// A barrier of the given arrivers and waiters.
+    pub fn between(arrivers: impl IntoIterator<Item = u32>, waiters: impl IntoIterator<Item = u32>) -> Self {
+        let (arrivers, waiters) = (arrivers.into_iter().collect(), waiters.into_iter().collect());
+        Self { arrivers, waiters, window: 64, arity: 4, fold: None }
+    }
+
+    /// How many generations an arriver may be ahead of the slowest, and of an arrival of its own that is still to come;
+    /// of the latter by 64 at most.
+    ///
+    /// Every processor of the combining tree checks those who report to it, so what is too far ahead may be refused later,
+    /// by up to one window a level. An arrival is safe when its task or shard has, itself or through others, waited for the
+    /// generation that makes room for it; that others have arrived for that generation is not enough.
+    pub fn window(mut self, generations: u64) -> Self {
+        self.window = generations;
+        self
+    }
+
+    /// How many processors report to one.
+    pub fn arity(mut self, children: usize) -> Self {
+        self.arity = children;
+        self
+    }
+
+    /// Arrivals carry 64-bit values that fold in the order of the arriver list (so the result does not depend on where
+    /// shards run); waiters get the result of each generation.
+    pub fn reduce(mut self, fold: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Self {
+        self.fold = Some(Arc::new(fold));
+        self
+    }
+}
+
+/// Processors a barrier concerns, the first waiter's (the root of the tree) first.
+pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<u32> {
+    let mut members = Vec::new();
+    for &s in options.waiters.iter().chain(&options.arrivers) {
+        let p = gang.at[s as usize].0;
+        if !members.contains(&p) {
+            members.push(p);
+        }
+    }
+    members
+}
+
+pub(crate) type Counter = Rc<std::cell::Cell<u64>>;

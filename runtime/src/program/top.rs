@@ -1,0 +1,492 @@
+//! The top-level task's view of the run, and a parent's.
+
+use crate::Error;
+use crate::config::Run;
+use crate::diagnose::replicas::list;
+use crate::effects::Asker;
+use crate::error::panic_message;
+use crate::future::FutureMap;
+use crate::gang::{Gang, ShardTask, Start};
+use crate::message::{Held, Message, ObjectId};
+use crate::object::{GangTable, Object, PhaseSpec, ReplayObject, Task, Tree};
+use crate::parcel::{Parcel, Portable};
+use crate::processor::Core;
+use crate::program::Launcher;
+use crate::program::phase::{Pairs, PhaseBarrier, PhaseOptions, members};
+use crate::program::region::Local;
+use crate::program::shard::Shard;
+use crate::replay::Chains;
+use crate::replay::ReplaySpec;
+use maniple_barriers::CombiningTree;
+use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
+use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, RegionError, TreeId};
+use std::any::type_name;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+pin_project_lite::pin_project! {
+    /// A shard task that runs and its end. Written by hand, because an `async` block that awaits a future it was given has
+    /// room for it twice.
+    struct ShardBody<F> {
+        shard: Shard,
+        // None when it is over.
+        #[pin]
+        future: Option<F>,
+    }
+}
+
+impl<R: Portable, F: Future<Output = Result<R, Error>>> Future for ShardBody<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        let result = ready!(future.poll(cx));
+        // A destructor that panics is the shard's failure too.
+        this.future.set(None);
+        this.shard.core().end(this.shard, result.map(Parcel::new));
+        Poll::Ready(())
+    }
+}
+
+/// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
+pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
+
+/// The replicated top-level task's view of the run.
+///
+/// Every process runs the top-level task, with the same calls in the same order, so that all hold the same handles
+/// without a message: it must be deterministic. "Collective" below means: made by every process alike.
+///
+/// It sets no deadlines: the time would be over in one process and not in another, and they would go different ways. Set
+/// them in shards and parents ([`Shard::within`]).
+#[derive(Clone)]
+pub struct Top {
+    launcher: Rc<Launcher>,
+    run: Run,
+}
+
+impl Top {
+    pub(crate) fn new(core: &Rc<Core>) -> Self {
+        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: Run::of(&core.config) };
+        top.add(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
+        top
+    }
+
+    fn core(&self) -> &Rc<Core> {
+        &self.launcher.core
+    }
+
+    /// Adds an object; with its kind and name, `parameters` say all that must be the same on every node.
+    fn define(&self, object: Object, parameters: impl FnOnce(&Object) -> String) -> ObjectId {
+        self.core().replicated(|| format!("{} {}", object.describe(), parameters(&object)));
+        self.add(object)
+    }
+
+    fn add(&self, object: Object) -> ObjectId {
+        let core = self.core();
+        let id = core.known();
+        let object = Arc::new(object);
+        for p in core.copies().processors_of(core.copies().node_of(core.id)) {
+            if p != core.id {
+                core.send(p, Message::Define(object.clone()));
+            }
+        }
+        core.define_here(object);
+        id
+    }
+
+    /// Number of processors of the machine.
+    pub fn processors(&self) -> u32 {
+        self.core().machine().processors()
+    }
+
+    /// Makes a region tree: the points of `rect`, each with `fields`. Values are zero at first (all bytes are). Collective;
+    /// never waits.
+    ///
+    /// # Errors
+    /// Two fields with the same number or name, or more bytes of a field than can be addressed.
+    pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
+        let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
+        let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
+        let fields = match fields.iter().find(large) {
+            Some(f) => Err(RegionError::TooLarge {
+                what: format!("field `{}`", f.name).into(),
+                rect: rect.into(),
+                each: f.size,
+            }),
+            None => FieldSpace::new(fields),
+        };
+        let fields = fields.map_err(|source| Error::region(place, source))?;
+        let of = |o: &Object| match o {
+            Object::Tree(t) => {
+                let fields = t.fields.iter().map(|f| format!("{}: {}", f.name, f.type_name));
+                format!("of {rect} with fields [{}]", fields.collect::<Vec<_>>().join(", "))
+            }
+            _ => String::new(),
+        };
+        let id = self.define(Object::Tree(Tree::new(name, rect, &fields)), of);
+        Ok(Region { tree: TreeId(id), rect })
+    }
+
+    /// Makes a gang of `shards` shards; the mapper says where they run. Collective; never waits.
+    ///
+    /// # Errors
+    /// No shards, more than [`Gang::MAX_SHARDS`], or an illegal placement.
+    pub fn gang(&self, name: &str, shards: u32) -> Result<Gang, Error> {
+        if shards == 0 {
+            return Err(Error::misuse(format!("gang `{name}`"), "at least one shard", 0));
+        }
+        // Before anything is made for each of them.
+        if shards > Gang::MAX_SHARDS {
+            let expected = format!("at most {} shards", Gang::MAX_SHARDS);
+            return Err(Error::misuse(format!("gang `{name}`"), expected, shards));
+        }
+        let machine = self.core().machine();
+        let input = PlaceShardsInput { gang: name, shards, machine };
+        let placement = self.core().ask(
+            Asker::EveryNode,
+            ("place_shards", &format_args!("gang `{name}`")),
+            |m| m.place_shards(&input),
+            |name, answer| validate::placement(name, &input, answer),
+        )?;
+        let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
+        let table = GangTable { run: self.run, ..table };
+        let id = self.define(Object::Gang(Arc::new(table)), |_| {
+            format!("of {shards} shards on processors {}", list(&placement))
+        });
+        Ok(Gang { id, shards, run: self.run })
+    }
+
+    /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.
+    ///
+    /// # Errors
+    /// A gang that is none.
+    pub fn placement(&self, gang: &Gang) -> Result<Vec<u32>, Error> {
+        Ok(self.table("a placement", gang)?.at.iter().map(|at| at.0).collect())
+    }
+
+    /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
+    ///
+    /// `A` and `R` can cross to another process ([`Portable`]): a struct of one's own needs
+    /// `#[derive(serde::Serialize, serde::Deserialize)]`. Tuples do for a few arguments, a struct names them.
+    pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    where
+        A: Portable,
+        R: Portable,
+        F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+    {
+        let start = move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
+            let future = Some(function(shard.clone(), args.open()?));
+            Ok(Box::pin(ShardBody { shard, future }))
+        };
+        let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
+        let id = self.define(Object::Task(Task { run: self.run, name: name.into(), start: Box::new(start) }), types);
+        ShardTask { id, run: self.run, types: PhantomData }
+    }
+
+    /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
+    /// waits.
+    ///
+    /// [`Self::launch`] can run it too, as one or several parents that hold disjoint regions. Then the top-level task
+    /// itself must await earlier launches that use these regions before, and the parents before it uses the regions
+    /// again: what a parent's gangs do is known only when the parent is over.
+    pub fn parent<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    where
+        A: Portable,
+        R: Portable,
+        F: Fn(Parent, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+    {
+        self.task(name, move |shard, args| {
+            let parent = Parent::new(shard);
+            let future = function(parent.clone(), args);
+            async move {
+                // A parent that panics is over after its gangs too.
+                let result = unwound(future).await.unwrap_or_else(|message| {
+                    let error = Error::Panicked { place: parent.place(), message };
+                    // Its gangs may wait for what it will not do.
+                    parent.shard.abandon(&error);
+                    Err(error)
+                });
+                parent.launcher.settle().await;
+                parent.launcher.ended();
+                parent.launcher.outcome(result)
+            }
+        })
+    }
+
+    fn table(&self, what: &str, gang: &Gang) -> Result<Arc<GangTable>, Error> {
+        gang.table(self.core(), what)
+    }
+
+    /// Makes one ready/empty pair for each shard of a gang as producer; `consumer(s)` is the shard that shard s produces
+    /// for. Collective; never waits.
+    ///
+    /// A pair that nobody uses is harmless: where only some shards have a neighbour on that side, let `consumer` give any
+    /// shard for the others and leave their pairs alone.
+    ///
+    /// # Errors
+    /// A consumer that is not in the gang.
+    pub fn pairs(&self, name: &str, gang: &Gang, consumer: impl Fn(u32) -> u32) -> Result<Pairs, Error> {
+        let table = self.table(name, gang)?;
+        let to: Vec<u32> = (0..gang.shards).map(consumer).collect();
+        if let Some(s) = to.iter().position(|&c| c >= gang.shards) {
+            let what = format!("consumer of shard {s} in pairs `{name}`");
+            return Err(Error::misuse(what, format!("a shard in 0..{}", gang.shards), to[s]));
+        }
+        let of = |o: &Object| match o {
+            Object::Pairs(p) => format!("of gang `{}`, consumers {}", p.gang.name, list(&p.to)),
+            _ => String::new(),
+        };
+        let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)), of);
+        Ok(Pairs { id, run: self.run })
+    }
+
+    /// Makes a phase barrier for shards of a gang. Collective; never waits.
+    ///
+    /// # Errors
+    /// No arrivers or no waiters, a shard listed twice, or one that is not in the gang.
+    pub fn phase_barrier(&self, name: &str, gang: &Gang, options: PhaseOptions) -> Result<PhaseBarrier, Error> {
+        let table = self.table(name, gang)?;
+        for (role, list) in [("arrivers", &options.arrivers), ("waiters", &options.waiters)] {
+            let what = format!("{role} of phase barrier `{name}`");
+            if list.is_empty() {
+                return Err(Error::misuse(what, "at least one shard", "none"));
+            }
+            let mut sorted = list.clone();
+            sorted.sort_unstable();
+            if let Some(&s) = sorted.iter().find(|&&s| s >= gang.shards) {
+                return Err(Error::misuse(what, format!("shards in 0..{}", gang.shards), s));
+            }
+            if let Some(pair) = sorted.windows(2).find(|w| w[0] == w[1]) {
+                return Err(Error::misuse(what, "each shard once", format!("shard {} twice", pair[0])));
+            }
+        }
+        let tree = CombiningTree::new(members(&table, &options), options.arity);
+        let PhaseOptions { arrivers, waiters, window, arity, fold } = options;
+        let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, fold };
+        let of = |o: &Object| match o {
+            Object::Phase(p) => {
+                let (arrivers, waiters) = (list(&p.arrivers), list(&p.waiters));
+                let values = if p.fold.is_some() { "with" } else { "without" };
+                format!(
+                    "of gang `{}`, arrivers {arrivers}, waiters {waiters}, window {}, arity {arity}, {values} values",
+                    p.gang.name, p.window
+                )
+            }
+            _ => String::new(),
+        };
+        Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of), run: self.run })
+    }
+
+    /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the
+    /// number to call it by. Collective; never waits.
+    ///
+    /// # Errors
+    /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
+    pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
+        let table = self.table(spec.name(), gang)?;
+        let cells = Arc::new(Chains::check(&*spec, &table)?);
+        let number = self.core().mapper_number(Asker::EveryNode);
+        let mapping = Chains::map(self.core(), Asker::EveryNode, &*spec, &table)?;
+        let of = |o: &Object| match o {
+            Object::Replay(r) => format!("of gang `{}`: {}", r.gang.name, r.spec.parameters()),
+            _ => String::new(),
+        };
+        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells }), of))
+    }
+
+    /// Asks the mapper which of several algorithms a collective of a gang uses, for the crate that makes it: a position in
+    /// `choices`, which all give the same bits. `kind` is what it is, such as `allreduce`. Collective; never waits.
+    ///
+    /// # Errors
+    /// A gang that is none, or an illegal decision of the mapper.
+    pub fn choose_algorithm(
+        &self,
+        gang: &Gang,
+        (collective, kind): (&str, &str),
+        bytes: usize,
+        choices: &[&str],
+    ) -> Result<usize, Error> {
+        let placement = &self.placement(gang)?;
+        let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().machine() };
+        let chosen = self.core().ask(
+            Asker::EveryNode,
+            ("choose_algorithm", &format_args!("collective `{collective}`")),
+            |m| m.choose_algorithm(&input),
+            |name, answer| validate::algorithm(name, &input, answer),
+        )?;
+        self.core().replicated(|| {
+            format!("algorithm `{}` of {choices:?} for {kind} `{collective}` of {bytes} bytes", choices[chosen])
+        });
+        Ok(chosen)
+    }
+
+    /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
+    /// earlier one starts after it. Collective.
+    ///
+    /// Barriers and collectives made for the gang belong to one launch at a time: a launch whose shards use them must come
+    /// after the end of the one before it that does, because it goes on with their generations where that one left off.
+    ///
+    /// # Errors
+    /// Requirements of two shards that interfere, a region outside its tree, or an illegal decision of the mapper; nothing
+    /// is launched then.
+    pub fn launch<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+    ) -> Result<FutureMap<R>, Error> {
+        self.launcher.launch(gang, task, start, &|_| {})
+    }
+
+    /// Runs a parent task (see [`Self::parent`]) on processor 0 alone and gives its result to every process.
+    /// Collective; waits for the parent and all it launches.
+    ///
+    /// # Errors
+    /// The parent's error.
+    pub async fn single<A: Portable + Clone, R: Portable + Clone>(
+        &self,
+        task: &ShardTask<A, R>,
+        start: impl Fn() -> Start<A>,
+    ) -> Result<R, Error> {
+        self.launcher.settle().await;
+        let results = self.launcher.launch(&SINGLE, task, |_| start(), &|_| {})?;
+        let result = results.get(0)?.clone().await;
+        self.launcher.settle().await;
+        result
+    }
+
+    /// From here on the mapper that is in the run's [slot](maniple_mapper::MapperSlot) now decides where gangs, shared regions
+    /// and collectives go. Every node must ask the same one, so a replaced mapper gets to decide these only here; on a single
+    /// node it does so at once, and this does nothing. Collective; waits for an answer of processor 0.
+    ///
+    /// # Errors
+    /// On a node whose slot, in a process of its own, has been given fewer mappers than that of processor 0; and those of a
+    /// run that is over.
+    pub async fn adopt_mapper(&self) -> Result<(), Error> {
+        if self.core().copies().nodes() > 1 {
+            let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
+            let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
+            let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), &|_| {})?;
+            self.core().agree_on_mapper(numbers.get(0)?.clone().await?)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+}
+
+/// What a future gives, or the text of its panic.
+async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = Box::pin(future);
+    let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic_message(panic))),
+    });
+    let result = caught.await;
+    // What it holds may panic too when it is dropped; the first panic counts.
+    match catch_unwind(AssertUnwindSafe(|| drop(future))) {
+        Err(panic) => result.and(Err(panic_message(panic))),
+        Ok(()) => result,
+    }
+}
+
+/// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
+/// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
+#[derive(Clone)]
+pub struct Parent {
+    shard: Shard,
+    launcher: Rc<Launcher>,
+    /// How many gangs it has launched.
+    gangs: Rc<Cell<u64>>,
+}
+
+impl Deref for Parent {
+    type Target = Shard;
+    fn deref(&self) -> &Shard {
+        &self.shard
+    }
+}
+
+impl Parent {
+    fn new(shard: Shard) -> Self {
+        let core = shard.core().clone();
+        let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
+        launcher.within = shard.inner.origin.within.clone();
+        launcher.node = Some(shard.node());
+        launcher.held = Some(shard.held().clone());
+        for h in shard.held().iter() {
+            for &field in &h.fields {
+                let key = crate::message::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
+                launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
+            }
+        }
+        shard.becomes_parent(launcher.versions.clone());
+        Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
+    }
+
+    /// Starts every shard of a gang, as [`Top::launch`], but only this parent does so. Waits for the leaf tasks that this
+    /// parent has launched, and then for nothing else.
+    ///
+    /// What the gang may write the parent must [`map`](Self::map) before it uses it again, and what the gang may read
+    /// before it writes it again.
+    ///
+    /// # Errors
+    /// As [`Top::launch`]; also a region this parent does not hold.
+    pub async fn launch_gang<A: Portable, R: Portable>(
+        &self,
+        gang: &Gang,
+        task: &ShardTask<A, R>,
+        start: impl Fn(u32) -> Start<A>,
+    ) -> Result<FutureMap<R>, Error> {
+        self.shard.no_leaves().await;
+        let pass_on = |held: &[Arc<[Held]>]| {
+            self.gangs.set(self.gangs.get() + 1);
+            self.shard.pass_on(held);
+        };
+        self.launcher.launch(gang, task, start, &pass_on)
+    }
+
+    /// Brings the valid data of fields of a region, or of a part of one, to where this parent's leaf tasks use it, after
+    /// the launches that write it, and gives the parent the use of it until it launches a gang that interferes (Legion
+    /// calls this an inline mapping). Waits, for the parent's own leaf tasks too.
+    ///
+    /// # Errors
+    /// A region or a privilege the parent does not hold; a gang that the parent launched before the mapping was over, in
+    /// another branch: map again.
+    pub async fn map<F: Into<FieldId>>(
+        &self,
+        region: Region,
+        fields: impl IntoIterator<Item = F>,
+        privilege: Privilege,
+    ) -> Result<Local, Error> {
+        let local = self.shard.region(region)?;
+        let fields: Vec<FieldId> = fields.into_iter().map(Into::into).collect();
+        let mut parts = Vec::with_capacity(fields.len());
+        for &field in &fields {
+            parts.extend(self.shard.givers(region, field, privilege)?.into_iter().map(|own| (field, own)));
+        }
+        self.shard.no_leaves().await;
+        let gangs = self.gangs.get();
+        self.launcher.map(region, &parts, privilege).await?;
+        // The parent may have gone on meanwhile, in another branch.
+        self.shard.no_leaves().await;
+        if self.gangs.get() != gangs {
+            let what = format!("Parent::map of {region} in {}", self.place());
+            return Err(Error::misuse(what, "no gang launched before it is over", "one launched meanwhile"));
+        }
+        fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
+        Ok(local)
+    }
+}

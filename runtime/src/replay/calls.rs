@@ -1,0 +1,227 @@
+//! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
+
+use super::chains::{ALONE, Chain, Links, Stage, State, Task, unknown};
+use crate::Error;
+use crate::error::panic_message;
+use crate::object::EMPTY;
+use crate::payload::Payload;
+use crate::replay::subtasks::{Active, Stop};
+use crate::replay::{Replay, ReplayCx, pairwise};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl ReplayCx<'_> {
+    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+    #[inline]
+    pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        if self.has_begun(object, chain) {
+            self.run_begun(object, chain);
+        }
+    }
+
+    /// The same for a chain that has just taken a call's input and need not be asked for it.
+    #[inline]
+    pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
+        self.links.chains[chain as usize].state = State::Running;
+        self.run_begun(object, chain);
+    }
+
+    /// Has a chain take its next input if it has none; false if there is none.
+    #[inline(always)]
+    fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
+        match self.links.chains[chain as usize].state {
+            State::Running | State::Poisoned => true,
+            State::Joined | State::Failed => false,
+            State::Idle => self.take_input(object, chain),
+        }
+    }
+
+    #[inline(never)]
+    fn take_input<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
+        match object.begin(chain, || self.chains.shard_of(chain)) {
+            Ok(begun) => {
+                if begun {
+                    self.links.chains[chain as usize].state = State::Running;
+                }
+                begun
+            }
+            Err(e) => {
+                self.links.poison_call(chain, e);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn run_begun<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
+        loop {
+            let chains = self.chains;
+            let block = self.links.chains[chain as usize].block;
+            if block != ALONE {
+                match self.combine_in_place(object, chain, block) {
+                    Some(leader) => chain = leader,
+                    None => return,
+                }
+            }
+            let Links { chains: all, cells, poison, errors, .. } = &mut *self.links;
+            let now = &mut all[chain as usize];
+            let mut active = Active { core: self.core, chains, chain, now, cells, poison, errors };
+            let value = object.running(chain);
+            match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
+                Ok(Ok(())) => {}
+                Ok(Err(Stop::Waits)) => return,
+                Ok(Err(Stop::Yields)) => return self.start(chain),
+                Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
+                // The read is done again, and hands the error on.
+                Err(panic) => {
+                    let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
+                    if now.state == State::Poisoned {
+                        // Not even its error can be handed on.
+                        let first = self.links.errors.remove(&chain).unwrap_or(error);
+                        return self.fail(object, chain, first);
+                    }
+                    self.links.poison_call(chain, error);
+                    continue;
+                }
+            }
+            let poisoned = now.state == State::Poisoned;
+            (now.done, now.state) = (0, State::Idle);
+            now.generation += 1;
+            let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
+            if block != ALONE {
+                self.hand_out(object, block, &outcome);
+            }
+            object.end(chain, outcome, self);
+            if block != ALONE
+                && let Some(error) = self.links.blocks[block as usize].lost.take()
+            {
+                return self.fail(object, chain, *error);
+            }
+            if !(object.awaits_input(chain) && self.has_begun(object, chain)) {
+                return;
+            }
+        }
+    }
+
+    /// What a chain of a block does before its subtasks: it joins, or gathers what the others have brought. The leader
+    /// of the block, if that can go on.
+    #[inline]
+    fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
+        let Links { chains, blocks, .. } = &mut *self.links;
+        let b = &mut blocks[block as usize];
+        if chain != b.leader {
+            let now = &mut chains[chain as usize];
+            if now.state == State::Poisoned {
+                b.failed = Some(b.failed.map_or(chain, |first| first.min(chain)));
+            }
+            now.state = State::Joined;
+            b.missing -= 1;
+            if b.missing > 0 || b.stage != Stage::Waits {
+                return None;
+            }
+        }
+        if b.stage == Stage::Gathered {
+            return Some(chain);
+        }
+        let leader = b.leader;
+        if b.missing > 0 {
+            b.stage = Stage::Waits;
+            return None;
+        }
+        (b.stage, b.missing) = (Stage::Gathered, b.size - 1);
+        let (size, slots) = (b.size, self.chains.slots);
+        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        match b.failed.take() {
+            Some(follower) => {
+                let error = self.links.errors.get(&follower).cloned().unwrap_or_else(unknown);
+                self.links.poison_call(leader, error);
+            }
+            None if chains[leader as usize].state == State::Running => {
+                let gather = || pairwise(size, |i, j| object.join(leader + i * slots, leader + j * slots));
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(gather)) {
+                    let (place, message) = (self.chains.place(leader), panic_message(panic));
+                    self.links.poison_call(leader, Error::Panicked { place, message });
+                }
+            }
+            None => {}
+        }
+        Some(leader)
+    }
+
+    /// Ends the calls of those that follow the leader of a block, whose call has ended.
+    #[inline]
+    fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
+        let b = &mut self.links.blocks[block as usize];
+        b.stage = Stage::Away;
+        let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
+        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        for chain in (1..size).map(|i| leader + i * slots) {
+            let now = &mut self.links.chains[chain as usize];
+            if now.state != State::Joined {
+                // Lost while the leader was under way.
+                continue;
+            }
+            now.state = State::Idle;
+            now.generation += 1;
+            let outcome = match outcome {
+                Ok(()) => {
+                    object.follow(chain, leader);
+                    Ok(())
+                }
+                Err(e) => Err(self.take_error(chain, || e.origin().clone())),
+            };
+            object.end(chain, outcome, self);
+            if object.awaits_input(chain) {
+                self.start(chain);
+            }
+        }
+    }
+
+    /// Why a chain's call has failed: the chain's own reason, or else that of others.
+    #[cold]
+    fn take_error(&mut self, chain: u32, of_others: impl FnOnce() -> Error) -> Box<Error> {
+        let error = self.links.errors.remove(&chain).unwrap_or_else(of_others);
+        Box::new(error.poisons(self.chains.place(chain)))
+    }
+
+    /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones. So
+    /// do the chains that would combine with it in place.
+    pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        let Some(b) = self.links.blocks.get_mut(self.links.chains[chain as usize].block as usize) else {
+            return self.fail_alone(object, chain, error);
+        };
+        let (leader, size) = (b.leader, b.size);
+        if chain != leader && b.stage == Stage::Gathered {
+            // The others still get the result of this call.
+            b.lost.get_or_insert_with(|| Box::new(error.clone()));
+            return self.fail_alone(object, chain, error);
+        }
+        for follower in 0..size {
+            self.fail_alone(object, leader + follower * self.chains.slots, error.clone());
+        }
+    }
+
+    fn fail_alone<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
+        let place = self.chains.place(chain);
+        let c = &mut self.links.chains[chain as usize];
+        if c.state == State::Failed {
+            return;
+        }
+        c.state = State::Failed;
+        let Chain { generation, first, len, done, cells, offset, .. } = *c;
+        let error = error.poisons(place);
+        object.fail(chain, error.clone(), self);
+        for i in 0..len {
+            // What this call has not done yet is owed in its generation, the rest in the next.
+            let step = self.chains.plan[first as usize + usize::from(i)];
+            // What was lent to it goes back.
+            self.links.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
+            let owed = generation + u64::from(i < done);
+            let (cell, owed) = match step.task {
+                Task::Update { .. } => (step.cell + offset, owed),
+                Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+            };
+            let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };
+            self.core.poison(at, owed, &error);
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
+
+use crate::effects::{Asker, queue};
+use crate::maps::HashMap;
+use crate::message::{Also, Message, ObjectId, ProcessorId};
+use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
+use crate::payload::Payload;
+use crate::processor::Core;
+use crate::processor::objects::Local;
+use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
+use crate::task::Owner;
+use crate::{Error, Place};
+use maniple_barriers::{BarrierError, CompactCells, Half, nearest};
+use maniple_mapper::{ExchangeInput, ExchangeOutput, validate};
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Of values larger than this two at a time are lent, because as many as there are updates would cost more memory than the
+/// wait for the update before the last one costs time.
+pub(super) const EACH_UPDATE_LENDS: usize = 4096;
+
+/// A subtask with everything worked out that is the same in every call and slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) task: Task,
+    /// The cell of this chain that it waits for.
+    pub(super) waits: u16,
+    /// The peer's processor, and the cell there that it arrives at, in slot 0.
+    pub(super) to: ProcessorId,
+    pub(super) cell: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Its wait is for this many generations after the call's own.
+    Update {
+        ahead: u8,
+    },
+    Read {
+        how: u8,
+    },
+}
+
+const _: () = assert!(size_of::<Planned>() <= 12);
+
+/// One slot of one shard.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chain {
+    /// Calls of this slot that are over: the generation of the present one.
+    pub(super) generation: u64,
+    /// Where its subtasks begin in the plan, how many there are and how many of them this call has done.
+    pub(super) first: u32,
+    pub(super) len: u16,
+    pub(super) done: u16,
+    /// Where its own cells begin, and how far those of its slot lie behind those of slot 0.
+    pub(super) cells: u32,
+    pub(super) offset: u32,
+    pub(super) state: State,
+    /// Its block's number, or `ALONE`.
+    pub(super) block: u32,
+}
+
+const _: () = assert!(size_of::<Chain>() <= 32);
+
+/// The block of a chain that combines with no others in place.
+pub(super) const ALONE: u32 = u32::MAX;
+
+/// One slot of shards that combine in place: the first one's chain leads, and those after it follow.
+pub(super) struct Block {
+    pub(super) leader: u32,
+    pub(super) size: u32,
+    /// Followers that have yet to join the present call, or the next once this one has gathered.
+    pub(super) missing: u32,
+    pub(super) stage: Stage,
+    /// The lowest of those that joined with an error instead of a value.
+    pub(super) failed: Option<u32>,
+    /// Why a follower was lost after the leader had gathered.
+    pub(super) lost: Option<Box<Error>>,
+}
+
+/// What the leader of a block does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not come.
+    Away,
+    /// It waits until nobody is missing.
+    Waits,
+    /// It has what all have brought, and has yet to hand the result out.
+    Gathered,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Idle,
+    Running,
+    /// A call runs that has failed: it hands its error on instead of a value.
+    Poisoned,
+    /// A call that the leader of the block goes on with.
+    Joined,
+    /// No call runs again.
+    Failed,
+}
+
+/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. The waiter
+/// can only be the chain itself. There are many.
+pub(super) type Cell = CompactCells<Payload>;
+
+const _: () = assert!(size_of::<Cell>() <= 48);
+
+/// What changes from call to call.
+pub(crate) struct Links {
+    pub(super) chains: Vec<Chain>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) cells: Vec<Cell>,
+    /// Cells whose generations from the given one on will never complete.
+    pub(super) poison: HashMap<u32, (u64, Error)>,
+    /// Why calls of poisoned chains have failed.
+    pub(super) errors: HashMap<u32, Error>,
+    /// Who calls, by position.
+    pub(super) callers: Vec<Caller>,
+}
+
+/// A shard's calls.
+#[derive(Default)]
+pub(super) struct Caller {
+    /// The launched shard.
+    pub(super) owner: Option<Rc<Owner>>,
+    /// Calls that it has made.
+    pub(super) calls: u64,
+    /// Those that are not over.
+    pub(super) under_way: u32,
+}
+
+impl Links {
+    /// A call of the shard at `position` is over; whose it was.
+    #[inline]
+    pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
+        let caller = self.callers.get_mut(position as usize)?;
+        caller.under_way = caller.under_way.saturating_sub(1);
+        caller.owner.as_ref()
+    }
+
+    #[cold]
+    pub(super) fn poison_call(&mut self, chain: u32, error: Error) {
+        self.chains[chain as usize].state = State::Poisoned;
+        self.errors.entry(chain).or_insert(error);
+    }
+}
+
+#[cfg(feature = "plant")]
+impl Links {
+    pub fn forget(&mut self, chain: u32) {
+        let c = &mut self.chains[chain as usize];
+        (c.done, c.state) = (0, State::Idle);
+    }
+}
+
+/// The chains of one object on one processor.
+pub(crate) struct Chains {
+    pub(super) state: RefCell<Box<dyn Chained>>,
+    pub(super) links: RefCell<Links>,
+    pub(super) plan: Vec<Planned>,
+    /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
+    pub mapping: std::cell::Cell<ExchangeOutput>,
+    /// Which of the run's mappers decided that.
+    pub(super) mapped_by: std::cell::Cell<u64>,
+    pub(super) id: ObjectId,
+    pub(super) name: String,
+    pub(super) gang: Arc<GangTable>,
+    pub(super) processor: ProcessorId,
+    pub(super) slots: u32,
+    pub(super) table: Arc<CellTable>,
+    pub(super) bytes: usize,
+}
+
+impl Chains {
+    pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
+        let ReplayObject { spec, gang, mapping, number, cells: table } = object;
+        let (slots, bytes) = (spec.slots().max(1), spec.cell_bytes());
+        let shards = &gang.members[processor as usize];
+        let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
+        let (mut plan, mut blocks) = (Vec::new(), Vec::new());
+        for (position, &shard) in (0u32..).zip(shards) {
+            let first = plan.len() as u32;
+            let subtasks = spec.subtasks(shard);
+            let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
+            // A small value may be stored when the one of the same update of the slot's previous call has been read, a
+            // large one when that of the update before the last has, in this call or the previous one.
+            let depth = if bytes > EACH_UPDATE_LENDS { updates.min(2) } else { updates };
+            let (mut update, mut read) = (0, 0);
+            for subtask in subtasks {
+                let (task, waits, peer, at) = match subtask {
+                    Subtask::Update { peer, at } => {
+                        let u = update;
+                        update += 1;
+                        let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
+                        (Task::Update { ahead }, waits, peer, at)
+                    }
+                    Subtask::Read { peer, at, how } => {
+                        read += 1;
+                        (Task::Read { how }, read - 1, peer, at)
+                    }
+                };
+                let (to, _) = gang.at[peer as usize];
+                let cell = table.first[peer as usize] + u32::from(at);
+                plan.push(Planned { task, waits, to, cell });
+            }
+            let len = (plan.len() as u32 - first) as u16;
+            let range = spec.block(shard);
+            let leader = (position - (shard - range.start)) * slots;
+            for slot in 0..slots {
+                let offset = slot * table.slot;
+                let cells = table.first[shard as usize] + offset;
+                let block = match range.len() as u32 {
+                    1 => ALONE,
+                    size if shard == range.start => {
+                        let (leader, missing) = (leader + slot, size - 1);
+                        blocks.push(Block { leader, size, missing, stage: Stage::Away, failed: None, lost: None });
+                        blocks.len() as u32 - 1
+                    }
+                    _ => chains[(leader + slot) as usize].block,
+                };
+                let (generation, done, state) = (0, 0, State::Idle);
+                chains.push(Chain { generation, first, len, done, cells, offset, state, block });
+            }
+        }
+        plan.shrink_to_fit();
+        blocks.shrink_to_fit();
+        Self {
+            state: RefCell::new(spec.materialise(shards.len() as u32)),
+            links: RefCell::new(Links {
+                chains,
+                blocks,
+                cells: std::iter::repeat_with(|| Cell::new(Payload::None))
+                    .take((slots * table.slot) as usize)
+                    .collect(),
+                poison: HashMap::default(),
+                errors: HashMap::default(),
+                callers: shards.iter().map(|_| Caller::default()).collect(),
+            }),
+            plan,
+            mapping: std::cell::Cell::new(*mapping),
+            mapped_by: std::cell::Cell::new(*number),
+            id,
+            name: spec.name().into(),
+            gang: gang.clone(),
+            processor,
+            slots,
+            table: table.clone(),
+            bytes,
+        }
+    }
+
+    /// Asks the mapper how a collective is mapped.
+    pub fn map(core: &Core, asker: Asker, spec: &dyn ReplaySpec, gang: &GangTable) -> Result<ExchangeOutput, Error> {
+        let (shards, machine) = (gang.shards(), core.machine());
+        let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
+        core.ask(
+            asker,
+            ("map_exchange", &format_args!("collective `{}`", spec.name())),
+            |m| m.map_exchange(&input),
+            |name, answer| validate::exchange(name, &input, answer),
+        )
+    }
+
+    /// The run has another mapper than the one that was asked: its answer holds from this call on.
+    #[cold]
+    fn map_again(&self, core: &Core, object: &Object) -> Result<(), Error> {
+        if let Object::Replay(replay) = object {
+            let number = core.mapper_number(Asker::Processor);
+            self.mapping.set(Self::map(core, Asker::Processor, &*replay.spec, &self.gang)?);
+            self.mapped_by.set(number);
+        }
+        Ok(())
+    }
+
+    /// Refuses chains that name what is not there, and says where the cells of the others are.
+    pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<CellTable, Error> {
+        let (cells, shards) = (spec.cells() as usize, gang.shards());
+        let (mut own, mut first) = (vec![0; gang.members.len()], Vec::with_capacity(shards as usize));
+        for shard in 0..shards {
+            let (mut updates, mut reads) = (0, 0);
+            let wrong = |expected: String, came: String| {
+                Err(Error::misuse(format!("the chain of shard {shard} of `{}`", spec.name()), expected, came))
+            };
+            for subtask in spec.subtasks(shard) {
+                let (peer, at, count) = match subtask {
+                    Subtask::Update { peer, at } => (peer, at, &mut updates),
+                    Subtask::Read { peer, at, .. } => (peer, at, &mut reads),
+                };
+                *count += 1;
+                if peer >= shards {
+                    return wrong(format!("peers in 0..{shards}"), format!("{subtask:?}"));
+                }
+                if usize::from(at) >= cells {
+                    return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
+                }
+            }
+            let count = &mut own[gang.at[shard as usize].0 as usize];
+            first.push(*count);
+            *count += updates.max(reads) as u32;
+            if updates + reads > usize::from(u16::MAX) {
+                return wrong(format!("at most {} subtasks", u16::MAX), (updates + reads).to_string());
+            }
+            if updates.max(reads) > cells {
+                return wrong(format!("at most {cells} updates or reads"), format!("{updates} and {reads}"));
+            }
+            let block = spec.block(shard);
+            if !block.contains(&shard) || block.end > shards {
+                return wrong(format!("a block in 0..{shards} that contains it"), format!("{block:?}"));
+            }
+            let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.block(s) == block;
+            // The first of a block looks at the others, and each of these at the first.
+            let mut others = if shard == block.start { block.clone() } else { block.start..block.start + 1 };
+            if let Some(other) = others.find(|&s| !together(s)) {
+                let expected = format!("shards on one processor that name the same block, {block:?}");
+                return wrong(expected, format!("shard {other} with {:?}", spec.block(other)));
+            }
+            if shard > block.start && updates + reads > 0 {
+                let expected = format!("no subtasks, as it follows shard {}", block.start);
+                return wrong(expected, format!("{updates} updates and {reads} reads"));
+            }
+        }
+        let slot = own.into_iter().max().unwrap_or(0);
+        let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
+        // The highest bit of their numbers tells halves apart.
+        if u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
+            let expected = "slots for fewer than 2^31 chains and cells of a processor";
+            return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
+        }
+        Ok(CellTable { first, slot })
+    }
+
+    #[inline]
+    pub fn position(&self, chain: u32) -> u32 {
+        // Slots are few, and a power of two nearly always.
+        if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
+    }
+
+    /// How many calls the shard at a position has made.
+    pub fn calls_of(&self, position: u32) -> u64 {
+        self.links.borrow().callers[position as usize].calls
+    }
+
+    /// The number of a chain's present call among its shard's, or of the next.
+    pub fn call_of(&self, links: &Links, chain: u32) -> u64 {
+        links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
+    }
+
+    /// Whether a chain's calls fail, as a shard that takes part is lost.
+    pub fn is_lost(&self, links: &Links, chain: u32) -> bool {
+        links.chains[chain as usize].state == State::Failed
+    }
+
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    pub fn shards(&self) -> u32 {
+        self.gang.shards()
+    }
+
+    pub fn shard_of(&self, chain: u32) -> u32 {
+        let members = &self.gang.members[self.processor as usize];
+        members.get(self.position(chain) as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    pub fn place(&self, chain: u32) -> Place {
+        Place { task: self.name.clone(), shard: Some(self.shard_of(chain)) }
+    }
+
+    #[cold]
+    pub(super) fn wrong_size(&self, chain: u32, step: &Planned, came: usize) -> Error {
+        let peer = self.shard_at(step.to, step.cell);
+        let what = format!("{}: the value of shard {peer}", self.place(chain));
+        Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
+    }
+
+    /// Whose a cell of a processor is, in slot 0.
+    pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
+        let members = &self.gang.members[processor as usize];
+        // The last that begins there: those before it have none.
+        let end = members.partition_point(|&shard| self.table.first[shard as usize] <= cell);
+        end.checked_sub(1).map_or(u32::MAX, |at| members[at])
+    }
+
+    /// Takes in an arrival from another processor.
+    #[inline]
+    pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload, also: Also) {
+        let cells = &mut self.links.borrow_mut().cells[..];
+        self.take_arrival(core, cells, cell, generation, payload);
+        if also != Also::NOTHING {
+            let generation = nearest(also.generation, generation);
+            self.take_arrival(core, cells, also.cell, generation, Payload::None);
+        }
+    }
+
+    #[inline]
+    pub(super) fn take_arrival(
+        &self,
+        core: &Rc<Core>,
+        cells: &mut [Cell],
+        cell: u32,
+        generation: u64,
+        payload: Payload,
+    ) {
+        let (half, at) = (Half::of(cell), cell & !EMPTY);
+        let Some(c) = cells.get_mut(at as usize) else {
+            return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
+        };
+        if self.arrive_here(core, c, half, cell, generation) && half == Half::Ready {
+            c.value = payload;
+        }
+    }
+
+    /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
+    /// carries may be stored afterwards: the chain it wakes runs later.
+    #[inline(always)]
+    pub(super) fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
+        match to.arrive(half, generation) {
+            Ok(Some(chain)) => self.queue(core, chain),
+            Ok(None) => {}
+            Err(source) => {
+                self.refuse(core, cell, generation, source);
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(never)]
+    pub(super) fn queue(&self, core: &Core, chain: u32) {
+        let (priority, item) = (self.mapping.get().priority, queue::Item::Chain { object: self.id, chain });
+        match &core.trace {
+            None => core.queue.push(priority, item),
+            Some(trace) => core.queue_noted(trace, self.id, priority, item),
+        }
+    }
+
+    #[cold]
+    pub(super) fn refuse(&self, core: &Rc<Core>, cell: u32, generation: u64, source: BarrierError) {
+        let from = match &source {
+            BarrierError::OutOfOrder { expected, .. } => *expected,
+            _ => generation,
+        };
+        let error = Error::Barrier { barrier: self.cell_name(cell), source };
+        core.note_failure(&error);
+        core.send(core.id, Message::Poison { object: self.id, cell, generation: from, error: Box::new(error) });
+    }
+
+    /// Generations of a cell from `generation` on will never complete.
+    pub fn poison(&self, core: &Rc<Core>, cell: u32, generation: u64, error: Error) {
+        let mut links = self.links.borrow_mut();
+        let Links { cells, poison, .. } = &mut *links;
+        let half = Half::of(cell);
+        let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
+        let entry = poison.entry(cell).or_insert((generation, error));
+        entry.0 = generation.min(entry.0);
+        if c.completed(half, entry.0) >= entry.0
+            && let Some(chain) = c.release(half)
+        {
+            // It looks for the reason itself.
+            self.queue(core, chain);
+        }
+    }
+}
+
+pub(super) fn unknown() -> Error {
+    Error::Stopped { what: "a collective's call".into() }
+}
+
+/// Why a call was not made.
+pub(crate) enum Refused {
+    /// The object is not of the type that the caller says.
+    OtherKind,
+    /// Calls of another launch's shard at the same position are under way.
+    OtherLaunch,
+}
+
+impl Core {
+    /// Gives `f` the state of a replayed object, if it is of type `R`, for a call of `owner`'s, which is the shard at
+    /// `position`.
+    #[inline]
+    pub(crate) fn with_replay<R: Replay, T>(
+        self: &Rc<Self>,
+        local: &Local,
+        position: u32,
+        owner: &Rc<Owner>,
+        refuse: impl Fn(Refused) -> Error,
+        f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
+    ) -> Result<T, Error> {
+        let Some(chains) = &local.chains else { return Err(refuse(Refused::OtherKind)) };
+        if chains.mapped_by.get() != self.mapper_number(Asker::Processor) {
+            chains.map_again(self, &local.object)?;
+        }
+        let mut state = chains.state.borrow_mut();
+        let any: &mut dyn Any = &mut **state;
+        let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
+        let links = &mut *chains.links.borrow_mut();
+        let caller = &mut links.callers[position as usize];
+        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
+            if caller.under_way > 0 {
+                return Err(refuse(Refused::OtherLaunch));
+            }
+            caller.owner = Some(owner.clone());
+        }
+        owner.one_more();
+        caller.under_way += 1;
+        let number = caller.calls;
+        caller.calls += 1;
+        let mut cx = ReplayCx { core: self, local, chains, links };
+        Ok(self.in_chains(|| f(state, (position, number), &mut cx)))
+    }
+
+    /// Fails every chain of a shard that is over.
+    pub(crate) fn fail_chains(self: &Rc<Self>, local: &Local, position: u32, error: &Error) {
+        let Some(chains) = &local.chains else { return };
+        let mut state = chains.state.borrow_mut();
+        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
+        for chain in position * chains.slots..(position + 1) * chains.slots {
+            self.in_chains(|| state.fail(chain, error.clone(), &mut cx));
+        }
+    }
+
+    /// Runs what is ready of a chain.
+    #[inline]
+    pub(crate) fn run_chain(self: &Rc<Self>, object: ObjectId, chain: u32) {
+        let objects = self.objects.borrow();
+        let Some(local) = objects.get(object) else { return };
+        let Some(chains) = &local.chains else { return };
+        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
+        self.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
+    }
+
+    /// Puts wakers off while `f` has chains borrowed.
+    #[inline]
+    fn in_chains<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Restore<'a>(&'a std::cell::Cell<bool>, bool);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
+        f()
+    }
+}

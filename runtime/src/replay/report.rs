@@ -1,0 +1,108 @@
+//! Chains in the report of a deadlock.
+
+use super::chains::{Chains, Stage, State};
+use crate::diagnose::deadlock::{Node, Part, so_far};
+use crate::effects::Waiting;
+use crate::object::EMPTY;
+use crate::processor::Core;
+use crate::processor::report::waits_for;
+use crate::replay::Watch;
+
+impl Chains {
+    /// What a cell is called in reports.
+    pub fn cell_name(&self, cell: u32) -> String {
+        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
+        let (cell, per_slot) = (cell & !EMPTY, self.table.slot.max(1));
+        let (slot, cell) = (cell / per_slot, cell % per_slot);
+        let shard = self.shard_at(self.processor, cell);
+        let number = cell - self.table.first.get(shard as usize).copied().unwrap_or(0);
+        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name)
+    }
+
+    /// Whose a chain is and which call of its slot it is at, for traces.
+    pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
+        let generation = self.links.try_borrow().ok()?.chains.get(chain as usize)?.generation;
+        Some((self.shard_of(chain), generation))
+    }
+
+    /// What a chain is doing, for reports.
+    pub fn describe(&self, chain: u32) -> String {
+        let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
+        let links = self.links.try_borrow();
+        let known = links.as_ref().ok().and_then(|links| Some((links, links.chains.get(chain as usize)?)));
+        let doing = match known {
+            Some((links, c)) => {
+                let call = self.call_of(links, chain);
+                match c.state {
+                    _ if input => format!("call {call}, waiting for its input"),
+                    State::Running | State::Poisoned => format!("call {call}, before step {} of {}", c.done, c.len),
+                    State::Joined => format!("call {call}"),
+                    State::Failed => "failed".into(),
+                    State::Idle => "idle".into(),
+                }
+            }
+            None => "idle".into(),
+        };
+        format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.name)
+    }
+
+    /// A chain in the graph of a deadlock.
+    pub fn node(&self, chain: u32) -> Node {
+        Node::Call { object: self.id, shard: self.shard_of(chain), slot: chain % self.slots }
+    }
+
+    /// Who waits for whom, and who for the results.
+    pub fn report(&self, core: &Core, part: &mut Part) {
+        let links = self.links.borrow();
+        let name = |chain: u32| (self.node(chain), self.describe(chain));
+        for (i, c) in (0u32..).zip(&links.cells) {
+            let Some((half, chain)) = c.waiting() else { continue };
+            let now = &links.chains[chain as usize];
+            let generation = c.completed(half, now.generation);
+            let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
+            let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
+            let on = Node::Call { object: self.id, shard: self.shard_at(step.to, step.cell), slot };
+            part.names.push(name(chain));
+            part.waits.push((
+                self.node(chain),
+                waits_for(format!("generation {generation} of {cell}; {complete}"), vec![on]),
+            ));
+        }
+        for b in &links.blocks {
+            let joined = |c: &u32| links.chains[*c as usize].state == State::Joined;
+            let followers = (1..b.size).map(|i| b.leader + i * self.slots);
+            let (leader, awaited) = match b.stage {
+                Stage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
+                Stage::Away | Stage::Gathered => (None, b.leader),
+            };
+            for chain in leader.into_iter().chain(followers.filter(joined)) {
+                part.names.push(name(chain));
+                let what = format!("shard {}", self.shard_of(awaited));
+                part.waits.push((self.node(chain), waits_for(what, vec![self.node(awaited)])));
+            }
+        }
+        let Ok(state) = self.state.try_borrow() else { return };
+        for chain in 0..links.chains.len() as u32 {
+            let caller = links.callers[self.position(chain) as usize].owner.as_ref();
+            let mut awaited = false;
+            let mut each = |waiting: &Waiting| {
+                awaited = true;
+                let what = format!("the result of `{}`", self.name);
+                part.waits.push((core.node_of(waiting), waits_for(what, vec![self.node(chain)])));
+            };
+            state.results(chain, &mut Watch(&mut each));
+            if links.chains[chain as usize].state != State::Idle || state.awaits_input(chain) {
+                caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
+            }
+            if awaited {
+                part.names.push(name(chain));
+            }
+        }
+    }
+
+    /// How many calls each shard of this processor has made.
+    pub fn calls(&self) -> Vec<(u32, u64)> {
+        let members = &self.gang.members[self.processor as usize];
+        members.iter().copied().zip(self.links.borrow().callers.iter().map(|c| c.calls)).collect()
+    }
+}

@@ -1,0 +1,225 @@
+//! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
+
+use super::chains::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Planned, State, Task, unknown};
+use crate::Error;
+use crate::effects::Late;
+use crate::maps::HashMap;
+use crate::message::{Also, Message};
+use crate::object::EMPTY;
+use crate::payload::Payload;
+use crate::processor::Core;
+use crate::replay::RunningValue;
+use maniple_barriers::Half;
+use maniple_mapper::{Access, MemoryKind};
+use maniple_regions::Buffer;
+use std::rc::Rc;
+
+/// A chain with everything its subtasks touch at hand.
+pub(crate) struct Active<'a> {
+    pub core: &'a Rc<Core>,
+    pub chains: &'a Chains,
+    pub chain: u32,
+    pub now: &'a mut Chain,
+    pub cells: &'a mut [Cell],
+    pub poison: &'a HashMap<u32, (u64, Error)>,
+    pub errors: &'a mut HashMap<u32, Error>,
+}
+
+/// Why a chain has stopped before the end of its call.
+pub(crate) enum Stop {
+    /// It waits for a barrier.
+    Waits,
+    /// Something more urgent is ready.
+    Yields,
+    /// What it waits for will never come.
+    Lost(Box<Error>),
+}
+
+impl Active<'_> {
+    /// Runs subtasks up to the end of the call.
+    #[inline]
+    pub fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
+        let Chain { first, len, done, .. } = *self.now;
+        let plan: &[Planned] = &self.chains.plan[first as usize..][usize::from(done)..usize::from(len)];
+        for step in plan {
+            let at = (self.now.cells + u32::from(step.waits)) as usize;
+            let cell = &self.cells[at];
+            let (half, ahead) = match step.task {
+                Task::Update { ahead } => (Half::Empty, ahead),
+                Task::Read { .. } => (Half::Ready, 0),
+            };
+            let awaited = self.now.generation + u64::from(ahead);
+            if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
+                return Err(Stop::Waits);
+            }
+            if self.core.more_urgent(self.chains.mapping.get().priority) {
+                return Err(Stop::Yields);
+            }
+            self.core.counters.chain_subtasks.add(1);
+            match step.task {
+                Task::Update { .. } => self.update(&mut value, step),
+                Task::Read { how } => self.read(&mut value, how, step, at),
+            }
+            self.now.done += 1;
+        }
+        Ok(())
+    }
+
+    /// Registers the chain's wait, unless it will never be over.
+    #[inline]
+    fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
+            if self.core.config.strikes(skipped) {
+                return Ok(false);
+            }
+        }
+        if !self.poison.is_empty()
+            && let Some(error) = self.lost(half, at, awaited)
+        {
+            return Err(Stop::Lost(error));
+        }
+        self.cells[at].wait(half, self.chain);
+        Ok(true)
+    }
+
+    /// Why what is awaited will never come.
+    #[cold]
+    fn lost(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
+        let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
+        (awaited >= *from).then(|| Box::new(error.clone()))
+    }
+
+    /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
+    #[inline]
+    fn update<V: RunningValue>(&mut self, value: &mut V, step: &Planned) {
+        let (core, chains) = (self.core, self.chains);
+        let cell = step.cell + self.now.offset;
+        if self.now.state == State::Poisoned {
+            let payload = self.error();
+            return self.arrive(step, cell, self.now.generation, payload);
+        }
+        let bytes = value.bytes();
+        let large = bytes.len() > Payload::INLINE;
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
+            core.counters.chain_arrivals.add(1);
+            let to = &mut self.cells[cell as usize];
+            if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
+                to.value.set(bytes);
+            }
+            return;
+        }
+        // Memory that the network does not know: what leaves it goes through a buffer that the network does.
+        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != core.id;
+        if staged {
+            core.counters.staged_bytes.add(bytes.len() as u64);
+        }
+        if let Ok(word) = <[u8; 8]>::try_from(bytes)
+            && cfg!(not(feature = "plant"))
+        {
+            core.counters.chain_arrivals.add(1);
+            return core.send_word(step.to, chains.id, cell, self.now.generation, u64::from_ne_bytes(word));
+        }
+        let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
+        self.arrive(step, cell, self.now.generation, payload);
+    }
+
+    /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
+    #[inline]
+    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
+        let (core, chains) = (self.core, self.chains);
+        let large = chains.bytes > Payload::INLINE;
+        #[cfg(feature = "plant")]
+        let how = if how < 2 && core.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
+        let came = &mut self.cells[at].value;
+        let bytes = came.bytes();
+        if self.now.state == State::Poisoned {
+            // Nothing to combine it with.
+        } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
+            let error = match came {
+                Payload::Failed(e) => (**e).clone(),
+                _ => chains.wrong_size(self.chain, step, bytes.len()),
+            };
+            self.now.state = State::Poisoned;
+            self.errors.entry(self.chain).or_insert(error);
+        } else if chains.mapping.get().access == Access::Copy && step.to != core.id {
+            core.counters.region_copies.add(1);
+            core.counters.region_copy_bytes.add(bytes.len() as u64);
+            if large {
+                value.combine(how, Buffer::from_bytes(bytes).as_bytes());
+            } else {
+                // A small value came with the arrival: the cell of this processor is the copy.
+                value.combine(how, bytes);
+            }
+        } else {
+            value.combine(how, bytes);
+        }
+        let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
+        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
+            core.counters.chain_arrivals.add(1);
+            chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+            return;
+        }
+        if large {
+            self.count_combined();
+        }
+        let came = &mut self.cells[at].value;
+        // Its owner may change it from now on.
+        *came = Payload::None;
+        self.arrive(step, cell | EMPTY, generation, Payload::None);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_combined(&self) {
+        self.core.counters.combined_bytes.add(self.chains.bytes as u64);
+    }
+
+    /// Arrives at a cell of the peer.
+    #[inline]
+    fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        self.core.counters.chain_arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            let config = &self.core.config;
+            if config.strikes(Bug::LostArrival) {
+                return;
+            }
+            if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
+                let gang = &self.chains.gang;
+                let (first, peer) = (&self.chains.table.first, self.chains.shard_at(step.to, step.cell));
+                let wrong = (peer + 1) % gang.shards();
+                let step = Planned { to: gang.at[wrong as usize].0, ..*step };
+                let cell = cell - first[peer as usize] + first[wrong as usize];
+                return self.deliver(&step, cell, generation, payload);
+            }
+            if config.strikes(Bug::DoubledArrival) {
+                self.deliver(step, cell, generation, payload.clone());
+            }
+        }
+        self.deliver(step, cell, generation, payload);
+    }
+
+    #[inline]
+    fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+        if step.to == self.core.id {
+            return self.chains.take_arrival(self.core, self.cells, cell, generation, payload);
+        }
+        let object = self.chains.id;
+        if cell & EMPTY != 0 && self.chains.bytes <= EACH_UPDATE_LENDS {
+            // The peer waits for a value now, and for room, if ever, a call later.
+            return self.core.arrive_late(step.to, Late { object, cell, generation });
+        }
+        let also = if cell & EMPTY == 0 { self.core.also(step.to, object) } else { Also::NOTHING };
+        self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
+    }
+
+    #[cold]
+    fn error(&self) -> Payload {
+        let error = self.errors.get(&self.chain).map(|e| e.origin().clone());
+        Payload::Failed(Box::new(error.unwrap_or_else(unknown)))
+    }
+}

@@ -1,0 +1,43 @@
+//! Leaf tasks in the report of a deadlock.
+
+use super::*;
+use crate::diagnose::deadlock::{Node, Part};
+use crate::processor::report::waits_for;
+
+impl Core {
+    /// What leaf tasks wait for, and who waits for them.
+    pub(crate) fn report_leaves(&self, part: &mut Part) {
+        let leaves = self.leaves.borrow();
+        let busy: Vec<(TaskId, &Leaf, &Body)> = leaves.busy().collect();
+        for (id, leaf, body) in &busy {
+            let node = self.task_node(*id);
+            let name = body.place().to_string();
+            let of_its = |what: &str| waits_for(format!("{what} {name}"), vec![node]);
+            for next in leaf.successors.iter().filter(|next| leaves.is_there(**next)) {
+                part.waits.push((self.task_node(*next), of_its("what comes before it,")));
+            }
+            if let Some(task) = &body.task {
+                task.each_waiter(&mut |w| part.waits.push((self.node_of(w), of_its("the result of"))));
+            }
+            if let Some(owner) = &body.owner {
+                owner.each_waiter(&mut |w| part.waits.push((self.node_of(w), of_its("the end of"))));
+            }
+            part.owed.extend(body.arrivals.iter().filter_map(|arrival| match *arrival {
+                ArrivalAt::Cell(CellAddress { processor, object, cell }, generation) => {
+                    Some(((processor, object, cell, generation), node))
+                }
+                ArrivalAt::Phase { .. } => None,
+            }));
+            part.names.push((node, name.clone()));
+            if matches!(leaf.stage, Stage::Finishing | Stage::Staging) {
+                part.waits.push((node, waits_for("data of other processors", Vec::new())));
+            }
+        }
+        // What none of them says: inputs of the program's own, say.
+        let explained: std::collections::HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
+        for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.task_node(*id))) {
+            let what = format!("{} predecessors or inputs", leaf.unmet);
+            part.waits.push((self.task_node(*id), waits_for(what, Vec::new())));
+        }
+    }
+}
