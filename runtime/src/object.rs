@@ -1,12 +1,13 @@
 //! What the top-level task makes, as every node knows it: trees, tasks, gangs, pairs, phase barriers, replayed objects.
 
 use crate::Error;
-use crate::config::Run;
-use crate::message::{ObjectId, ProcessorId};
+use crate::ids::CellAddress;
+use crate::ids::EMPTY;
+use crate::ids::Run;
+use crate::ids::{ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::program::shard::Shard;
 use crate::replay::ReplaySpec;
-use maniple_barriers::Half;
 use maniple_mapper::ExchangeOutput;
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::future::Future;
@@ -99,17 +100,6 @@ impl GangTable {
     pub fn shards(&self) -> u32 {
         self.at.len() as u32
     }
-}
-
-/// Marks the number of an empty cell; ready cells have it clear.
-pub(crate) const EMPTY: u32 = Half::Empty.bit();
-
-/// Where half of a pair lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CellAddress {
-    pub(crate) processor: ProcessorId,
-    pub(crate) object: ObjectId,
-    pub(crate) cell: u32,
 }
 
 /// A family of ready/empty pairs: one for each producing shard of a gang.

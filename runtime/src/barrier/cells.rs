@@ -3,8 +3,9 @@
 use crate::Error;
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
-use crate::message::{Also, Message, ObjectId};
-use crate::object::{CellAddress, EMPTY};
+use crate::ids::ObjectId;
+use crate::ids::{CellAddress, EMPTY};
+use crate::message::{Also, Message};
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::processor::objects::Local;

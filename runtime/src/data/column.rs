@@ -1,8 +1,8 @@
 //! One field of one region as one shard uses it: where its values are and who used them last.
 
 use crate::Error;
-use crate::effects::TaskId;
-use crate::message::{ColumnKey, LaunchKey, ProcessorId};
+use crate::ids::TaskId;
+use crate::ids::{ColumnKey, LaunchKey, ProcessorId};
 use crate::processor::Core;
 use crate::task::UseAt;
 use maniple_mapper::{Machine, MemoryKind, RequirementInput};

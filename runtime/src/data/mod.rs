@@ -5,9 +5,10 @@ pub(crate) mod column;
 pub(crate) use column::{Column, Store, Users};
 
 use crate::effects::Asker;
-use crate::effects::queue::TaskId;
+use crate::ids::TaskId;
+use crate::ids::{ColumnKey, LaunchKey, ProcessorId};
 use crate::maps::{Hash, HashMap};
-use crate::message::{ColumnKey, LaunchKey, Message, ProcessorId, Put, RefusedData, Remote, Transfer};
+use crate::message::{Message, Put, RefusedData, Remote, Transfer};
 use crate::processor::Core;
 use crate::task::Staged;
 use crate::{Error, Place};

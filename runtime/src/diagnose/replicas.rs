@@ -1,7 +1,8 @@
 //! Whether the top-level tasks of all nodes do the same: every other node tells node 0, which compares.
 
 use crate::Error;
-use crate::message::{Message, ProcessorId, ReplicatedCall};
+use crate::ids::ProcessorId;
+use crate::message::{Message, ReplicatedCall};
 use crate::processor::Core;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -5,7 +5,7 @@ use crate::diagnose::races::Races;
 use crate::effects::polling;
 use crate::effects::queue;
 use crate::error::panic_message;
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 use crate::object::ShardFuture;
 use crate::processor::Core;
 use crate::program::shard::Shard;

@@ -8,10 +8,10 @@ pub(crate) mod timers;
 
 pub(crate) use executor::Signal;
 pub(crate) use mappers::Asker;
-pub(crate) use queue::TaskId;
 pub(crate) use timers::Timer;
 
-use crate::message::ObjectId;
+use crate::ids::ObjectId;
+use crate::ids::TaskId;
 use maniple_mapper::Priority;
 use std::task::Waker;
 

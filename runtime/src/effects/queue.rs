@@ -1,16 +1,10 @@
 //! What can run on a processor now, by priority.
 
-use crate::message::ObjectId;
+use crate::ids::ObjectId;
+use crate::ids::TaskId;
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-
-/// A leaf task of this processor: a place in its slab and the use of that place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TaskId {
-    pub index: u32,
-    pub turn: u32,
-}
 
 /// Something that can run now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The first deadline when there is none.
 const NEVER: u64 = u64::MAX;
 
-/// Who is to be woken when. Times are those of [`crate::wire::Wire::now`]; the second number tells equal ones apart.
+/// Who is to be woken when. Times are those of [`crate::message::Wire::now`]; the second number tells equal ones apart.
 pub(crate) struct Timers {
     set: RefCell<BTreeMap<(u64, u64), Waiting>>,
     made: Cell<u64>,

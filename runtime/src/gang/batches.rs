@@ -3,8 +3,9 @@
 use crate::Error;
 use crate::error::panic_message;
 use crate::gang::{LaunchState, Number, Operations, Order};
+use crate::ids::{LaunchKey, ObjectId};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Batch, BatchDone, Columns, LaunchKey, Message, ObjectId, Reply, SendColumns, ShardStart, Valid};
+use crate::message::{Batch, BatchDone, Columns, Message, Reply, SendColumns, ShardStart, Valid};
 use crate::object::{GangTable, Object, Task};
 use crate::parcel::Parcel;
 use crate::processor::Core;

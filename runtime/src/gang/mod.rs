@@ -14,13 +14,13 @@ pub(crate) mod results;
 pub(crate) mod versions;
 
 pub(crate) use operations::{Number, Operations, Order};
-pub(crate) use pieces::union_of;
 pub(crate) use results::LaunchState;
 pub(crate) use versions::{Right, Versions};
 
 use crate::Error;
-use crate::config::Run;
-use crate::message::{Held, ObjectId};
+use crate::ids::ObjectId;
+use crate::ids::Run;
+use crate::message::Held;
 use crate::object::{GangTable, Object};
 use crate::processor::Core;
 use maniple_regions::{Coherence, FieldId, Privilege, Region};

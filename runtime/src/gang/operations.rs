@@ -8,8 +8,9 @@
 //! counts how many of them are not over; who is over tells its followers.
 
 use super::pieces::{Known, Pieces};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, NOBODY};
 use crate::maps::{HashMap, HashSet};
-use crate::message::{Ancestors, Batch, ColumnKey, Columns, Does, LaunchKey, NOBODY, SendColumns, Touch, Transfer};
+use crate::message::{Batch, Columns, Does, SendColumns, Touch, Transfer};
 use maniple_regions::{FieldId, Rect, TreeId};
 use smallvec::SmallVec;
 use std::cmp::Reverse;

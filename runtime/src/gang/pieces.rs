@@ -1,5 +1,6 @@
 //! Disjoint rectangles of one field of one tree, each with something that holds of all its points.
 
+use crate::message::union_of;
 use maniple_regions::Rect;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -146,27 +147,5 @@ fn starting_at(like: Rect, x: i64) -> Rect {
         1 => Rect::new([x], [x]),
         2 => Rect::new([x, LEAST], [x, LEAST]),
         _ => Rect::new([x, LEAST, LEAST], [x, LEAST, LEAST]),
-    }
-}
-
-fn hull(a: &Rect, b: &Rect) -> Rect {
-    let lo = |d| a.lo(d).min(b.lo(d));
-    let hi = |d| a.hi(d).max(b.hi(d));
-    match a.dim() {
-        1 => Rect::new([lo(0)], [hi(0)]),
-        2 => Rect::new([lo(0), lo(1)], [hi(0), hi(1)]),
-        _ => Rect::new([lo(0), lo(1), lo(2)], [hi(0), hi(1), hi(2)]),
-    }
-}
-
-/// The union of two rectangles of the same dimension, when it is one.
-pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
-    if a.contains_rect(&b) || b.contains_rect(&a) {
-        return Some(hull(&a, &b));
-    }
-    let mut differ = (0..a.dim()).filter(|&d| (a.lo(d), a.hi(d)) != (b.lo(d), b.hi(d)));
-    match (differ.next(), differ.next()) {
-        (Some(d), None) if a.lo(d) <= b.hi(d) && b.lo(d) <= a.hi(d) => Some(hull(&a, &b)),
-        _ => None,
     }
 }

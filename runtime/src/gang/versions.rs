@@ -2,8 +2,9 @@
 //! and what it may still do itself.
 
 use super::pieces::{Known, Pieces};
+use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::HashMap;
-use crate::message::{ColumnKey, ProcessorId, Transfer, Valid};
+use crate::message::{Transfer, Valid};
 use maniple_regions::{FieldId, Rect, TreeId};
 use std::rc::Rc;
 

@@ -3,7 +3,7 @@
 //! of what has not come.
 
 use crate::Error;
-use crate::message::ObjectId;
+use crate::ids::ObjectId;
 use crate::object::Object;
 use crate::processor::Core;
 use std::rc::Rc;

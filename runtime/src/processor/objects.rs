@@ -3,9 +3,11 @@
 use crate::Error;
 use crate::barrier::Bank;
 use crate::barrier::phases::PhaseLocal;
+use crate::ids::EMPTY;
+use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::HashMap;
-use crate::message::{Message, ObjectId, ProcessorId};
-use crate::object::{EMPTY, Object};
+use crate::message::Message;
+use crate::object::Object;
 use crate::processor::Core;
 use crate::replay::Chains;
 use maniple_regions::{FieldInfo, Region, TreeId};

@@ -2,10 +2,12 @@
 
 use crate::Error;
 use crate::diagnose::deadlock::{Calls, Node, On, Part, Phase, Wait, list, so_far, some_shards};
-use crate::effects::{TaskId, Waiting};
+use crate::effects::Waiting;
 use crate::gang::batches::Asked;
-use crate::message::ObjectId;
-use crate::object::{EMPTY, GangTable, Object};
+use crate::ids::EMPTY;
+use crate::ids::ObjectId;
+use crate::ids::TaskId;
+use crate::object::{GangTable, Object};
 use crate::processor::Core;
 use crate::program::phase::{Counter, End};
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! Waits with a deadline, and barrier waits that are given up.
 
-use crate::barrier::WaitAt;
 use crate::effects::Timer;
 use crate::effects::polling::Poller;
+use crate::ids::WaitAt;
 use crate::processor::Core;
 use crate::program::launch::{WaitPoint, Waitable};
 use crate::program::shard::Shard;

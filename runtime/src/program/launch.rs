@@ -1,11 +1,14 @@
 //! The launch of a leaf task: its parameters, what it waits for and where it arrives.
 
-use crate::barrier::{ArrivalAt, WaitAt};
-use crate::effects::{TaskId, Waiting};
+use crate::effects::Waiting;
 use crate::future::{FutureCell, TaskFuture};
+use crate::ids::TaskId;
+use crate::ids::{ArrivalAt, WaitAt};
+use crate::message::SendTask;
+use crate::message::UNSAID;
 use crate::processor::Core;
 use crate::program::shard::Shard;
-use crate::task::{Body, LeafTask, SendTask, Start, UseAt};
+use crate::task::{Body, LeafTask, Start, UseAt};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::Priority;
@@ -21,7 +24,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::object::CellAddress;
+use crate::ids::CellAddress;
 use crate::program::phase::PhaseAddress;
 
 /// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
@@ -459,9 +462,6 @@ impl Arrivable for Arriver<Phase, PhaseAddress> {
     }
 }
 
-/// No launch takes this long.
-pub(crate) const UNSAID: u64 = u64::MAX;
-
 /// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
 #[must_use = "nothing is launched before `go`"]
 pub struct Launch<'s, F: Leaf<M, O>, M, O> {
@@ -577,15 +577,4 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             }
         }
     }
-}
-
-/// The last part of a type's path: what a report calls a function.
-pub(crate) fn short_name(name: &str) -> String {
-    let plain = name.split('<').next().unwrap_or(name);
-    let mut parts: Vec<&str> = plain.rsplit("::").take(2).collect();
-    if parts.first() == Some(&"{{closure}}") {
-        parts.reverse();
-        return parts.join("::");
-    }
-    parts.first().map_or_else(|| name.into(), |p| (*p).into())
 }

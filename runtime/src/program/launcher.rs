@@ -7,9 +7,8 @@ use crate::gang::memo::Memo;
 use crate::gang::plan::{Plan, Wanted};
 use crate::gang::results::{LaunchState, Settle};
 use crate::gang::{Gang, ShardTask, Start, Versions};
-use crate::message::{
-    Ancestors, Batch, Held, LaunchKey, Message, ObjectId, ProcessorId, Reply, SendColumns, ShardStart,
-};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use crate::message::{Batch, Held, Message, Reply, SendColumns, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;

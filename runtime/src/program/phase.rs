@@ -1,10 +1,11 @@
 //! Pairs and phase barriers as users hold them.
 
 use crate::Error;
-use crate::config::Run;
 use crate::gang::Gang;
-use crate::message::ObjectId;
-use crate::object::{CellAddress, GangTable, Object};
+use crate::ids::CellAddress;
+use crate::ids::ObjectId;
+use crate::ids::Run;
+use crate::object::{GangTable, Object};
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
 //! A shard's view of itself: its place in the gang, its regions, its launches and waits.
 
 use crate::barrier::Waited;
-use crate::barrier::{ArrivalAt, WaitAt};
 use crate::data::{Column, Store};
 use crate::diagnose::races;
 use crate::effects::polling;
@@ -9,7 +8,9 @@ use crate::effects::polling::Poller;
 use crate::effects::{Asker, Waiting};
 use crate::future::{FutureMap, TaskFuture};
 use crate::gang::{Right, Versions};
-use crate::message::{Ancestors, ColumnKey, Held, LaunchKey, ObjectId, Valid};
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId};
+use crate::ids::{ArrivalAt, WaitAt};
+use crate::message::{Held, Valid};
 use crate::object::{GangTable, Object};
 use crate::processor::Core;
 use crate::program::deadline::UnderWay;
@@ -409,7 +410,7 @@ impl Shard {
         if points == 0 {
             return Ok(FutureMap::new(Vec::new()));
         }
-        let task = crate::program::launch::short_name(std::any::type_name::<F>());
+        let task = crate::error::short_name(std::any::type_name::<F>());
         let (shard, processor, machine) = (self.index(), self.processor(), self.core().machine());
         let input = SliceInput { task: &task, shard, processor, points, machine };
         let slices = self.core().ask(

@@ -1,13 +1,14 @@
 //! The top-level task's view of the run, and a parent's.
 
 use crate::Error;
-use crate::config::Run;
 use crate::diagnose::replicas::list;
 use crate::effects::Asker;
 use crate::error::panic_message;
 use crate::future::FutureMap;
 use crate::gang::{Gang, ShardTask, Start};
-use crate::message::{Held, Message, ObjectId};
+use crate::ids::ObjectId;
+use crate::ids::Run;
+use crate::message::{Held, Message};
 use crate::object::{GangTable, Object, PhaseSpec, ReplayObject, Task, Tree};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
@@ -74,7 +75,7 @@ pub struct Top {
 
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: Run::of(&core.config) };
+        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: core.config.run };
         top.add(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
         top
     }
@@ -428,7 +429,7 @@ impl Parent {
         launcher.held = Some(shard.held().clone());
         for h in shard.held().iter() {
             for &field in &h.fields {
-                let key = crate::message::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
+                let key = crate::ids::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
                 launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
             }
         }

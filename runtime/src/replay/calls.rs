@@ -3,7 +3,7 @@
 use super::chains::{ALONE, Chain, Links, Stage, State, Task, unknown};
 use crate::Error;
 use crate::error::panic_message;
-use crate::object::EMPTY;
+use crate::ids::EMPTY;
 use crate::payload::Payload;
 use crate::replay::subtasks::{Active, Stop};
 use crate::replay::{Replay, ReplayCx, pairwise};

@@ -1,9 +1,11 @@
 //! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
 
 use crate::effects::{Asker, queue};
+use crate::ids::EMPTY;
+use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::HashMap;
-use crate::message::{Also, Message, ObjectId, ProcessorId};
-use crate::object::{CellTable, EMPTY, GangTable, Object, ReplayObject};
+use crate::message::{Also, Message};
+use crate::object::{CellTable, GangTable, Object, ReplayObject};
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::processor::objects::Local;

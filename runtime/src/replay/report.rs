@@ -3,7 +3,7 @@
 use super::chains::{Chains, Stage, State};
 use crate::diagnose::deadlock::{Node, Part, so_far};
 use crate::effects::Waiting;
-use crate::object::EMPTY;
+use crate::ids::EMPTY;
 use crate::processor::Core;
 use crate::processor::report::waits_for;
 use crate::replay::Watch;

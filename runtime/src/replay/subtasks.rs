@@ -3,9 +3,9 @@
 use super::chains::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Planned, State, Task, unknown};
 use crate::Error;
 use crate::effects::Late;
+use crate::ids::EMPTY;
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
-use crate::object::EMPTY;
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::replay::RunningValue;

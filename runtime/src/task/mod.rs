@@ -8,19 +8,24 @@ mod launch;
 mod report;
 mod run;
 
-use crate::barrier::{ArrivalAt, WaitAt, Waited};
+use crate::barrier::Waited;
 use crate::data::{Column, Store, Users};
 use crate::diagnose::races::Event;
 use crate::effects::polling::Poller;
-use crate::effects::queue::{Item, TaskId};
+use crate::effects::queue::Item;
 use crate::effects::{Asker, Waiting};
 use crate::error::panic_message;
 use crate::future::{Failures, Sink};
-use crate::message::{Message, ProcessorId};
-use crate::object::CellAddress;
+use crate::ids::CellAddress;
+use crate::ids::ProcessorId;
+use crate::ids::TaskId;
+use crate::ids::{ArrivalAt, WaitAt};
+use crate::message::Message;
+use crate::message::SendTask;
+use crate::message::UNSAID;
+use crate::message::Work;
 use crate::processor::Core;
-use crate::program::launch::{Arrivable, UNSAID, Waitable};
-use crate::wire::Work;
+use crate::program::launch::{Arrivable, Waitable};
 use crate::{Error, Place};
 use maniple_mapper::{Access, LeafInput, LeafOutput, MemoryKind, Priority, ProfileInput, Requirements, validate};
 use maniple_regions::{Buffer, Coherence, Lease, Privilege, RegionError, SharedInstance, Use};
@@ -46,33 +51,8 @@ pub(crate) trait LeafTask: Sink + Any {
     fn clear(&self);
 }
 
-/// A leaf task without inputs from this processor's futures.
-pub(crate) trait SendTask: Send {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
-    /// The `Option` that holds the result.
-    fn output(&mut self) -> &mut dyn Any;
-}
-
 fn task_place(name: &str, shard: u32) -> Place {
-    Place { task: crate::program::launch::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
-}
-
-/// A leaf task on its way to another processor of the node and back.
-pub(crate) struct Offloaded {
-    home: TaskId,
-    work: Away,
-    shard: u32,
-    task: Box<dyn SendTask>,
-    leases: Vec<Lease>,
-    outcome: Result<(), Box<Error>>,
-    /// When the run began and ended, if the mapper is to be told.
-    ran: Option<(u64, u64)>,
-}
-
-impl std::fmt::Debug for Offloaded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Offloaded({:?})", self.home)
-    }
+    Place { task: crate::error::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
 /// One region use of a leaf task.
@@ -190,7 +170,7 @@ struct Leaf {
 pub(crate) struct Body {
     pub name: &'static str,
     pub shard: u32,
-    /// What its launch says that it takes in virtual time, in nanoseconds, or [`UNSAID`](crate::program::launch::UNSAID).
+    /// What its launch says that it takes in virtual time, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
     pub takes: u64,
     /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
     pub task: Option<Rc<dyn LeafTask>>,
@@ -255,26 +235,6 @@ impl Work for Body {
     }
     fn bytes(&self) -> usize {
         self.uses.iter().map(|u| u.column.bytes()).sum()
-    }
-}
-
-/// The work of a leaf task that is on its way.
-#[derive(Clone, Copy)]
-struct Away {
-    name: &'static str,
-    takes: u64,
-    bytes: usize,
-}
-
-impl Work for Away {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn takes(&self) -> u64 {
-        self.takes
-    }
-    fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

@@ -1,6 +1,9 @@
 //! Leases, the call itself, and tasks that run for or on other processors.
 
 use super::*;
+use crate::message::Away;
+use crate::message::Offloaded;
+use crate::message::SendTask;
 
 impl Core {
     /// Runs a queued task here, or sends it where the mapper wants it.

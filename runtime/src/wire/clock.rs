@@ -1,9 +1,8 @@
 //! A counter for traces: reading it costs less than half of what reading the system's clock does.
 
-/// The cycle counter of a machine on which it runs steadily and alike on all processors.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Counter(());
+use crate::message::Counter;
 
+/// The cycle counter of a machine on which it runs steadily and alike on all processors.
 impl Counter {
     /// The counter, where there is one.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -11,25 +10,12 @@ impl Counter {
         // The kernel takes it off the list when it finds it unsteady, or not the same on all processors.
         let list =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource").ok()?;
-        list.split_whitespace().any(|name| name == "tsc").then_some(Self(()))
+        list.split_whitespace().any(|name| name == "tsc").then_some(Self(cycles))
     }
 
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
     pub fn find() -> Option<Self> {
         None
-    }
-
-    /// Cycles so far.
-    #[inline]
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    pub fn read(self) -> u64 {
-        // Safety: every processor of this architecture has the instruction.
-        unsafe { core::arch::x86_64::_rdtsc() }
-    }
-
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-    pub fn read(self) -> u64 {
-        unreachable!("there is none to be found")
     }
 
     /// Cycles so far, and what another clock says at the same moment.
@@ -42,4 +28,10 @@ impl Counter {
         let (took, before, time) = (0..8).map(once).min().unwrap_or_default();
         (before + took / 2, time)
     }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn cycles() -> u64 {
+    // Safety: every processor of this architecture has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }

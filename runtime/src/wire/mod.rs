@@ -15,11 +15,11 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::{Graph, Part};
 use crate::diagnose::trace::TraceFile;
-use crate::message::{Also, Message, ObjectId, ProcessorId};
+use crate::ids::ProcessorId;
+use crate::message::Message;
 use crate::processor::Core;
 use crate::program::top::Top;
 use crate::{Error, Place};
-pub(crate) use clock::Counter;
 use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
 use std::any::Any;
 use std::cell::RefCell;
@@ -35,50 +35,6 @@ pub use virtual_time::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);
-
-/// How a processor reaches the others. Messages of one ordered pair of processors keep their order; nothing else is
-/// promised.
-pub(crate) trait Wire {
-    /// Sends to another processor. Never waits.
-    fn send(&self, to: ProcessorId, message: Message);
-    /// Sends [`Message::word`], whose parts come in registers: a message in memory is read in other pieces than it was just
-    /// written in, and the processor then waits for all its earlier stores, other messages among them.
-    fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
-        self.send(to, Message::word(object, cell, generation, also, word));
-    }
-    /// Nanoseconds since the run began; those of processors of one node may be compared.
-    fn now(&self) -> u64;
-    /// What to read in place of [`Self::now`] where that would cost too much; it counts in a unit of its own.
-    fn counter(&self) -> Option<Counter> {
-        None
-    }
-    /// The present moment by the counter, if there is one, and in nanoseconds since the run began.
-    fn moment(&self) -> (u64, u64) {
-        let now = self.now();
-        (now, now)
-    }
-    /// Nanoseconds that the time goes on by at once; 0 where it flows.
-    fn step(&self) -> u64 {
-        0
-    }
-    /// Ends the run with an error. Only a wire of several nodes is asked to.
-    fn abort(&self, _error: Error) {}
-    /// A leaf task is about to be called, which may take long: everything sent must be seen.
-    fn works(&self, _task: &dyn Work) {}
-    /// Which of `n` equally urgent items runs next.
-    fn pick(&self, _n: usize) -> usize {
-        0
-    }
-}
-
-/// A leaf task, as one asks how long it takes.
-pub(crate) trait Work {
-    fn name(&self) -> &'static str;
-    /// What its launch says, in nanoseconds; [`UNSAID`](crate::program::launch::UNSAID) if it does not.
-    fn takes(&self) -> u64;
-    /// Of the regions that it names.
-    fn bytes(&self) -> usize;
-}
 
 /// What carries the messages of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -342,6 +298,7 @@ impl Runtime {
             machine = machine.with_shards_on_utility();
         }
         let config = Arc::new(Config {
+            run: crate::ids::Run::next(),
             machine,
             copies: Machine::new(processors, if one_copy { processors } else { per_node }),
             mapper: self.mapper.clone(),

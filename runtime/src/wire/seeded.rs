@@ -3,13 +3,15 @@
 
 use super::faults::Faults;
 use super::park::{Parker, Wake};
-use super::{AnyResult, AnyTop, OUTSIDE, Wire, alone, crashed, deadlock, start_top, too_many_steps};
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
-use crate::message::{Message, ProcessorId};
+use crate::ids::ProcessorId;
+use crate::message::Message;
+use crate::message::Wire;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
+use crate::wire::{AnyResult, AnyTop, OUTSIDE, alone, crashed, deadlock, start_top, too_many_steps};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,7 +3,7 @@
 
 mod show;
 
-use crate::message::{LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use maniple_barriers::Arrivals;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

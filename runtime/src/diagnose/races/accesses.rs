@@ -2,7 +2,7 @@
 
 use crate::Place;
 use crate::diagnose::races::clock::{Clock, Event, Lanes, Stamp};
-use crate::message::{Ancestors, LaunchKey};
+use crate::ids::{Ancestors, LaunchKey};
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
 
 /// A leaf task as the one who uses a region.
@@ -17,7 +17,7 @@ pub(super) struct User {
 
 impl User {
     pub fn place(&self) -> Place {
-        Place { task: crate::program::launch::short_name(self.name), shard: Some(self.shard) }
+        Place { task: crate::error::short_name(self.name), shard: Some(self.shard) }
     }
 
     /// Whether the runtime itself keeps what the two use alike apart: it does so with launches, but for those that are part of

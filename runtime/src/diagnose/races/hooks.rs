@@ -1,11 +1,11 @@
 //! Where a run tells the check what happens.
 
-use crate::barrier::{ArrivalAt, WaitAt};
 use crate::diagnose::races::clock::{Clock, Event};
 use crate::diagnose::races::state::{Actor, BarrierKey, State, common};
-use crate::effects::TaskId;
 use crate::error::{Access, Error};
-use crate::message::{Ancestors, LaunchKey, NOBODY, ObjectId};
+use crate::ids::TaskId;
+use crate::ids::{Ancestors, LaunchKey, NOBODY, ObjectId};
+use crate::ids::{ArrivalAt, WaitAt};
 use crate::object::Object;
 use crate::processor::{Core, Local};
 use crate::program::shard::Shard;

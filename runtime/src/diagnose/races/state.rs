@@ -3,14 +3,14 @@
 use crate::diagnose::races::accesses::{Access, Column, Field, User};
 use crate::diagnose::races::clock::{Clock, Event, Lanes};
 use crate::diagnose::races::generations::Generations;
-use crate::effects::TaskId;
-use crate::message::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use crate::ids::TaskId;
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::HashMap;
 
 /// Who runs code of the program: a shard of a launch, or the top-level task of a processor's node ([`NOBODY`]'s).
 ///
-/// [`NOBODY`]: crate::message::NOBODY
+/// [`NOBODY`]: crate::ids::NOBODY
 pub(crate) type Actor = (LaunchKey, u32);
 /// A barrier: object, processor and cell; of a phase barrier only the object.
 pub(crate) type BarrierKey = (ObjectId, ProcessorId, u32);

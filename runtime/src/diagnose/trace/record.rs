@@ -7,12 +7,14 @@
 //! place in the list, and an event takes 16 bytes.
 
 use crate::effects::Waiting;
-use crate::effects::queue::{Item, TaskId};
-use crate::message::{Message, ObjectId, ProcessorId};
+use crate::effects::queue::Item;
+use crate::error::short_name;
+use crate::ids::TaskId;
+use crate::ids::{ObjectId, ProcessorId};
+use crate::message::Message;
+use crate::message::{Counter, Wire};
 use crate::processor::Core;
 use crate::processor::objects::Local;
-use crate::program::launch::short_name;
-use crate::wire::{Counter, Wire};
 use maniple_mapper::Priority;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::diagnose::trace::{Event, Kind, Recording};
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 use crate::wire::Driver;
 use maniple_mapper::Machine;
 use serde::Serialize;

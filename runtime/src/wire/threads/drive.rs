@@ -7,7 +7,7 @@ use super::idle::sleep;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::Post;
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 
 /// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond (longer
 /// with more, as a turn looks at the ring of each), several times what waking one takes on a virtual machine. With less, two

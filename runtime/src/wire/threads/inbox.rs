@@ -3,7 +3,7 @@
 use super::super::ring::Receiver;
 use super::super::sync::atomic::Ordering;
 use super::post::{Public, RING};
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 
 pub struct Inbox<M> {
     from: Vec<(ProcessorId, Receiver<M>)>,

@@ -13,14 +13,16 @@ mod outbox;
 mod post;
 
 use super::bind::Places;
-use super::clock::Counter;
-use super::{AnyResult, AnyTop, Wire, Work, crashed, deadlock, start_top};
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::Part;
-use crate::message::{Message, ProcessorId};
+use crate::ids::ProcessorId;
+use crate::message::Counter;
+use crate::message::Message;
+use crate::message::{Wire, Work};
 use crate::processor::Core;
+use crate::wire::{AnyResult, AnyTop, crashed, deadlock, start_top};
 use drive::{Owner, drive};
 use inbox::Inbox;
 use outbox::Outbox;
@@ -369,7 +371,7 @@ mod leaves {
             "long"
         }
         fn takes(&self) -> u64 {
-            crate::program::launch::UNSAID
+            crate::message::UNSAID
         }
         fn bytes(&self) -> usize {
             0

@@ -8,7 +8,7 @@ use super::idle::{announce, quiescent};
 use super::inbox::Inbox;
 use super::outbox::{Outbox, UNFENCED};
 use super::post::Post;
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 use loom::thread;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::super::park::fence;
 use super::super::ring::{Sender, ring};
 use super::super::sync::atomic::Ordering;
 use super::post::Post;
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
 use super::super::sync::Mutex;
 use super::super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::message::ProcessorId;
+use crate::ids::ProcessorId;
 use std::sync::PoisonError;
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
 //! Messages in virtual time: each is in one place from when it is sent until it is taken in.
 
-use crate::message::{Message, ProcessorId};
+use crate::ids::ProcessorId;
+use crate::message::Message;
 use std::cell::Cell;
 
 const NONE: u32 = u32::MAX;

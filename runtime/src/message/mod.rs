@@ -1,39 +1,21 @@
 //! What processors say to each other.
 
+mod offloaded;
+mod touch;
+mod wire;
+
+pub(crate) use offloaded::{Away, Offloaded, SendTask};
+pub(crate) use touch::{Does, Touch, union_of};
+pub(crate) use wire::{Counter, UNSAID, Wire, Work};
+
 use crate::Error;
-use crate::gang::union_of;
+use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};
 use crate::parcel::Parcel;
 use crate::payload::Payload;
 use maniple_regions::{Buffer, Coherence, FieldId, Privilege, Rect, Region, SharedInstance, TreeId};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Number of a processor in the machine.
-pub(crate) type ProcessorId = u32;
-/// Number of an object in the order in which the replicated top-level task made them.
-pub(crate) type ObjectId = u32;
-/// No launch.
-pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX;
-/// A launch: the parent's number in the high half, the parent's count of launches in the low half.
-pub(crate) type LaunchKey = u64;
-/// The launch that a parent is part of, the one that this one's parent is part of, and so on; none for the top-level task.
-pub(crate) type Ancestors = Arc<[LaunchKey]>;
-
-/// One column of a region's instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct ColumnKey {
-    pub tree: TreeId,
-    pub field: FieldId,
-    pub rect: Rect,
-}
-
-impl ColumnKey {
-    /// A part of the region.
-    pub fn region(&self, rect: Rect) -> Region {
-        Region::new(self.tree, rect)
-    }
-}
 
 /// An arrival at an empty half of the same object that travels with one at a ready half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,10 +82,10 @@ pub(crate) enum Message {
     Attached(Box<(LaunchKey, ColumnKey, SharedInstance)>),
     /// A leaf task to run for another processor.
     #[serde(skip)]
-    Leaf(Box<crate::task::Offloaded>),
+    Leaf(Box<Offloaded>),
     /// The leaf task is back.
     #[serde(skip)]
-    LeafDone(Box<crate::task::Offloaded>),
+    LeafDone(Box<Offloaded>),
 }
 
 impl Message {
@@ -214,70 +196,6 @@ pub(crate) struct ReplicatedCall {
 impl std::fmt::Display for ReplicatedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.what, self.detail)
-    }
-}
-
-/// What an operation does to points of an instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Does {
-    Reads,
-    /// New values: whoever uses the points, in any instance, comes before or after.
-    Writes,
-    /// Old values that come from another instance: only users of this very instance come before or after.
-    Brings {
-        /// The parent that asks holds the points to read, so that nobody writes them as long as it runs.
-        lasting: bool,
-    },
-}
-
-/// What an operation does to the points of a rectangle in one field of a tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Touch {
-    pub tree: TreeId,
-    pub field: FieldId,
-    pub does: Does,
-    pub rect: Rect,
-    /// The rectangle of the instance, where it is not just that one. There are many: they are small.
-    other: Option<Box<Rect>>,
-}
-
-impl Touch {
-    pub fn new(column: &ColumnKey, does: Does, instance: Rect) -> Self {
-        let other = (does != Does::Writes && instance != column.rect).then(|| Box::new(instance));
-        Self { tree: column.tree, field: column.field, does, rect: column.rect, other }
-    }
-
-    /// The rectangle of the instance; none to write, because it does not matter which.
-    pub fn instance(&self) -> Option<Rect> {
-        (self.does != Does::Writes).then(|| self.other.as_ref().map_or(self.rect, |other| **other))
-    }
-
-    /// Whether both are of one instance or one of them writes, and they have a point in common.
-    pub fn meets(&self, other: &Self) -> bool {
-        let one = self.does == Does::Writes || other.does == Does::Writes || self.instance() == other.instance();
-        one && (self.tree, self.field) == (other.tree, other.field) && self.rect.overlaps(&other.rect)
-    }
-
-    /// What tells it apart but for the rectangle.
-    fn kind(&self) -> (TreeId, FieldId, Does, Option<Rect>) {
-        (self.tree, self.field, self.does, self.instance())
-    }
-
-    /// The same points with fewer rectangles, where neighbours are one: a row of blocks.
-    pub fn joined(mut all: Vec<Self>) -> Arc<[Self]> {
-        all.sort_unstable_by_key(|t| (t.kind(), t.rect));
-        let mut joined: Vec<Self> = Vec::with_capacity(all.len());
-        for mut last in all {
-            while let Some(before) = joined.last().filter(|before| before.kind() == last.kind())
-                && let Some(rect) = union_of(before.rect, last.rect)
-            {
-                let Self { tree, field, does, .. } = last;
-                last = Self::new(&ColumnKey { tree, field, rect }, does, last.instance().unwrap_or(rect));
-                joined.pop();
-            }
-            joined.push(last);
-        }
-        joined.into()
     }
 }
 
