@@ -3,10 +3,8 @@
 use crate::Error;
 use crate::diagnose::races;
 use crate::diagnose::races::{Clock, Event};
-use crate::effects::Waiting;
-use crate::effects::polling;
 use crate::effects::polling::Poller;
-use crate::processor::Core;
+use crate::effects::{Waiting, polling};
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -295,17 +293,22 @@ impl<T: 'static> Resolver<T> {
 
     /// Settles the future.
     #[inline]
-    pub(crate) fn settle(&self, core: &Rc<Core>, outcome: Result<T, Error>) {
-        self.cell.settle(core, outcome.map_err(Box::new));
+    pub(crate) fn settle(&self, outcome: Result<T, Error>, tell: impl FnMut(Waiting, Option<&Error>)) {
+        self.cell.settle(outcome.map_err(Box::new), tell);
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
     #[inline(always)]
-    pub(crate) fn settle_watched(&self, core: &Rc<Core>, outcome: Result<T, Error>, failures: &Failures) {
+    pub(crate) fn settle_watched(
+        &self,
+        outcome: Result<T, Error>,
+        failures: &Failures,
+        tell: impl FnMut(Waiting, Option<&Error>),
+    ) {
         match outcome {
-            Ok(value) => self.cell.settle(core, Ok(value)),
+            Ok(value) => self.cell.settle(Ok(value), tell),
             Err(error) => {
-                self.cell.settle(core, Err(Box::new(error.clone())));
+                self.cell.settle(Err(Box::new(error.clone())), tell);
                 failures.add(error, self.cell.clone());
             }
         }
@@ -353,18 +356,18 @@ impl<T, B> FutureCell<T, B> {
 
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
     #[inline(always)]
-    pub fn settle(&self, core: &Rc<Core>, outcome: Result<T, Box<Error>>) {
+    pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl FnMut(Waiting, Option<&Error>)) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
-        waiters.for_each(|waiting| if poison { self.tell_poison(core, waiting) } else { core.notify(waiting) });
+        waiters.for_each(|waiting| if poison { self.tell_poison(waiting, &mut tell) } else { tell(waiting, None) });
     }
 
     #[cold]
-    fn tell_poison(&self, core: &Rc<Core>, waiting: Waiting) {
+    fn tell_poison(&self, waiting: Waiting, tell: &mut impl FnMut(Waiting, Option<&Error>)) {
         if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
             // Who polls has not seen it before it does so once more, and may have given up.
             seen.set(seen.get() || Poller::of(&waiting).is_none());
-            core.notify_poison(waiting, || (**error).clone());
+            tell(waiting, Some(error));
         }
     }
 }

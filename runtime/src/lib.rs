@@ -31,6 +31,8 @@ mod processor;
 mod program;
 pub mod replay;
 mod task;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod time;
 
 #[allow(unsafe_code)]
@@ -40,16 +42,16 @@ pub use counters::Stats;
 pub use diagnose::trace::TraceFile;
 pub use error::{Access, Error, Place};
 pub use future::{FutureMap, Resolver, Stamp, TaskFuture};
-pub use gang::{Gang, ShardTask, Start};
 pub use ids::CellAddress;
 pub use parcel::Portable;
 pub use payload::{Lent, Payload};
+pub use program::gang::{Gang, ShardTask, Start};
 pub use program::launch::{Arrivable, Launch, Leaf, Param, Requirement, Val, Value, Waitable};
+pub use program::parent::Parent;
 pub use program::phase::{Consumer, Pairs, PhaseAddress, PhaseBarrier, PhaseOptions, Producer};
 pub use program::region::Local;
+pub use program::runtime::{Check, Driver, Runtime};
 pub use program::shard::Shard;
-pub use program::top::{Parent, Top};
+pub use program::top::Top;
 pub use time::now;
-pub use wire::{
-    Binding, Check, Costs, Crowded, Death, Driver, Faults, Link, Pause, Runtime, Slow, TaskCost, VirtualMachine,
-};
+pub use wire::{Binding, Costs, Crowded, Death, Faults, Link, Pause, Slow, TaskCost, VirtualMachine};

@@ -1,17 +1,8 @@
 //! What the top-level task makes, as every node knows it: trees, tasks, gangs, pairs, phase barriers, replayed objects.
 
-use crate::Error;
-use crate::ids::CellAddress;
-use crate::ids::EMPTY;
-use crate::ids::Run;
-use crate::ids::{ObjectId, ProcessorId};
-use crate::parcel::Parcel;
-use crate::program::shard::Shard;
-use crate::replay::ReplaySpec;
-use maniple_mapper::ExchangeOutput;
+use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
-use std::future::Future;
-use std::pin::Pin;
+use std::any::Any;
 use std::sync::Arc;
 
 /// What the replicated top-level task makes: the same list, in the same order, on every node.
@@ -21,7 +12,7 @@ pub(crate) enum Object {
     Gang(Arc<GangTable>),
     Pairs(Pairs),
     Phase(PhaseSpec),
-    Replay(ReplayObject),
+    Replay(Arc<dyn Replayed>),
 }
 
 impl Object {
@@ -33,7 +24,7 @@ impl Object {
             Object::Gang(g) => format!("gang `{}`", g.name),
             Object::Pairs(p) => format!("pairs `{}`", p.name),
             Object::Phase(p) => format!("phase barrier `{}`", p.name),
-            Object::Replay(r) => format!("`{}`", r.spec.name()),
+            Object::Replay(r) => format!("`{}`", r.name()),
         }
     }
 }
@@ -61,14 +52,17 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// A running shard, which has ended when its future has.
-pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
-
 pub(crate) struct Task {
     pub run: Run,
     pub name: Arc<str>,
-    #[allow(clippy::type_complexity)]
-    pub start: Box<dyn Fn(Shard, Parcel) -> Result<ShardFuture, Error> + Send + Sync>,
+    /// What starts a shard: who made it knows its type.
+    pub code: Box<dyn Any + Send + Sync>,
+}
+
+/// A replayed object (see [`crate::replay`]): the rest of it is known there.
+pub(crate) trait Replayed: Any + Send + Sync {
+    fn name(&self) -> &str;
+    fn gang(&self) -> &Arc<GangTable>;
 }
 
 /// Where the shards of a gang are: computed once by every node, never sent.
@@ -192,21 +186,4 @@ impl PhaseSpec {
         };
         own.get(contributor as usize).copied().or_else(below).unwrap_or(u32::MAX)
     }
-}
-
-pub(crate) struct ReplayObject {
-    pub spec: Arc<dyn ReplaySpec>,
-    pub gang: Arc<GangTable>,
-    pub mapping: ExchangeOutput,
-    /// Which of the run's mappers decided that.
-    pub number: u64,
-    pub cells: Arc<CellTable>,
-}
-
-/// Where the cells of a replayed object's chains are: each has as many as it has updates, or reads if they are more.
-pub(crate) struct CellTable {
-    /// The first of each shard's, in slot 0, among those of its processor.
-    pub first: Vec<u32>,
-    /// Cells between those of one slot and the next: on every processor as many as on that with most.
-    pub slot: u32,
 }

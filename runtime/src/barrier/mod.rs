@@ -1,6 +1,236 @@
-//! Barriers: this processor's cells and its part of combining trees.
+//! Barriers on one processor: its cells of ready/empty pairs, its members of combining trees, and arrivals, which are
+//! routed to where their cell lives.
 
-pub(crate) mod cells;
-pub(crate) mod phases;
+mod cells;
+mod ends;
+mod phases;
+mod report;
 
-pub(crate) use cells::{Bank, Waited};
+pub(crate) use cells::Bank;
+pub(crate) use ends::{Counter, End};
+pub(crate) use phases::{PhaseMember, Phases};
+
+use crate::Error;
+use crate::effects::polling::Poller;
+use crate::effects::{Effects, Waiting};
+use crate::ids::{CellAddress, ObjectId, WaitAt};
+use crate::maps::HashMap;
+use crate::message::{Also, Message};
+use crate::object::{Object, Pairs, PhaseSpec};
+use crate::payload::Payload;
+use maniple_barriers::{Arrived, BarrierError};
+use std::cell::RefCell;
+
+/// What waiting for one generation of a barrier found.
+pub(crate) type Waited = maniple_barriers::Waited<Box<Error>>;
+
+/// Is told who need not wait any more, with the reason if what they wait for will never be there.
+pub(crate) trait Tell: FnMut(Waiting, Option<&Error>) {}
+impl<F: FnMut(Waiting, Option<&Error>)> Tell for F {}
+
+fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
+    waited.map(|e| Box::new(e.clone()))
+}
+
+/// The barriers of one processor.
+#[derive(Default)]
+pub(crate) struct Barriers {
+    /// Cells of pairs, by object.
+    banks: RefCell<Vec<Option<Box<Bank>>>>,
+    pub phases: Phases,
+    counters: RefCell<HashMap<(ObjectId, u32, End), Counter>>,
+}
+
+impl Barriers {
+    /// Makes this processor's cells of a family of pairs.
+    pub fn add_pairs(&self, effects: &Effects, object: ObjectId, pairs: &Pairs) {
+        let here = effects.id as usize;
+        let bank = Bank::new(pairs.ready_count[here] as usize, pairs.gang.members[here].len());
+        if !bank.is_empty() {
+            let mut banks = self.banks.borrow_mut();
+            banks.resize_with(object as usize + 1, || None);
+            banks[object as usize] = Some(Box::new(bank));
+        }
+    }
+
+    /// Makes this processor's member of a phase barrier.
+    pub fn add_phase(&self, effects: &Effects, object: ObjectId, spec: &PhaseSpec) {
+        self.phases.add(object, PhaseMember::new(spec, effects.id));
+    }
+
+    #[inline]
+    fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut Bank) -> T) -> Option<T> {
+        Some(f(self.banks.borrow_mut().get_mut(object as usize)?.as_deref_mut()?))
+    }
+
+    /// Arrives at half of a pair, wherever its cell lives.
+    #[inline]
+    pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, tell: &mut impl Tell) {
+        effects.counters.arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            if effects.config.strikes(Bug::LostArrival) {
+                return;
+            }
+            if effects.config.strikes(Bug::DoubledArrival) {
+                self.route(effects, at, generation, tell);
+            }
+        }
+        self.route(effects, at, generation, tell);
+    }
+
+    #[inline]
+    fn route(&self, effects: &Effects, at: CellAddress, generation: u64, tell: &mut impl Tell) {
+        let CellAddress { processor, object, cell } = at;
+        if processor == effects.id && object < effects.objects.len() {
+            return self.arrive_here(effects, at, generation, Payload::None, tell);
+        }
+        let payload = Payload::None;
+        effects.send(processor, Message::Arrive { object, cell, generation, payload, also: Also::NOTHING });
+    }
+
+    /// Takes in an arrival at a cell of this processor.
+    #[inline]
+    pub fn arrive_here(
+        &self,
+        effects: &Effects,
+        at: CellAddress,
+        generation: u64,
+        payload: Payload,
+        tell: &mut impl Tell,
+    ) {
+        let CellAddress { object, cell, .. } = at;
+        let arrived = self.with(object, |bank| bank.arrive(cell, generation, payload));
+        let missing = Err(BarrierError::NotAnArriver { arriver: cell, arrivers: 0 });
+        let Arrived { first, others, .. } = match arrived.unwrap_or(missing) {
+            Ok(arrived) => arrived,
+            Err(source) => return self.refuse(effects, at, generation, source, tell),
+        };
+        if let Some(waiting) = first {
+            effects.note_release(object, generation, &waiting);
+            tell(waiting, None);
+        }
+        if others {
+            for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
+                effects.note_release(object, generation, &waiting);
+                tell(waiting, None);
+            }
+        }
+    }
+
+    /// What was refused is an error of the run, because who waits may be content with an error or not look at all.
+    #[cold]
+    fn refuse(&self, effects: &Effects, at: CellAddress, generation: u64, source: BarrierError, tell: &mut impl Tell) {
+        let CellAddress { object, cell, .. } = at;
+        let name = |known: Option<&crate::effects::Known>| {
+            known.map_or_else(|| format!("object {object}"), |k| k.cell_name(effects.id, cell))
+        };
+        let error = Error::Barrier { barrier: effects.objects.with(object, name), source };
+        effects.note_failure(&error);
+        self.poison_here(object, cell, generation, &error, tell);
+    }
+
+    /// Tells the cell of a pair that generations from `generation` on will never come.
+    pub fn poison(&self, effects: &Effects, at: CellAddress, generation: u64, error: &Error, tell: &mut impl Tell) {
+        #[cfg(feature = "plant")]
+        if effects.config.has(crate::plant::Bug::MissingPoison) {
+            return;
+        }
+        let CellAddress { processor, object, cell } = at;
+        if processor == effects.id && object < effects.objects.len() {
+            // At once, as arrivals here are: those that follow must not get there before it.
+            return self.poison_here(object, cell, generation, error, tell);
+        }
+        effects.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
+    }
+
+    /// Poisons a cell of this processor, or its member of a phase barrier.
+    pub fn poison_here(&self, object: ObjectId, cell: u32, generation: u64, error: &Error, tell: &mut impl Tell) {
+        if self.phases.has(object) {
+            return self.phases.poison(object, generation, error, tell);
+        }
+        let due = self.with(object, |bank| bank.poison(cell, generation, error));
+        due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
+    }
+
+    /// Generations of an object that are not complete will not be.
+    pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
+        match &*known.object {
+            Object::Pairs(_) => {
+                let due = self.with(known.id, |bank| bank.poison_all(error));
+                due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
+            }
+            Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
+            _ => {}
+        }
+    }
+
+    /// Asks for a generation: whoever `waiting` is will be told if it is not complete.
+    #[inline]
+    pub fn wait(&self, effects: &Effects, at: WaitAt, waiting: Waiting) -> Waited {
+        match at {
+            WaitAt::Cell { object, cell, generation } => {
+                // Without a bank there is no such cell.
+                let waited = self.with(object, |bank| bank.wait(cell, generation, waiting));
+                waited.unwrap_or_else(|| no_such_cell(effects, object, cell))
+            }
+            WaitAt::Phase { object, generation } => self.phases.wait(object, generation, waiting),
+        }
+    }
+
+    /// Where a generation stands, without waiting for it.
+    pub fn state(&self, effects: &Effects, at: WaitAt) -> Waited {
+        match at {
+            WaitAt::Cell { object, .. } if object >= effects.objects.len() => no_such_cell(effects, object, 0),
+            WaitAt::Cell { object, cell, generation } => {
+                self.with(object, |bank| bank.state(cell, generation)).unwrap_or(Waited::Registered)
+            }
+            WaitAt::Phase { object, generation } => self.phases.state(object, generation),
+        }
+    }
+
+    /// Looks at a generation that `earlier` is registered for, and puts `waiting` in its place.
+    #[cold]
+    pub fn wait_instead(&self, effects: &Effects, at: WaitAt, earlier: Poller, waiting: Waiting) -> Waited {
+        match self.state(effects, at) {
+            Waited::Registered => {}
+            over => return over,
+        }
+        let replaced = match at {
+            WaitAt::Phase { object, generation } => self.phases.replace(object, generation, earlier, waiting),
+            WaitAt::Cell { object, cell, generation } => {
+                let mut banks = self.banks.borrow_mut();
+                match banks.get_mut(object as usize).and_then(|bank| bank.as_deref_mut()) {
+                    Some(bank) => bank.replace(cell, generation, earlier, waiting),
+                    None => Err(waiting),
+                }
+            }
+        };
+        match replaced {
+            // Dropped only now: its waker's destructor is not ours, and nothing is borrowed any more.
+            Ok(_earlier) => Waited::Registered,
+            Err(waiting) => self.wait(effects, at, waiting),
+        }
+    }
+
+    /// Takes away a waiter for a generation, if there is one.
+    pub fn withdraw(&self, at: WaitAt, waiter: Poller) -> Option<Waiting> {
+        match at {
+            WaitAt::Phase { object, generation } => self.phases.withdraw(object, generation, waiter),
+            WaitAt::Cell { object, cell, generation } => {
+                self.with(object, |bank| bank.withdraw(cell, generation, waiter)).flatten()
+            }
+        }
+    }
+}
+
+#[cold]
+fn no_such_cell(effects: &Effects, object: ObjectId, cell: u32) -> Waited {
+    let error = if object < effects.objects.len() {
+        Error::misuse("waiting for a barrier", "a cell of this shard", cell)
+    } else {
+        Error::misuse("a wait", "a barrier of this run", object)
+    };
+    Waited::Poisoned(Box::new(error))
+}

@@ -1,27 +1,27 @@
 //! Phase barriers: this processor's member of each combining tree.
 
-use crate::barrier::cells::Waited;
-use crate::effects::Waiting;
+use super::{Tell, Waited, owned};
 use crate::effects::polling::Poller;
+use crate::effects::{Effects, Waiting};
 use crate::error::panic_message;
 use crate::ids::{ObjectId, ProcessorId};
+use crate::maps::HashMap;
 use crate::message::Message;
 use crate::object::{Object, PhaseSpec};
-use crate::processor::Core;
 use crate::{Error, Place};
 use maniple_barriers::{Arrivals, BarrierCell, BarrierError};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 
 /// How many generations' reduction values a member keeps for late waiters, at least and, with a very wide window, at
 /// most (a megabyte).
 const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
 /// Values, each with the position of its arriver in the barrier's list.
-type Values = Vec<(u32, u64)>;
+pub(crate) type Values = Vec<(u32, u64)>;
 
 /// One member of a combining tree.
-pub(crate) struct PhaseLocal {
+pub(crate) struct PhaseMember {
     /// What comes from below: the arrivers of this processor, then the children that contribute. Each value with the position
     /// of its arriver in the barrier's list.
     gathered: BarrierCell<Waiting, (u32, u64), Error>,
@@ -36,7 +36,7 @@ pub(crate) struct PhaseLocal {
     kept: u64,
 }
 
-impl PhaseLocal {
+impl PhaseMember {
     pub fn new(spec: &PhaseSpec, processor: ProcessorId) -> Self {
         let arrivers = spec.local_arrivers(processor);
         let contributing = |p: ProcessorId| spec.tree.children(p).iter().copied().filter(|&c| spec.contributes(c));
@@ -84,213 +84,219 @@ impl PhaseLocal {
     }
 }
 
-impl Core {
-    /// Arrives at a phase barrier as arriver number `arriver` of its list, a shard of this processor.
-    pub fn arrive_phase(self: &Rc<Self>, object: ObjectId, arriver: u32, generation: u64, value: u64) {
-        self.counters.arrivals.add(1);
-        let contributor = {
-            let mut objects = self.objects.borrow_mut();
-            objects.phase(object).and_then(|l| l.arrivers.iter().position(|&a| a == arriver))
-        };
+/// The members of this processor, by object.
+#[derive(Default)]
+pub(crate) struct Phases(RefCell<HashMap<ObjectId, PhaseMember>>);
+
+impl Phases {
+    pub fn add(&self, object: ObjectId, member: PhaseMember) {
+        self.0.borrow_mut().insert(object, member);
+    }
+
+    pub fn has(&self, object: ObjectId) -> bool {
+        self.0.borrow().contains_key(&object)
+    }
+
+    /// Shows `f` a member, if it is one.
+    pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut PhaseMember) -> T) -> Option<T> {
+        self.0.borrow_mut().get_mut(&object).map(f)
+    }
+
+    /// Arrives as arriver number `arriver` of the barrier's list, a shard of this processor.
+    pub fn arrive(
+        &self,
+        effects: &Effects,
+        (object, arriver): (ObjectId, u32),
+        generation: u64,
+        value: u64,
+        tell: &mut impl Tell,
+    ) {
+        effects.counters.arrivals.add(1);
+        let contributor = self.with(object, |m| m.arrivers.iter().position(|&a| a == arriver)).flatten();
         match contributor {
-            Some(c) => self.combine(object, c as u32, generation, vec![(arriver, value)]),
+            Some(c) => self.combine(effects, (object, c as u32), generation, vec![(arriver, value)], tell),
             None => {
                 let source = BarrierError::NotAnArriver { arriver, arrivers: 0 };
-                self.poison_tree(object, generation, &Error::Barrier { barrier: self.name_of(object), source });
+                let error = Error::Barrier { barrier: effects.objects.name(object), source };
+                self.poison_all(effects, object, generation, &error, tell);
             }
         }
     }
 
-    pub(crate) fn combine(
-        self: &Rc<Self>,
-        object: ObjectId,
-        contributor: u32,
+    /// Takes in the arrival of a contributor: an arriver of this processor, or a child in the tree.
+    pub fn combine(
+        &self,
+        effects: &Effects,
+        (object, contributor): (ObjectId, u32),
         generation: u64,
-        values: Vec<(u32, u64)>,
+        values: Values,
+        tell: &mut impl Tell,
     ) {
-        let Some(spec) = self.local(object) else {
-            return;
-        };
-        let Object::Phase(spec) = &*spec.object else { return };
+        let Some(known) = effects.objects.get(object) else { return };
+        let Object::Phase(spec) = &*known.object else { return };
         #[cfg(feature = "plant")]
-        self.plant_early_release(object, generation);
-        let outcome = {
-            let mut objects = self.objects.borrow_mut();
-            let Some(local) = objects.phase(object) else {
-                return;
-            };
-            if local.over.poison(generation).is_some() {
+        self.plant_early_release(effects, object, generation, tell);
+        let outcome = self.with(object, |member| {
+            if member.over.poison(generation).is_some() {
                 // Whoever waits is told of the failure; what still comes after it completes nothing.
-                return;
+                return None;
             }
             let values = if spec.fold.is_some() { values } else { Vec::new() };
-            let gathered = local.gather(contributor, generation, values);
+            let gathered = member.gather(contributor, generation, values);
             // What is complete here may be over elsewhere, and stays so.
-            let from = generation.max(local.gathered.completed());
-            gathered.map(|passed| (passed, local.parent)).map_err(|source| (source, from))
-        };
-        match outcome {
-            Ok((passed, parent)) => {
+            let from = generation.max(member.gathered.completed());
+            Some(gathered.map(|passed| (passed, member.parent)).map_err(|source| (source, from)))
+        });
+        match outcome.flatten() {
+            None => {}
+            Some(Ok((passed, parent))) => {
                 for (generation, values) in passed {
                     match parent {
                         Some((to, contributor)) => {
-                            self.send(to, Message::Combine { object, contributor, generation, values });
+                            effects.send(to, Message::Combine { object, contributor, generation, values });
                         }
-                        None => match self.fold(spec, values) {
-                            Ok(value) => self.release(object, generation, value),
+                        None => match folded(effects, spec, values) {
+                            Ok(value) => self.release(effects, object, generation, value, tell),
                             Err(e) => {
                                 // No task has failed, so nobody else tells of it if nobody waits. Generations that the
                                 // same arrival completed after this one are refused by the poison.
-                                self.note_failure(&e);
-                                return self.poison_tree(object, generation, &e);
+                                effects.note_failure(&e);
+                                return self.poison_all(effects, object, generation, &e, tell);
                             }
                         },
                     }
                 }
             }
-            Err((mut source, from)) => {
+            Some(Err((mut source, from))) => {
                 // Contributors are numbered by member, arrivers by the barrier's list.
                 if let BarrierError::OverArrival { arriver, .. } | BarrierError::ArrivedTwice { arriver, .. } =
                     &mut source
                 {
-                    *arriver = spec.arriver_behind(self.id, contributor);
+                    *arriver = spec.arriver_behind(effects.id, contributor);
                 }
-                let error = Error::Barrier { barrier: self.name_of(object), source };
-                self.note_failure(&error);
-                self.poison_tree(object, from, &error);
+                let error = Error::Barrier { barrier: effects.objects.name(object), source };
+                effects.note_failure(&error);
+                self.poison_all(effects, object, from, &error, tell);
             }
         }
     }
 
     #[cfg(feature = "plant")]
-    fn plant_early_release(self: &Rc<Self>, object: ObjectId, generation: u64) {
-        let is_next = |local: &mut PhaseLocal| {
-            local.parent.is_none() && local.arrivers.len() > 1 && generation == local.released()
+    fn plant_early_release(&self, effects: &Effects, object: ObjectId, generation: u64, tell: &mut impl Tell) {
+        let is_next = |member: &mut PhaseMember| {
+            member.parent.is_none() && member.arrivers.len() > 1 && generation == member.released()
         };
-        let next = self.objects.borrow_mut().phase(object).is_some_and(is_next);
-        if next && self.config.strikes(crate::plant::Bug::EarlyRelease) {
-            self.release(object, generation, 0);
+        if self.with(object, is_next).unwrap_or(false) && effects.config.strikes(crate::plant::Bug::EarlyRelease) {
+            self.release(effects, object, generation, 0, tell);
         }
     }
 
-    pub(crate) fn release(self: &Rc<Self>, object: ObjectId, generation: u64, value: u64) {
-        let (children, first, others) = {
-            let mut objects = self.objects.borrow_mut();
-            let Some(local) = objects.phase(object) else {
-                return;
-            };
-            let arrived = match local.over.arrive(0, generation, [value]) {
-                Ok(arrived) => arrived,
-                Err(source) => {
-                    drop(objects);
-                    return self.note_failure(&Error::Barrier { barrier: self.name_of(object), source });
-                }
-            };
+    /// A generation is over: tells those who wait here, and the children.
+    pub fn release(&self, effects: &Effects, object: ObjectId, generation: u64, value: u64, tell: &mut impl Tell) {
+        let released = self.with(object, |member| {
+            let arrived = member.over.arrive(0, generation, [value])?;
             // The root and the wire keep the order of generations: one that completes none is poisoned.
             if arrived.completed == 0 {
-                return;
+                return Ok(None);
             }
-            local.over.forget_before(local.released().saturating_sub(local.kept));
-            let others = if arrived.others { local.over.release_others() } else { Vec::new() };
-            (local.children.clone(), arrived.first, others)
+            member.over.forget_before(member.released().saturating_sub(member.kept));
+            let others = if arrived.others { member.over.release_others() } else { Vec::new() };
+            Ok(Some((member.children.clone(), arrived.first, others)))
+        });
+        let (children, first, others) = match released {
+            Some(Ok(Some(released))) => released,
+            Some(Err(source)) => {
+                return effects.note_failure(&Error::Barrier { barrier: effects.objects.name(object), source });
+            }
+            Some(Ok(None)) | None => return,
         };
         for child in children {
-            self.send(child, Message::Release { object, generation, value });
+            effects.send(child, Message::Release { object, generation, value });
         }
         for waiting in first.into_iter().chain(others) {
-            self.release_one(object, generation, waiting);
+            effects.note_release(object, generation, &waiting);
+            tell(waiting, None);
         }
     }
 
-    /// Asks for a generation of a phase barrier.
-    pub fn wait_phase(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
-        let mut objects = self.objects.borrow_mut();
-        let Some(local) = objects.phase(object) else {
-            return Waited::Poisoned(Box::new(Error::misuse(
-                "waiting for a phase barrier",
-                "a phase barrier",
-                "another object",
-            )));
-        };
-        local.over.wait(generation, waiting).map(|e| Box::new(e.clone()))
+    /// Asks for a generation.
+    pub fn wait(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
+        self.with(object, |member| owned(member.over.wait(generation, waiting))).unwrap_or_else(|| {
+            let error = Error::misuse("waiting for a phase barrier", "a phase barrier", "another object");
+            Waited::Poisoned(Box::new(error))
+        })
+    }
+
+    /// Where a generation stands, without waiting for it.
+    pub fn state(&self, object: ObjectId, generation: u64) -> Waited {
+        self.with(object, |member| owned(member.over.state(generation))).unwrap_or(Waited::Registered)
     }
 
     /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
-    pub fn replace_at_phase(
+    pub fn replace(
         &self,
         object: ObjectId,
         generation: u64,
         earlier: Poller,
         waiting: Waiting,
     ) -> Result<Waiting, Waiting> {
-        match self.objects.borrow_mut().phase(object) {
-            Some(local) => local.over.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
+        match self.0.borrow_mut().get_mut(&object) {
+            Some(member) => member.over.replace(generation, |w| Poller::of(w) == Some(earlier), waiting),
             None => Err(waiting),
         }
     }
 
     /// Takes away a waiter for `generation`, if there is one.
-    pub fn withdraw_from_phase(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
-        let mut objects = self.objects.borrow_mut();
-        objects.phase(object)?.over.withdraw(generation, |w| Poller::of(w) == Some(waiter))
-    }
-
-    /// Where a generation stands, without waiting for it.
-    pub fn phase_state(&self, object: ObjectId, generation: u64) -> Waited {
-        let mut objects = self.objects.borrow_mut();
-        let local = objects.phase(object);
-        local.map_or(Waited::Registered, |local| local.over.state(generation).map(|e| Box::new(e.clone())))
+    pub fn withdraw(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
+        self.with(object, |member| member.over.withdraw(generation, |w| Poller::of(w) == Some(waiter))).flatten()
     }
 
     /// The reduction value of a generation that is over, or how many are over and the values of how many are kept.
-    pub fn phase_value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
-        let mut objects = self.objects.borrow_mut();
-        let Some(local) = objects.phase(object) else { return Err((0, 0)) };
-        local.over.carried(generation).first().copied().ok_or((local.released(), local.kept))
+    pub fn value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
+        let value = |member: &mut PhaseMember| {
+            member.over.carried(generation).first().copied().ok_or((member.released(), member.kept))
+        };
+        self.with(object, value).unwrap_or(Err((0, 0)))
     }
 
-    /// Poisons a phase barrier on every processor it concerns.
-    pub fn poison_tree(self: &Rc<Self>, object: ObjectId, generation: u64, error: &Error) {
+    /// Poisons a barrier on every processor it concerns.
+    pub fn poison_all(
+        &self,
+        effects: &Effects,
+        object: ObjectId,
+        generation: u64,
+        error: &Error,
+        tell: &mut impl Tell,
+    ) {
         #[cfg(feature = "plant")]
-        if self.config.has(crate::plant::Bug::MissingPoison) {
+        if effects.config.has(crate::plant::Bug::MissingPoison) {
             return;
         }
-        let Some(spec) = self.local(object) else {
-            return;
-        };
-        let Object::Phase(spec) = &*spec.object else { return };
+        let Some(known) = effects.objects.get(object) else { return };
+        let Object::Phase(spec) = &*known.object else { return };
         // Here at once: arrivals and releases that follow must not get there before it.
-        self.poison_phase(object, generation, error.clone());
-        for &to in spec.tree.members().iter().filter(|&&to| to != self.id) {
-            self.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
+        self.poison(object, generation, error, tell);
+        for &to in spec.tree.members().iter().filter(|&&to| to != effects.id) {
+            effects.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
         }
     }
 
-    pub(crate) fn poison_phase(self: &Rc<Self>, object: ObjectId, generation: u64, error: Error) {
-        let due = {
-            let mut objects = self.objects.borrow_mut();
-            let Some(local) = objects.phase(object) else {
-                return;
-            };
-            local.over.set_poison(generation, error.clone())
-        };
-        for waiting in due {
-            self.notify_poison(waiting, || error.clone());
-        }
+    /// Poisons this processor's member.
+    pub fn poison(&self, object: ObjectId, generation: u64, error: &Error, tell: &mut impl Tell) {
+        let due = self.with(object, |member| member.over.set_poison(generation, error.clone()));
+        due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
+}
 
-    fn fold(&self, spec: &PhaseSpec, #[allow(unused_mut)] mut values: Vec<(u32, u64)>) -> Result<u64, Error> {
-        #[cfg(feature = "plant")]
-        if self.config.strikes(crate::plant::Bug::FoldOrder) {
-            let last = values.iter().map(|v| v.0).max().unwrap_or(0);
-            values.iter_mut().for_each(|v| v.0 = last - v.0);
-        }
-        fold(spec, values)
+fn folded(effects: &Effects, spec: &PhaseSpec, #[allow(unused_mut)] mut values: Values) -> Result<u64, Error> {
+    #[cfg(feature = "plant")]
+    if effects.config.strikes(crate::plant::Bug::FoldOrder) {
+        let last = values.iter().map(|v| v.0).max().unwrap_or(0);
+        values.iter_mut().for_each(|v| v.0 = last - v.0);
     }
-
-    pub(crate) fn name_of(&self, object: ObjectId) -> String {
-        self.local(object).map_or_else(|| format!("object {object}"), |o| o.object.describe())
-    }
+    #[cfg(not(feature = "plant"))]
+    let _ = effects;
+    fold(spec, values)
 }
 
 /// Folds in the order of the arriver list, whatever the shape of the tree.

@@ -1,11 +1,13 @@
 //! One field of one region as one shard uses it: where its values are and who used them last.
 
 use crate::Error;
-use crate::ids::TaskId;
-use crate::ids::{ColumnKey, LaunchKey, ProcessorId};
-use crate::processor::Core;
-use crate::task::UseAt;
+use crate::data::Data;
+use crate::effects::Effects;
+use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId};
 use maniple_mapper::{Machine, MemoryKind, RequirementInput};
+use maniple_regions::Buffer;
+use maniple_regions::Coherence;
+use maniple_regions::Use;
 use maniple_regions::{FieldInfo, Instance, Lease, Privilege, Rect, Region, SharedInstance};
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -74,6 +76,21 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
+    /// many as they drop.
+    pub fn spare(column: Rc<Self>) {
+        const MOST: usize = 1024;
+        if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
+            // The instance is used no more.
+            *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < MOST {
+                    spare.push(column);
+                }
+            });
+        }
+    }
+
     #[inline]
     pub fn rect(&self) -> Rect {
         self.region.rect
@@ -173,6 +190,30 @@ impl Column {
     }
 }
 
+/// One region use of a leaf task.
+pub(crate) struct UseAt {
+    pub column: Rc<Column>,
+    pub privilege: Privilege,
+    pub coherence: Coherence,
+    /// The kind of memory it is copied into, if it is.
+    pub access: Option<MemoryKind>,
+    pub staged: Option<Box<Staged>>,
+}
+
+impl UseAt {
+    pub fn as_use(&self) -> Use {
+        let Self { column, privilege, coherence, .. } = self;
+        Use { region: column.region, field: column.field.id, privilege: *privilege, coherence: *coherence }
+    }
+}
+
+/// A copy taken for one task alone.
+pub(crate) struct Staged {
+    pub copy: SharedInstance,
+    /// What it held at first, if only changes may go back: others change other values of the same region meanwhile.
+    pub before: Option<Buffer>,
+}
+
 /// Tasks that may still use a column: the last writer, and the readers since.
 #[derive(Default)]
 pub(crate) struct Users {
@@ -213,29 +254,32 @@ thread_local! {
     static SPARE: RefCell<Vec<Rc<Column>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Core {
+impl Data {
     /// A fresh instance for a column, or the one that is there.
     pub(crate) fn store(
-        self: &Rc<Self>,
+        &self,
+        effects: &Effects,
         key: ColumnKey,
         field: &FieldInfo,
         launch: LaunchKey,
         shared_home: Option<ProcessorId>,
     ) -> Result<Store, Error> {
         Ok(match shared_home {
-            None => Store::Owned(self.owned_instance(key, field, launch)?),
+            None => Store::Owned(self.owned_instance(effects, key, field, launch)?),
             Some(home) => {
-                let here = home == self.id;
-                let instance = if here { Some(self.shared_instance(key, field)?) } else { self.attached(launch, &key) };
-                let alone = self.machine().processors() == self.machine().nodes();
-                Store::Shared { home, instance, idle: if alone { Idle::Never } else { Idle::None } }
+                let here = home == effects.id;
+                let instance =
+                    if here { Some(self.shared_instance(effects, key, field)?) } else { self.attached(launch, &key) };
+                let each_alone = effects.machine().processors() == effects.machine().nodes();
+                Store::Shared { home, instance, idle: if each_alone { Idle::Never } else { Idle::None } }
             }
         })
     }
 
     /// A column with its instance.
     pub(crate) fn column(
-        self: &Rc<Self>,
+        &self,
+        effects: &Effects,
         region: Region,
         key: ColumnKey,
         field: &'static FieldInfo,
@@ -248,7 +292,7 @@ impl Core {
             field,
             bytes: region.rect.volume() * field.size,
             launch,
-            store: RefCell::new(self.store(key, field, launch, shared_home)?),
+            store: RefCell::new(self.store(effects, key, field, launch, shared_home)?),
             users: RefCell::default(),
             overlaps: RefCell::default(),
             poison: RefCell::default(),
@@ -260,20 +304,5 @@ impl Core {
             return Ok(spare);
         }
         Ok(Rc::new(column))
-    }
-
-    /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
-    /// many as they drop.
-    pub(crate) fn spare(&self, column: Rc<Column>) {
-        const MOST: usize = 1024;
-        if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
-            // The instance is used no more.
-            *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
-            SPARE.with_borrow_mut(|spare| {
-                if spare.len() < MOST {
-                    spare.push(column);
-                }
-            });
-        }
     }
 }

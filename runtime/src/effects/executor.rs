@@ -1,18 +1,15 @@
 //! The executor of this processor's shards, parents and its copy of the top-level task.
 
+use super::{Effects, Item, polling};
+use crate::Place;
 use crate::diagnose::deadlock::{Node, Part};
-use crate::diagnose::races::Races;
-use crate::effects::polling;
-use crate::effects::queue;
+use crate::diagnose::races::{Actor, Races};
 use crate::error::panic_message;
-use crate::ids::ProcessorId;
-use crate::object::ShardFuture;
-use crate::processor::Core;
-use crate::program::shard::Shard;
-use crate::{Error, Place};
+use crate::ids::NOBODY;
 use maniple_mapper::Priority;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{self, AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,36 +24,24 @@ const YIELD_PRIORITY: Priority = Priority(0);
 /// How another thread tells a parked processor that there is something to do.
 pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 
-/// Called with `Err` when the future panicked; otherwise the future has reported its own result.
-pub(crate) type Ended = Box<dyn FnOnce(&Rc<Core>, Option<String>)>;
+/// A future that runs on a processor: it is over when a shard, a parent or the top-level task is.
+pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Whose future is in a slot.
-enum Whose {
-    Shard(Shard),
-    /// The name is for reports.
-    Other(Box<(Place, Ended)>),
-}
-
-impl Whose {
-    fn place(&self) -> Place {
-        match self {
-            Whose::Shard(shard) => shard.place(),
-            Whose::Other(other) => other.0.clone(),
-        }
-    }
-
-    fn node(&self, processor: ProcessorId, slot: u32) -> Node {
-        match self {
-            Whose::Shard(shard) => shard.node(),
-            Whose::Other(_) => Node::Other { processor, slot },
-        }
-    }
+/// Whose future is in a slot: a shard's, or the top-level task's.
+pub(crate) trait Resident {
+    fn place(&self) -> Place;
+    /// Who it is in reports, if it is a shard.
+    fn node(&self) -> Option<Node>;
+    /// Who it is for the check for races, if it is a shard.
+    fn actor(&self) -> Option<Actor>;
+    /// The future is over, with a panic's message if it panicked; otherwise it has reported its own result.
+    fn over(self: Rc<Self>, panic: Option<String>);
 }
 
 /// One for each shard: it is small.
 struct Slot {
     /// None if the slot is free.
-    whose: Option<Whose>,
+    whose: Option<Rc<dyn Resident>>,
     future: Option<ShardFuture>,
     waker: Waker,
     handle: Arc<ShardWaker>,
@@ -145,10 +130,6 @@ impl Executor {
         Self { slots: Vec::new(), free: Vec::new(), wakes: Arc::new(Wakes::new(signal)), stopped: false }
     }
 
-    pub fn stop(&mut self) {
-        self.stopped = true;
-    }
-
     /// Makes room for this many more shards, and no more.
     pub fn reserve(&mut self, shards: usize) {
         let new = shards.saturating_sub(self.free.len());
@@ -166,18 +147,19 @@ impl Executor {
     }
 }
 
-impl Core {
-    /// Adds a future to be polled; `ended` is called when it is over, with the panic's message if it panicked.
-    pub fn spawn(&self, place: Place, future: impl Future<Output = ()> + 'static, ended: Ended) {
-        self.add_future(Whose::Other(Box::new((place, ended))), Box::pin(future));
+impl Effects {
+    /// Makes room for this many more shards, and no more.
+    pub fn reserve_slots(&self, shards: usize) {
+        self.exec.borrow_mut().reserve(shards);
     }
 
-    /// Adds the future of a shard; if it panics, the shard fails.
-    pub(crate) fn spawn_shard(&self, shard: Shard, future: ShardFuture) {
-        self.add_future(Whose::Shard(shard), future);
+    /// Nothing is to run here any more.
+    pub fn stop(&self) {
+        self.exec.borrow_mut().stopped = true;
     }
 
-    fn add_future(&self, whose: Whose, future: ShardFuture) {
+    /// Adds a future to be polled.
+    pub fn spawn(&self, whose: Rc<dyn Resident>, future: ShardFuture) {
         let noted = self.trace.as_ref().map(|trace| (trace, whose.place()));
         let slot = {
             let mut exec = self.exec.borrow_mut();
@@ -187,13 +169,13 @@ impl Core {
             slot
         };
         if let Some((trace, place)) = noted {
-            self.note_slot(trace, slot, &place.task, place.shard);
+            trace.borrow_mut().is_in_slot(slot, &place.task, place.shard);
         }
         self.wake_shard(slot);
     }
 
     #[inline]
-    pub(crate) fn wake_shard(&self, slot: u32) {
+    pub fn wake_shard(&self, slot: u32) {
         self.queue_shard(slot, SHARD_PRIORITY);
     }
 
@@ -210,12 +192,12 @@ impl Core {
             && !s.queued
         {
             s.queued = true;
-            self.queue.push(priority, queue::Item::Shard(slot));
+            self.queue.push(priority, Item::Shard(slot));
         }
     }
 
     #[inline]
-    pub(crate) fn poll_shard(self: &Rc<Self>, slot: u32) {
+    pub fn poll_shard(&self, slot: u32) {
         match &self.config.races {
             None => self.poll_future(slot),
             Some(races) => self.poll_observed(races, slot),
@@ -223,13 +205,14 @@ impl Core {
     }
 
     #[cold]
-    fn poll_observed(self: &Rc<Self>, races: &Arc<Races>, slot: u32) {
-        let _observing = races.observe(self, self.shard_at(slot).as_ref());
+    fn poll_observed(&self, races: &Arc<Races>, slot: u32) {
+        let actor = self.exec.borrow().slots[slot as usize].whose.as_ref().and_then(|whose| whose.actor());
+        let _observing = races.observe(actor.unwrap_or((NOBODY, self.id)));
         self.poll_future(slot);
     }
 
     #[inline(always)]
-    fn poll_future(self: &Rc<Self>, slot: u32) {
+    fn poll_future(&self, slot: u32) {
         self.counters.polls.add(1);
         let (mut future, waker) = {
             let mut exec = self.exec.borrow_mut();
@@ -256,7 +239,7 @@ impl Core {
             Err(panic) => Some(panic_message(panic)),
         };
         if let Some(trace) = &self.trace {
-            self.note_last_poll(trace, slot);
+            trace.borrow_mut().was_last_poll(slot);
         }
         // Dropping what the future holds may run user code and may panic too.
         let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
@@ -271,42 +254,30 @@ impl Core {
             exec.free.push(slot);
             whose
         };
-        match (whose, panic) {
-            (Some(Whose::Shard(shard)), Some(message)) => {
-                let error = Error::Panicked { place: shard.place(), message };
-                self.end_later(shard, Err(error));
-            }
-            (Some(Whose::Other(other)), panic) => (other.1)(self, panic),
-            (Some(Whose::Shard(_)) | None, _) => {}
-        }
-    }
-
-    /// The shard whose future is in a slot, if it is a shard's.
-    fn shard_at(&self, slot: u32) -> Option<Shard> {
-        match &self.exec.borrow().slots[slot as usize].whose {
-            Some(Whose::Shard(shard)) => Some(shard.clone()),
-            _ => None,
+        if let Some(whose) = whose {
+            whose.over(panic);
         }
     }
 
     /// Whose future is in a slot, for reports.
-    pub(crate) fn slot_node(&self, slot: u32) -> Node {
+    pub fn slot_node(&self, slot: u32) -> Node {
         let exec = self.exec.borrow();
         let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
-        whose.map_or(Node::Other { processor: self.id, slot }, |whose| whose.node(self.id, slot))
+        whose.and_then(|whose| whose.node()).unwrap_or(Node::Other { processor: self.id, slot })
     }
 
     /// The names of all who have a future here.
-    pub(crate) fn name_slots(&self, part: &mut Part) {
+    pub fn name_slots(&self, part: &mut Part) {
         let exec = self.exec.borrow();
         for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
-            part.names.push((whose.node(self.id, slot), whose.place().to_string()));
+            let node = whose.node().unwrap_or(Node::Other { processor: self.id, slot });
+            part.names.push((node, whose.place().to_string()));
         }
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.
     #[inline]
-    pub(crate) fn collect_wakes(&self) -> bool {
+    pub fn collect_wakes(&self) -> bool {
         if !self.has_wakes() {
             return false;
         }
@@ -318,7 +289,7 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn has_wakes(&self) -> bool {
+    pub fn has_wakes(&self) -> bool {
         self.exec.borrow().wakes.any.load(Ordering::Relaxed)
     }
 
@@ -350,21 +321,6 @@ impl Core {
         for (whose, future) in futures {
             let place = whose.place();
             self.drop_guarded(|| place, (future, whose));
-        }
-        self.drop_leaves();
-    }
-
-    /// Drops what may hold values of the program, whose destructors may panic.
-    #[inline]
-    pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
-        self.guarded(place, || drop(value));
-    }
-
-    /// Runs code of the program that nobody awaits; a panic there is an error of the run.
-    #[inline]
-    pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Questions to the mapper: each is counted, a panic in it is an error, and its answer is checked before it is used.
 
+use super::Effects;
 use crate::Error;
+use crate::diagnose::trace::record::Recorder;
 use crate::error::panic_message;
-use crate::processor::Core;
 use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +33,7 @@ pub(crate) enum Asker {
     EveryNode,
 }
 
-impl Core {
+impl Effects {
     /// Asks the mapper `question`, and checks the answer with `check`, which is told the mapper's name; `call` and `subject`
     /// are for the error if it panics.
     #[inline]
@@ -63,12 +64,28 @@ impl Core {
         let question = AssertUnwindSafe(|| question(&*named.mapper));
         let answer = match &self.trace {
             None => catch_unwind(question),
-            Some(trace) => self.noted(trace, (&named.name, call), || catch_unwind(question)),
+            Some(trace) => self.question_noted(trace, (&named.name, call), || catch_unwind(question)),
         };
         match answer {
             Ok(answer) => Ok(check(&named.name, answer)?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn question_noted<A>(
+        &self,
+        trace: &RefCell<Recorder>,
+        (mapper, call): (&str, &'static str),
+        question: impl FnOnce() -> A,
+    ) -> A {
+        let start = trace.borrow_mut().asks(&*self.wire, mapper, call);
+        let answer = question();
+        if let Some(start) = start {
+            trace.borrow_mut().answers(&*self.wire, call, start);
+        }
+        answer
     }
 
     /// The replicated part of the program asks this one of the run's mappers from now on.

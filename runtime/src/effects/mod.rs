@@ -1,36 +1,261 @@
-//! What a processor does next and what it has to send.
+//! What the rooms of a processor have in common: whom they send messages, what they put into the ready queue, what they
+//! count, whom they ask, and what they note for reports. A room is given this and has no other way to the world.
+//!
+//! `queue`: what can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: who waits for something.
+//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made.
 
-pub(crate) mod executor;
-pub(crate) mod mappers;
+mod executor;
+mod mappers;
+mod objects;
+mod observe;
 pub(crate) mod polling;
-pub(crate) mod queue;
-pub(crate) mod timers;
+mod queue;
+mod timers;
+mod waiting;
 
-pub(crate) use executor::Signal;
+pub(crate) use executor::{Resident, ShardFuture, Signal};
 pub(crate) use mappers::Asker;
+pub(crate) use objects::{Known, Objects};
+pub(crate) use observe::arrival_key;
+pub(crate) use queue::{Item, ReadyQueue};
 pub(crate) use timers::Timer;
+pub(crate) use waiting::Waiting;
 
-use crate::ids::ObjectId;
-use crate::ids::TaskId;
-use maniple_mapper::Priority;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::diagnose::trace::record::Recorder;
+use crate::error::panic_message;
+use crate::ids::{ObjectId, ProcessorId};
+use crate::message::{Also, Message, Wire};
+use crate::payload::Payload;
+use crate::{Error, Place};
+use maniple_mapper::{Machine, Priority};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::Waker;
-
-/// Who is told when something completes.
-#[derive(Debug)]
-pub(crate) enum Waiting {
-    /// A leaf task has one thing less to wait for.
-    Task(TaskId),
-    /// A replayed chain may run its next subtask.
-    Chain { object: ObjectId, chain: u32, priority: Priority },
-    /// A shard of this processor is to be polled.
-    Shard(u32),
-    /// A future is polled by somebody else's waker (a combinator, say).
-    Waker(Box<Waker>),
-}
 
 /// An arrival at an empty half, on another processor, of a chain's cell.
 pub(crate) struct Late {
     pub object: ObjectId,
     pub cell: u32,
     pub generation: u64,
+}
+
+/// What the rooms of a processor have in common.
+pub(crate) struct Effects {
+    pub id: ProcessorId,
+    pub config: Arc<Config>,
+    pub wire: Box<dyn Wire>,
+    pub counters: Counters,
+    pub trace: Option<Box<RefCell<Recorder>>>,
+    pub queue: ReadyQueue,
+    pub objects: Objects,
+    /// Messages of this processor to itself.
+    inbox: RefCell<VecDeque<Message>>,
+    /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
+    late: RefCell<Vec<(ProcessorId, Late)>>,
+    mappers: mappers::Mappers,
+    pub(super) exec: RefCell<executor::Executor>,
+    /// Other wakers to be called once no chains are borrowed: their code is not ours.
+    wakers: RefCell<Vec<Waker>>,
+    /// Chains are borrowed.
+    in_chains: Cell<bool>,
+    timers: timers::Timers,
+    failure: OnceCell<Box<Error>>,
+    /// Why nothing that comes from others can be relied on any more, once a processor is lost.
+    lost: OnceCell<Box<Error>>,
+}
+
+impl Effects {
+    pub fn new(id: ProcessorId, config: Arc<Config>, wire: Box<dyn Wire>, signal: Signal) -> Self {
+        let recorder =
+            |t: &crate::diagnose::trace::Tracing| Recorder::new(t.list(), t.most, config.machine.processors(), &*wire);
+        Self {
+            id,
+            trace: config.trace.as_ref().map(recorder),
+            wire,
+            counters: Counters::default(),
+            queue: ReadyQueue::default(),
+            objects: Objects::default(),
+            inbox: RefCell::default(),
+            late: RefCell::default(),
+            mappers: mappers::Mappers::new(config.mapper.reader()),
+            exec: RefCell::new(executor::Executor::new(signal)),
+            wakers: RefCell::default(),
+            in_chains: Cell::new(false),
+            timers: timers::Timers::default(),
+            failure: OnceCell::new(),
+            lost: OnceCell::new(),
+            config,
+        }
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.config.machine
+    }
+
+    /// See [`Config::copies`].
+    pub fn copies(&self) -> &Machine {
+        &self.config.copies
+    }
+
+    pub fn same_node(&self, other: ProcessorId) -> bool {
+        self.machine().same_node(self.id, other)
+    }
+
+    /// Sends to any processor, this one included.
+    pub fn send(&self, to: ProcessorId, message: Message) {
+        if to == self.id {
+            self.inbox.borrow_mut().push_back(message);
+        } else {
+            self.counters.messages.add(1);
+            if let Some(trace) = &self.trace {
+                return self.send_noted(trace, to, message);
+            }
+            self.wire.send(to, message);
+        }
+    }
+
+    /// Sends a ready arrival with a value of one word to another processor.
+    #[inline]
+    pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
+        self.counters.messages.add(1);
+        let also = self.also(to, object);
+        if let Some(trace) = &self.trace {
+            return self.send_noted(trace, to, Message::word(object, cell, generation, also, word));
+        }
+        self.wire.send_word(to, object, cell, generation, also, word);
+    }
+
+    /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
+    /// for, or with the next ready arrival there.
+    #[inline]
+    pub fn arrive_late(&self, to: ProcessorId, late: Late) {
+        self.late.borrow_mut().push((to, late));
+    }
+
+    /// The late arrival that may travel with one of the same object to the same processor.
+    #[inline]
+    pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
+        let mut late = self.late.borrow_mut();
+        match late.last() {
+            Some((p, l)) if *p == to && l.object == object => {
+                let also = Also { cell: l.cell, generation: l.generation as u32 };
+                late.pop();
+                also
+            }
+            _ => Also::NOTHING,
+        }
+    }
+
+    #[inline]
+    pub fn send_what_is_late(&self) {
+        if !self.late.borrow().is_empty() {
+            self.send_late_ones();
+        }
+    }
+
+    #[cold]
+    fn send_late_ones(&self) {
+        let mut late = self.late.borrow_mut();
+        for (to, Late { object, cell, generation }) in late.drain(..) {
+            self.send(to, Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING });
+        }
+    }
+
+    /// The next message of this processor to itself.
+    pub fn next_own_message(&self) -> Option<Message> {
+        self.inbox.borrow_mut().pop_front()
+    }
+
+    /// How many messages this processor has sent itself and not taken in.
+    #[inline]
+    pub fn own_messages(&self) -> usize {
+        self.inbox.borrow().len()
+    }
+
+    /// Whether something of a higher priority is ready.
+    #[inline]
+    pub fn more_urgent(&self, than: Priority) -> bool {
+        self.queue.has_above(than)
+    }
+
+    /// Remembers the first error that nobody may be awaiting.
+    pub fn note_failure(&self, error: &Error) {
+        self.failure.get_or_init(|| Box::new(error.clone()));
+    }
+
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get().map(|e| (**e).clone())
+    }
+
+    /// Why nothing that comes from others can be relied on, if a processor is lost.
+    #[inline]
+    pub fn lost(&self) -> Option<&Error> {
+        self.lost.get().map(|e| &**e)
+    }
+
+    /// Notes that a processor is lost; false if that is known. The first one is the cause.
+    pub fn lose(&self, error: &Error) -> bool {
+        self.lost.set(Box::new(error.clone())).is_ok()
+    }
+
+    /// Whether the processor has something to do.
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+            || !self.inbox.borrow().is_empty()
+            || self.has_wakes()
+            || !self.wakers.borrow().is_empty()
+    }
+
+    /// Calls a waker, at once or when no chains are borrowed any more.
+    pub fn wake(&self, waker: Waker) {
+        if self.in_chains.get() { self.wakers.borrow_mut().push(waker) } else { waker.wake() }
+    }
+
+    /// Calls the wakers that are due; false when there were none.
+    #[inline]
+    pub fn call_wakers(&self) -> bool {
+        !self.wakers.borrow().is_empty() && self.call_due_wakers()
+    }
+
+    #[cold]
+    fn call_due_wakers(&self) -> bool {
+        // One of them may notify others.
+        let due = std::mem::take(&mut *self.wakers.borrow_mut());
+        for waker in due {
+            let place = || Place { task: "a waker".into(), shard: None };
+            self.guarded(place, || waker.wake());
+        }
+        true
+    }
+
+    /// Puts wakers off while `f` has chains borrowed.
+    #[inline]
+    pub fn in_chains<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Restore<'a>(&'a Cell<bool>, bool);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
+        f()
+    }
+
+    /// Drops what may hold values of the program, whose destructors may panic.
+    #[inline]
+    pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
+        self.guarded(place, || drop(value));
+    }
+
+    /// Runs code of the program that nobody awaits; a panic there is an error of the run.
+    #[inline]
+    pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            self.note_failure(&Error::Panicked { place: place(), message: panic_message(panic) });
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! What can run on a processor now, by priority.
 
-use crate::ids::ObjectId;
-use crate::ids::TaskId;
+use crate::ids::{ObjectId, TaskId};
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

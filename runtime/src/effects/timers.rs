@@ -1,12 +1,9 @@
-//! Deadlines of this processor's shards. Time comes in from the driver, through [`Core::time_is`].
+//! Deadlines of this processor's shards. Time comes in from the driver.
 
-use crate::effects::Waiting;
-use crate::effects::polling;
-use crate::effects::polling::Poller;
-use crate::processor::Core;
+use super::polling::Poller;
+use super::{Effects, Waiting, polling};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -44,7 +41,7 @@ impl Timers {
 
 /// A timer that is set, until it is dropped.
 pub(crate) struct Timer<'a> {
-    core: &'a Core,
+    effects: &'a Effects,
     key: (u64, u64),
     /// Who is woken, as long as the timer is not over.
     poller: Option<Poller>,
@@ -54,12 +51,12 @@ impl Timer<'_> {
     /// Whether its time has come; if not, whoever polls with `waker` is woken then.
     pub fn is_over(&mut self, waker: &Waker) -> bool {
         if self.poller.is_some_and(|p| p.polls_with(waker)) {
-            return !self.core.timers.set.borrow().contains_key(&self.key);
+            return !self.effects.timers.set.borrow().contains_key(&self.key);
         }
         // Wakers are cloned and dropped while nothing is borrowed: their code is not ours.
         let waiting = polling::waiting(waker);
         let poller = Poller::of(&waiting);
-        let mut set = self.core.timers.set.borrow_mut();
+        let mut set = self.effects.timers.set.borrow_mut();
         let Some(waiter) = set.get_mut(&self.key) else { return true };
         let earlier = std::mem::replace(waiter, waiting);
         drop(set);
@@ -71,12 +68,12 @@ impl Timer<'_> {
 
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
-        let cancelled = self.core.timers.change(|set| set.remove(&self.key));
+        let cancelled = self.effects.timers.change(|set| set.remove(&self.key));
         drop(cancelled);
     }
 }
 
-impl Core {
+impl Effects {
     /// Sets a timer for whoever polls with `waker`; none if the clock ends before that.
     pub fn timer(&self, limit: Duration, waker: &Waker) -> Option<Timer<'_>> {
         #[cfg(feature = "plant")]
@@ -86,7 +83,7 @@ impl Core {
         let waiting = polling::waiting(waker);
         let poller = Poller::of(&waiting);
         self.timers.change(|set| set.insert(key, waiting));
-        Some(Timer { core: self, key, poller })
+        Some(Timer { effects: self, key, poller })
     }
 
     /// When the next timer is due, if there is one.
@@ -95,17 +92,22 @@ impl Core {
         Some(self.timers.first.get()).filter(|&at| at != NEVER)
     }
 
-    /// The run's clock says `now`: wakes those whose time has come.
+    /// Who is to be woken next of those whose time has come, as the run's clock says `now`.
     #[cold]
-    pub fn time_is(self: &Rc<Self>, now: u64) {
+    pub fn next_due(&self, now: u64) -> Option<Waiting> {
         while self.timers.first.get() <= now {
             let due = self.timers.change(BTreeMap::pop_first);
-            let Some((_, waiting)) = due else { return };
             #[cfg(feature = "plant")]
-            if self.config.strikes(crate::plant::Bug::LostDeadline) {
+            if due.is_some() && self.config.strikes(crate::plant::Bug::LostDeadline) {
                 continue;
             }
-            self.notify(waiting);
+            return due.map(|(_, waiting)| waiting);
         }
+        None
+    }
+
+    /// How many timers are set.
+    pub fn timers_set(&self) -> usize {
+        self.timers.entries()
     }
 }

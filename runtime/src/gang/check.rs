@@ -1,31 +1,32 @@
 //! What a launch refuses: shards that interfere, and more than the launcher holds.
 
+use super::Planner;
+use super::claims::{Claim, Claimants, conflict};
 use crate::Error;
+use crate::effects::Effects;
 use crate::message::Held;
 use crate::object::Object;
-use crate::program::Launcher;
-use crate::program::index::{Claim, Users, conflict};
 use maniple_regions::{Interference, Use};
 
-impl Launcher {
+impl Planner {
     /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
-    pub(crate) fn check(&self, held: &[Vec<Held>]) -> Result<(), Error> {
+    pub(crate) fn check(&self, effects: &Effects, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {
-                self.core.in_tree(h.region, || self.to_hold(shard))?;
+                effects.objects.in_tree(h.region, || self.to_hold(shard))?;
                 for &field in &h.fields {
-                    self.core.field(h.region.tree, field)?;
+                    effects.objects.field(h.region.tree, field)?;
                     let at = Use { region: h.region, field, privilege: h.privilege, coherence: h.coherence };
                     claims.push(Claim { user: shard, at });
                 }
             }
         }
-        match conflict(&mut claims, Users::Shards) {
+        match conflict(&mut claims, Claimants::Shards) {
             None => self.check_covered(held),
             Some((a, b, verdict)) => Err(Error::Interference {
                 place: self.place(),
-                between: format!("shard {} ({}) and shard {} ({})", a.user, self.named(&a.at), b.user, self.named(&b.at)),
+                between: format!("shard {} ({}) and shard {} ({})", a.user, self.named(effects, &a.at), b.user, self.named(effects, &b.at)),
                 hint: match verdict {
                     Interference::Simultaneous if a.user == b.user => {
                         "name one region in place of both of the shard's own, or two that are disjoint".into()
@@ -43,13 +44,14 @@ impl Launcher {
     }
 
     /// A use, with the names of its field and tree.
-    fn named(&self, at: &Use) -> String {
+    fn named(&self, effects: &Effects, at: &Use) -> String {
         let region = at.region;
-        let tree = match self.core.local(region.tree.0).as_ref().map(|l| &*l.object) {
+        let tree = effects.objects.with(region.tree.0, |known| match known.map(|k| &*k.object) {
             Some(Object::Tree(tree)) => tree.name.clone(),
             _ => region.tree.to_string(),
-        };
-        let field = self.core.field(region.tree, at.field).map_or_else(|_| at.field.to_string(), |f| f.name.into());
+        });
+        let field =
+            effects.objects.field(region.tree, at.field).map_or_else(|_| at.field.to_string(), |f| f.name.into());
         format!("{} {} of field `{field}` of `{tree}` {}", at.coherence, at.privilege, region.rect)
     }
 

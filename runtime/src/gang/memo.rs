@@ -4,14 +4,14 @@
 //! What a plan changes is remembered as what is known before and after it. These are shared until they change, so that a
 //! loop of launches comes to go round through the very same ones, which costs a comparison of pointers a field.
 
-use super::Versions;
 use super::plan::{Plan, Wanted};
 use super::versions::Column;
+use super::{Planner, Versions};
 use crate::Error;
+use crate::effects::Effects;
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::{Hash, HashSet};
 use crate::message::Held;
-use crate::program::Launcher;
 use maniple_regions::{FieldId, Privilege, Rect, Region, TreeId};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as _, Hasher};
@@ -118,17 +118,17 @@ impl Memo {
     }
 }
 
-impl Launcher {
+impl Planner {
     /// The plan of a launch, and what is known after it.
     ///
     /// # Errors
     /// What [`Self::check`] and the mapper refuse.
-    pub(crate) fn plan_or_recall(&self, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
+    pub(crate) fn plan_or_recall(&self, effects: &Effects, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
         let mut homes = None;
         if let Some(at) = memo.launches.iter_mut().position(is_it)
-            && self.is_answered_alike(&memo.launches[at].plan, homes.insert(Vec::new()))?
+            && self.is_answered_alike(effects, &memo.launches[at].plan, homes.insert(Vec::new()))?
             && let Some(found) = memo.launches.remove(at)
         {
             self.versions.borrow_mut().replace(found.fields.iter().copied().zip(&found.after));
@@ -136,7 +136,7 @@ impl Launcher {
             memo.launches.push_back(found);
             return Ok(plan);
         }
-        self.check(&wanted.held)?;
+        self.check(effects, &wanted.held)?;
         let fields: HashSet<(TreeId, FieldId)> = wanted.columns().map(|(_, key, ..)| (key.tree, key.field)).collect();
         let fields: Vec<_> = fields.into_iter().collect();
         let look = || self.versions.borrow().look(fields.iter().copied());
@@ -146,7 +146,7 @@ impl Launcher {
         let is_small = before.iter().map(Column::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
         let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
-        let plan = Rc::new(self.plan(wanted, homes)?);
+        let plan = Rc::new(self.plan(effects, wanted, homes)?);
         if let Some(before) = before {
             let after = look();
             memo.add(Remembered { gang, instances, plan: plan.clone(), fields, before, after });
@@ -155,15 +155,15 @@ impl Launcher {
     }
 
     /// Whether the mapper still answers as it did when a plan was made; `homes` gets what it says of these.
-    fn is_answered_alike(&self, plan: &Plan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
+    fn is_answered_alike(&self, effects: &Effects, plan: &Plan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
-            homes.push(self.place_shared(*region, *field, namers)?);
+            homes.push(self.place_shared(effects, *region, *field, namers)?);
         }
         if plan.homes.iter().map(|asked| asked.home).ne(homes.iter().copied()) {
             return Ok(false);
         }
         for AskedSource { region, field, to, holders, selected } in &plan.sources {
-            if self.select_source(*region, *field, *to, holders)? != *selected {
+            if self.select_source(effects, *region, *field, *to, holders)? != *selected {
                 return Ok(false);
             }
         }

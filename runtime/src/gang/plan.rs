@@ -1,17 +1,19 @@
 //! What a launch brings where: the homes of shared regions, the data to copy, and what each processor is told.
 
-use super::memo::{AskedHome, AskedSource};
+use super::Versions;
+use super::memo::{AskedHome, AskedSource, Memo};
 use super::versions::Right;
-use crate::Error;
-use crate::effects::Asker;
+use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Does, Held, Touch, Transfer};
 use crate::object::GangTable;
-use crate::program::Launcher;
+use crate::{Error, Place};
 use maniple_mapper::{PlaceSharedInput, SourceInput, validate};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, Region};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What is launched: where the shards are and what they hold.
@@ -58,11 +60,39 @@ impl Wanted<'_> {
     }
 }
 
-impl Launcher {
+/// Plans launches for one launcher.
+pub(crate) struct Planner {
+    /// Who launches, for errors.
+    pub name: Arc<str>,
+    /// Whether every node runs the launching code, and so asks alike.
+    pub replicated: bool,
+    /// What this parent itself holds; the top-level task holds everything.
+    pub held: Option<Arc<[Held]>>,
+    pub versions: Rc<RefCell<Versions>>,
+    /// Launches that may come again.
+    pub(super) memo: RefCell<Memo>,
+}
+
+impl Planner {
+    /// A planner of the launcher `name`, which knows nothing yet.
+    pub fn new(name: &str, replicated: bool) -> Self {
+        Self { name: name.into(), replicated, held: None, versions: Rc::default(), memo: RefCell::default() }
+    }
+
+    /// Who launches.
+    pub fn place(&self) -> Place {
+        Place { task: self.name.to_string(), shard: None }
+    }
+
     /// Finds homes, unless the mapper has given them already, transfers and uses. A pure function of its inputs, of what is
     /// known where, and of the mapper's answers.
-    pub(crate) fn plan(&self, mut wanted: Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Plan, Error> {
-        let homes = self.find_homes(&mut wanted, given)?;
+    pub(crate) fn plan(
+        &self,
+        effects: &Effects,
+        mut wanted: Wanted<'_>,
+        given: Option<Vec<ProcessorId>>,
+    ) -> Result<Plan, Error> {
+        let homes = self.find_homes(effects, &mut wanted, given)?;
         let mut sources = Vec::new();
         let mut refused = None;
         let mut orders: BTreeMap<(ProcessorId, ProcessorId), Vec<Transfer>> = BTreeMap::new();
@@ -82,23 +112,24 @@ impl Launcher {
                 if first {
                     held_after.push((key, into, at));
                 }
-                let select = |rect, holders: &[_]| match self.select_source(key.region(rect), key.field, at, holders) {
-                    Ok(selected) => {
-                        let region = key.region(rect);
-                        sources.push(AskedSource {
-                            region,
-                            field: key.field,
-                            to: at,
-                            holders: holders.into(),
-                            selected,
-                        });
-                        selected
-                    }
-                    Err(e) => {
-                        refused.get_or_insert(e);
-                        holders[0]
-                    }
-                };
+                let select =
+                    |rect, holders: &[_]| match self.select_source(effects, key.region(rect), key.field, at, holders) {
+                        Ok(selected) => {
+                            let region = key.region(rect);
+                            sources.push(AskedSource {
+                                region,
+                                field: key.field,
+                                to: at,
+                                holders: holders.into(),
+                                selected,
+                            });
+                            selected
+                        }
+                        Err(e) => {
+                            refused.get_or_insert(e);
+                            holders[0]
+                        }
+                    };
                 versions.read(&key, into, at, select, |source, transfer| {
                     // Data that comes for a reader changes the instance that earlier readers here may still use.
                     if does == Does::Reads {
@@ -150,13 +181,14 @@ impl Launcher {
     /// Which of several holders sends the values of a field of a region, or of a part of one.
     pub(crate) fn select_source(
         &self,
+        effects: &Effects,
         region: Region,
         field: FieldId,
         to: ProcessorId,
         holders: &[ProcessorId],
     ) -> Result<ProcessorId, Error> {
-        let input = SourceInput { region, field, to, holders, machine: self.core.machine() };
-        self.core.ask(
+        let input = SourceInput { region, field, to, holders, machine: effects.machine() };
+        effects.ask(
             self.asker(),
             ("select_source", &region),
             |m| m.select_source(&input),
@@ -167,12 +199,13 @@ impl Launcher {
     /// Where the one instance of a region is that several shards use at once.
     pub(crate) fn place_shared(
         &self,
+        effects: &Effects,
         region: Region,
         field: FieldId,
         namers: &[(ProcessorId, Privilege)],
     ) -> Result<ProcessorId, Error> {
-        let input = PlaceSharedInput { region, field, namers, machine: self.core.machine() };
-        self.core.ask(
+        let input = PlaceSharedInput { region, field, namers, machine: effects.machine() };
+        effects.ask(
             self.asker(),
             ("place_shared", &region),
             |m| m.place_shared(&input),
@@ -193,7 +226,12 @@ impl Launcher {
     }
 
     /// One home for all fields of a region, whoever names which of them. A mapping has its homes already.
-    fn find_homes(&self, wanted: &mut Wanted<'_>, given: Option<Vec<ProcessorId>>) -> Result<Vec<AskedHome>, Error> {
+    fn find_homes(
+        &self,
+        effects: &Effects,
+        wanted: &mut Wanted<'_>,
+        given: Option<Vec<ProcessorId>>,
+    ) -> Result<Vec<AskedHome>, Error> {
         let mut homes: Vec<AskedHome> = Vec::new();
         if wanted.instances.is_some() {
             return Ok(homes);
@@ -213,7 +251,7 @@ impl Launcher {
         for (at, asked) in homes.iter_mut().enumerate() {
             asked.home = match &given {
                 Some(given) => given[at],
-                None => self.place_shared(asked.region, asked.field, &asked.namers)?,
+                None => self.place_shared(effects, asked.region, asked.field, &asked.namers)?,
             };
         }
         for h in wanted.held.iter_mut().flatten().filter(|h| h.coherence == Coherence::Simultaneous) {

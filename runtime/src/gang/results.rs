@@ -7,13 +7,13 @@ use crate::future::Resolver;
 use crate::ids::{LaunchKey, ProcessorId};
 use crate::message::{BatchDone, Message};
 use crate::parcel::Parcel;
-use crate::processor::Core;
+use crate::task::Tasks;
 use crate::{Error, Place};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Takes one shard's result and, where races are looked for, what comes before it.
-pub(crate) type Settle = Box<dyn FnMut(&Rc<Core>, u32, Result<Parcel, Error>, Option<&Clock>)>;
+pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Option<&Clock>)>;
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
@@ -45,20 +45,20 @@ impl LaunchState {
     }
 
     /// Fails every shard whose result has not come.
-    pub fn give_up(&self, core: &Rc<Core>, error: &Error) {
+    pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         for shard in 0..self.shards {
-            (self.settle.borrow_mut())(core, shard, Err(error.poisons(self.by())), None);
+            (self.settle.borrow_mut())(tasks, shard, Err(error.poisons(self.by())), None);
         }
         if let Some(over) = self.over.borrow_mut().take() {
-            over.settle(core, Err(error.clone()));
+            over.settle(Err(error.clone()), |waiting, poison| tasks.tell(waiting, poison));
         }
     }
 
     /// Takes in one processor's results; true when it was the last.
-    pub fn take(&self, core: &Rc<Core>, #[allow(unused_mut)] mut done: BatchDone) -> bool {
+    pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) -> bool {
         #[cfg(feature = "plant")]
         if let [(a, _), (b, _), ..] = &mut *done.results
-            && core.config.strikes(crate::plant::Bug::SwappedResults)
+            && tasks.effects.config.strikes(crate::plant::Bug::SwappedResults)
         {
             std::mem::swap(a, b);
         }
@@ -66,19 +66,19 @@ impl LaunchState {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
         for (shard, result) in done.results {
-            let past = core.config.races.as_ref().map(|races| races.end_of(self.key, shard));
-            (self.settle.borrow_mut())(core, shard, result, past.as_ref());
+            let past = tasks.effects.config.races.as_ref().map(|races| races.end_of(self.key, shard));
+            (self.settle.borrow_mut())(tasks, shard, result, past.as_ref());
         }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {
             for &p in &self.held {
-                core.send(p, Message::LaunchOver { launch: self.key });
+                tasks.effects.send(p, Message::LaunchOver { launch: self.key });
             }
             if let Some(over) = self.over.borrow_mut().take() {
-                if let Some(races) = &core.config.races {
-                    over.happens(&races.launch_over(core, self.key));
+                if let Some(races) = &tasks.effects.config.races {
+                    over.happens(&races.launch_over(self.key, tasks.effects.copies().nodes()));
                 }
-                over.settle(core, Ok(()));
+                over.settle(Ok(()), |waiting, poison| tasks.tell(waiting, poison));
             }
         }
         self.left.get() == 0

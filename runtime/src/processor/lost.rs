@@ -1,57 +1,72 @@
-//! A processor that is lost ends the run for all: who waits here is told why, as what it waits for may never come, and
-//! whatever is begun later fails with the same cause. So every task that goes on comes to its end, and no value is made
-//! of what has not come.
+//! What is given up. A processor that is lost ends the run for all: who waits here is told why, as what it waits for may
+//! never come, and whatever is begun later fails with the same cause. So every task that goes on comes to its end, and no
+//! value is made of what has not come. A shard that has failed gives up what it owes others.
 
+use super::Core;
 use crate::Error;
+use crate::barrier::End;
 use crate::ids::ObjectId;
-use crate::object::Object;
-use crate::processor::Core;
+use crate::object::{GangTable, Object};
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl Core {
-    /// Why nothing that comes from others can be relied on, if a processor is lost.
-    #[inline]
-    pub fn lost(&self) -> Option<&Error> {
-        self.lost.get().map(|e| &**e)
-    }
-
     /// Takes in that a processor is lost. The first one is the cause.
     #[cold]
-    pub(crate) fn lose(self: &Rc<Self>, error: Error) {
+    pub(super) fn lose(self: &Rc<Self>, error: &Error) {
         #[cfg(feature = "plant")]
-        if self.config.strikes(crate::plant::Bug::SilentDeath) {
+        if self.effects().config.strikes(crate::plant::Bug::SilentDeath) {
             return;
         }
-        if self.lost.set(Box::new(error.clone())).is_err() {
+        if !self.effects().lose(error) {
             return;
         }
-        self.note_failure(&error);
-        for object in 0..self.known() {
-            self.give_up_object(object, &error);
+        self.effects().note_failure(error);
+        for object in 0..self.effects().objects.len() {
+            self.give_up_object(object, error);
         }
-        self.refuse_all_data(&error);
+        for task in self.tasks.data.give_up() {
+            self.tasks.poison_leaf(task, error.clone());
+        }
         self.start_operations();
-        self.give_up_launches(&error);
+        self.gangs.give_up(&self.tasks, error);
     }
 
     /// Generations that are not complete will not be, and calls that are not over fail.
     #[cold]
-    pub(crate) fn give_up_object(self: &Rc<Self>, object: ObjectId, error: &Error) {
-        let Some(local) = self.local(object) else { return };
-        match &*local.object {
-            Object::Pairs(_) => {
-                let due = local.bank.borrow_mut().poison_all(error);
-                for waiting in due {
-                    self.notify_poison(waiting, || error.clone());
-                }
+    pub(super) fn give_up_object(&self, object: ObjectId, error: &Error) {
+        let Some(known) = self.effects().objects.get(object) else { return };
+        if let Object::Replay(replay) = &*known.object {
+            for position in 0..replay.gang().members[self.effects().id as usize].len() as u32 {
+                self.replays.fail(&self.tasks, object, position, error);
             }
-            Object::Phase(_) => self.poison_phase(object, 0, error.clone()),
-            Object::Replay(replay) => {
-                for position in 0..replay.gang.members[self.id as usize].len() as u32 {
-                    self.fail_chains(&local, position, error);
+        }
+        self.tasks.give_up_barrier(&known, error);
+    }
+
+    /// Poisons everything a shard that failed still owes.
+    pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
+        let (tasks, counter) =
+            (&self.tasks, |object, shard, end| self.tasks.barriers.counter(object, shard, end).get());
+        for object in 0..self.effects().objects.len() {
+            let Some(known) = self.effects().objects.get(object) else { continue };
+            match &*known.object {
+                Object::Pairs(pairs) if Arc::ptr_eq(&pairs.gang, gang) => {
+                    let at = pairs.ready_address(object, shard);
+                    tasks.poison_cell(at, counter(object, shard, End::ProducerArrive), error);
+                    for from in (0u32..).zip(&pairs.to).filter(|&(_, &to)| to == shard).map(|(from, _)| from) {
+                        let at = pairs.empty_address(object, from);
+                        tasks.poison_cell(at, counter(object, from, End::ConsumerArrive), error);
+                    }
                 }
+                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
+                    tasks.poison_phase(object, counter(object, shard, End::PhaseArrive), error);
+                }
+                Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {
+                    self.replays.fail(tasks, object, gang.at[shard as usize].1, error);
+                }
+                _ => {}
             }
-            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
         }
     }
 }

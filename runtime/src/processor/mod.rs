@@ -1,350 +1,266 @@
-//! The state of one processor and the steps it is made of. Nothing here does I/O or reads a clock but the wire's: messages
-//! come in through [`Core::receive`], leave through the wire, and [`Core::turn`] runs what is ready. Time comes in through
-//! [`Core::time_is`]; the wire says what it is when a timer is set.
+//! One processor: it takes messages in, runs what is ready, and passes both on to the room that they belong to. It owns the
+//! rooms and is the only place that knows all of them.
+//!
+//! Nothing here does I/O or reads a clock but the wire's: messages come in through [`Core::receive`], leave through the wire,
+//! and [`Core::turn`] runs what is ready. Time comes in through [`Core::time_is`]; the wire says what it is when a timer is
+//! set.
+//!
+//! `launches`: operations that start, and shards that begin and end. `lost`: what is given up. `replicas`: the comparison of
+//! nodes. `report`: what a report of a deadlock says of this processor.
 
+mod launches;
 mod lost;
-pub(crate) mod objects;
-pub(crate) mod report;
+mod replicas;
+mod report;
 
-pub(crate) use objects::Local;
+pub(crate) use launches::{Origin, Seat, ShardCode};
 
 use crate::config::Config;
-use crate::counters::Counters;
-use crate::diagnose::{replicas, trace};
-use crate::effects::{Late, Signal, Waiting, executor, mappers, queue, timers};
-use crate::gang::{Order, batches};
-use crate::ids::{LaunchKey, ObjectId, ProcessorId};
-use crate::maps::HashMap;
-use crate::message::Wire;
-use crate::message::{Also, Message};
+use crate::data::{Came, Request};
+use crate::diagnose::replicas::Replicas;
+use crate::effects::{Effects, Item, Signal};
+use crate::gang::{Gangs, Order};
+use crate::ids::{CellAddress, ColumnKey, LaunchKey, ObjectId, ProcessorId};
+use crate::message::{Also, Message, Wire};
+use crate::object::Object;
 use crate::payload::Payload;
-use crate::{Error, Place};
-use maniple_mapper::{Machine, Priority};
-use maniple_regions::Lease;
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
+use crate::replay::{ReplayObject, Replays};
+use crate::task::Tasks;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 
 /// One processor.
 pub(crate) struct Core {
-    pub id: ProcessorId,
-    pub config: Arc<Config>,
-    pub wire: Box<dyn Wire>,
-    pub counters: Counters,
-    pub(crate) mappers: mappers::Mappers,
-    pub(crate) trace: Option<Box<RefCell<trace::record::Recorder>>>,
-    pub(crate) queue: queue::ReadyQueue,
-    pub(crate) inbox: RefCell<VecDeque<Message>>,
-    /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
-    pub(crate) late: RefCell<Vec<(ProcessorId, Late)>>,
-    pub(crate) objects: RefCell<objects::Objects>,
-    pub(crate) leaves: RefCell<crate::task::Leaves>,
-    /// Those of the leaf task that is called now.
-    pub(crate) leases: RefCell<Vec<Lease>>,
-    pub(crate) exec: RefCell<executor::Executor>,
-    /// Other wakers to be called once no chains are borrowed: their code is not ours.
-    pub(crate) wakers: RefCell<Vec<Waker>>,
-    /// Chains are borrowed.
-    pub(crate) in_chains: Cell<bool>,
-    pub(crate) timers: timers::Timers,
-    /// Of a processor that has been asked to start shards or to send values to some.
-    pub(crate) batches: OnceCell<Box<RefCell<batches::Batches>>>,
-    pub(crate) data: RefCell<crate::data::Data>,
-    pub(crate) launches: RefCell<HashMap<LaunchKey, Rc<crate::gang::LaunchState>>>,
-    pub(crate) launches_early: RefCell<HashMap<LaunchKey, Vec<crate::message::BatchDone>>>,
-    pub(crate) next_parent: Cell<u32>,
-    pub(crate) counters_of_ends:
-        RefCell<HashMap<(ObjectId, u32, crate::program::phase::End), crate::program::phase::Counter>>,
-    pub(crate) failure: OnceCell<Box<Error>>,
-    /// Why nothing that comes from others can be relied on any more, once a processor is lost.
-    pub(crate) lost: OnceCell<Box<Error>>,
-    pub(crate) replicas: OnceCell<Box<RefCell<replicas::Replicas>>>,
+    pub tasks: Tasks,
+    pub replays: Replays,
+    pub gangs: Gangs,
+    /// Messages about objects that this processor does not know yet.
+    early: RefCell<Vec<(ProcessorId, Message)>>,
+    replicas: OnceCell<Box<RefCell<Replicas>>>,
 }
 
 impl Core {
     pub fn new(id: ProcessorId, config: Arc<Config>, wire: Box<dyn Wire>, signal: Signal) -> Rc<Self> {
-        let recorder = |t: &crate::diagnose::trace::Tracing| {
-            trace::record::Recorder::new(t.list(), t.most, config.machine.processors(), &*wire)
-        };
         Rc::new(Self {
-            id,
-            trace: config.trace.as_ref().map(recorder),
-            wire,
-            counters: Counters::default(),
-            mappers: mappers::Mappers::new(config.mapper.reader()),
-            queue: queue::ReadyQueue::default(),
-            inbox: RefCell::default(),
-            late: RefCell::default(),
-            objects: RefCell::default(),
-            leaves: RefCell::default(),
-            leases: RefCell::default(),
-            wakers: RefCell::default(),
-            in_chains: Cell::new(false),
-            exec: RefCell::new(executor::Executor::new(signal)),
-            timers: timers::Timers::default(),
-            batches: OnceCell::new(),
-            data: RefCell::default(),
-            launches: RefCell::default(),
-            launches_early: RefCell::default(),
-            next_parent: Cell::new(id + 1),
-            counters_of_ends: RefCell::default(),
-            failure: OnceCell::new(),
-            lost: OnceCell::new(),
+            tasks: Tasks::new(Effects::new(id, config, wire, signal)),
+            replays: Replays::default(),
+            gangs: Gangs::new(id),
+            early: RefCell::default(),
             replicas: OnceCell::new(),
-            config,
         })
     }
 
-    pub fn machine(&self) -> &Machine {
-        &self.config.machine
-    }
-
-    /// See [`Config::copies`].
-    pub fn copies(&self) -> &Machine {
-        &self.config.copies
-    }
-
-    pub fn same_node(&self, other: ProcessorId) -> bool {
-        self.machine().same_node(self.id, other)
-    }
-
-    /// Sends to any processor, this one included.
-    pub fn send(&self, to: ProcessorId, message: Message) {
-        if to == self.id {
-            self.inbox.borrow_mut().push_back(message);
-        } else {
-            self.counters.messages.add(1);
-            if let Some(trace) = &self.trace {
-                return self.send_noted(trace, to, message);
-            }
-            self.wire.send(to, message);
-        }
-    }
-
-    /// Sends a ready arrival with a value of one word to another processor.
     #[inline]
-    pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
-        self.counters.messages.add(1);
-        let also = self.also(to, object);
-        if let Some(trace) = &self.trace {
-            return self.send_noted(trace, to, Message::word(object, cell, generation, also, word));
-        }
-        self.wire.send_word(to, object, cell, generation, also, word);
-    }
-
-    /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
-    /// for, or with the next ready arrival there.
-    #[inline]
-    pub fn arrive_late(&self, to: ProcessorId, late: Late) {
-        self.late.borrow_mut().push((to, late));
-    }
-
-    /// The late arrival that may travel with one of the same object to the same processor.
-    #[inline]
-    pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
-        let mut late = self.late.borrow_mut();
-        match late.last() {
-            Some((p, l)) if *p == to && l.object == object => {
-                let also = Also { cell: l.cell, generation: l.generation as u32 };
-                late.pop();
-                also
-            }
-            _ => Also::NOTHING,
-        }
-    }
-
-    #[inline]
-    pub fn send_what_is_late(&self) {
-        if !self.late.borrow().is_empty() {
-            self.send_late_ones();
-        }
-    }
-
-    #[cold]
-    fn send_late_ones(&self) {
-        let mut late = self.late.borrow_mut();
-        for (to, Late { object, cell, generation }) in late.drain(..) {
-            self.send(to, Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING });
-        }
+    pub fn effects(&self) -> &Effects {
+        &self.tasks.effects
     }
 
     /// Takes in one message that the wire brings from another processor.
     #[inline]
     pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
-        match &self.trace {
-            None => self.deliver(from, message),
-            Some(trace) => self.receive_noted(trace, from, message),
+        if let Some(trace) = &self.effects().trace {
+            trace.borrow_mut().receives(&*self.effects().wire, from, message.name());
         }
+        self.deliver(from, message);
     }
 
     /// Takes in one message.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
-                let objects = self.objects.borrow();
-                match objects.get(object) {
-                    Some(Local { chains: Some(chains), .. }) => chains.arrive(self, cell, generation, payload, also),
-                    _ => {
-                        drop(objects);
-                        match self.local(object) {
-                            Some(local) => self.arrive_here(&local, cell, generation, payload),
-                            None => self.stash(from, Message::Arrive { object, cell, generation, payload, also }),
-                        }
-                    }
+                if let Err(payload) = self.replays.arrive(self.effects(), object, (cell, generation), payload, also) {
+                    self.arrive_at_pair(from, (object, cell), generation, payload);
                 }
             }
             message => self.deliver_rare(from, message),
         }
     }
 
-    fn deliver_rare(self: &Rc<Self>, from: ProcessorId, message: Message) {
-        if let Some(object) = needs_object(&message)
-            && !self.knows(object)
-        {
-            return self.stash(from, message);
+    #[inline(never)]
+    fn arrive_at_pair(&self, from: ProcessorId, (object, cell): (ObjectId, u32), generation: u64, payload: Payload) {
+        let (tasks, effects) = (&self.tasks, self.effects());
+        if object < effects.objects.len() {
+            let at = CellAddress { processor: effects.id, object, cell };
+            return tasks.barriers.arrive_here(effects, at, generation, payload, &mut |w, p| tasks.tell(w, p));
         }
+        let also = Also::NOTHING;
+        self.early.borrow_mut().push((from, Message::Arrive { object, cell, generation, payload, also }));
+    }
+
+    fn deliver_rare(self: &Rc<Self>, from: ProcessorId, message: Message) {
+        let (tasks, effects) = (&self.tasks, self.effects());
+        if let Some(object) = needs_object(&message)
+            && object >= effects.objects.len()
+        {
+            return self.early.borrow_mut().push((from, message));
+        }
+        let tell = &mut |waiting, poison: Option<&crate::Error>| tasks.tell(waiting, poison);
         match message {
             Message::Arrive { .. } => unreachable!("taken in `deliver`"),
             Message::Combine { object, contributor, generation, values } => {
-                self.combine(object, contributor, generation, values);
+                tasks.barriers.phases.combine(effects, (object, contributor), generation, values, tell);
             }
-            Message::Release { object, generation, value } => self.release(object, generation, value),
-            Message::Poison { object, cell, generation, error } => self.poison_here(object, cell, generation, *error),
+            Message::Release { object, generation, value } => {
+                tasks.barriers.phases.release(effects, object, generation, value, tell);
+            }
+            Message::Poison { object, cell, generation, error } => {
+                let at_chain = self.replays.with(object, |chains| {
+                    chains.poison(effects, cell, generation, (*error).clone());
+                });
+                if at_chain.is_none() {
+                    tasks.barriers.poison_here(object, cell, generation, &error, tell);
+                }
+            }
             Message::Batch(batch) => self.take_order(Order::Start(batch)),
-            Message::BatchDone(done) => self.take_batch_done(*done),
+            Message::BatchDone(done) => self.gangs.take_batch_done(tasks, *done),
             Message::LaunchOver { launch } => self.take_launch_over(launch),
             Message::SendColumns(order) => self.take_order(Order::Send(order)),
-            Message::Columns(columns) => self.take_columns(*columns),
-            Message::Attach(ask) => self.take_attach(from, ask.0, ask.1),
-            Message::Attached(answer) => self.take_attached(answer.0, answer.1, answer.2),
-            Message::Get(ask) => self.take_get(from, *ask),
-            Message::Got { token, bytes } => self.take_got(token, bytes),
-            Message::Put(ask, bytes) => self.take_put(from, *ask, bytes),
-            Message::PutDone { token } => self.take_put_done(token),
-            Message::Refused(refused) => self.take_refused(*refused),
-            Message::Define(object) => self.define_here(object),
-            Message::Leaf(leaf) => self.run_for_other(from, leaf),
-            Message::LeafDone(leaf) => self.take_back(from, *leaf),
+            Message::Columns(columns) => {
+                self.gangs.take_columns(*columns);
+                self.start_operations();
+            }
+            Message::Attach(ask) => self.serve(from, ask.0, ask.1, Request::Attach),
+            Message::Attached(answer) => {
+                let (launch, key, instance) = *answer;
+                for task in tasks.data.take_attached(launch, key, instance) {
+                    tasks.take_data(task, Came::Attached);
+                }
+            }
+            Message::Get(ask) => {
+                self.serve(from, ask.launch, ask.column, Request::Get { rect: ask.rect, token: ask.token });
+            }
+            Message::Got { token, bytes } => {
+                if let Some((task, came)) = tasks.data.take_got(effects, token, bytes) {
+                    tasks.take_data(task, came);
+                }
+            }
+            Message::Put(put, bytes) => {
+                self.serve(from, put.launch, put.column, Request::Put { parts: put.parts, bytes, token: put.token });
+            }
+            Message::PutDone { token } => {
+                if let Some(task) = tasks.data.take_put_done(token) {
+                    tasks.take_data(task, Came::Written);
+                }
+            }
+            Message::Refused(refused) => {
+                for task in tasks.data.refused(refused.launch, refused.column, refused.token) {
+                    tasks.take_data(task, Came::Refused(refused.error.clone()));
+                }
+            }
+            Message::Define(object) => self.define(object),
+            Message::Leaf(leaf) => tasks.run_for_other(from, leaf),
+            Message::LeafDone(leaf) => tasks.take_back(from, *leaf),
             Message::Replicated(call) => self.take_replicated(from, *call),
-            Message::Lost(error) => self.lose(*error),
-            Message::Stop => self.exec.borrow_mut().stop(),
+            Message::Lost(error) => self.lose(&error),
+            Message::Stop => effects.stop(),
+        }
+    }
+
+    /// Serves another processor's request for what is at home here, now or when its launch starts.
+    fn serve(&self, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
+        match self.gangs.has_started(launch) {
+            true => self.tasks.data.serve(self.effects(), from, launch, key, request),
+            false => self.tasks.data.serve_later(from, launch, key, request),
+        }
+    }
+
+    /// Adds the next object and takes in what had come for it.
+    pub fn define(self: &Rc<Self>, object: Arc<Object>) {
+        let (effects, barriers) = (self.effects(), &self.tasks.barriers);
+        let id = effects.objects.add(&object);
+        match &*object {
+            Object::Pairs(pairs) => barriers.add_pairs(effects, id, pairs),
+            Object::Phase(spec) => barriers.add_phase(effects, id, spec),
+            Object::Replay(replay) => self.replays.add(id, ReplayObject::of(&**replay), effects.id),
+            Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}
+        }
+        let early = std::mem::take(&mut *self.early.borrow_mut());
+        for (from, message) in early {
+            self.deliver(from, message);
+        }
+        if let Some(e) = effects.lost() {
+            self.give_up_object(id, e);
         }
     }
 
     /// Runs what is ready, up to about `budget` subtasks; false when there was nothing.
     pub fn turn(self: &Rc<Self>, budget: u32) -> bool {
-        let mut ran = self.call_wakers();
-        ran |= self.collect_wakes();
+        let effects = self.effects();
+        let mut ran = effects.call_wakers();
+        ran |= effects.collect_wakes();
         // Those that are sent meanwhile are for the next turn.
-        let own = self.inbox.borrow().len();
+        let own = effects.own_messages();
         if own > 0
-            && let Some(trace) = &self.trace
+            && let Some(trace) = &effects.trace
         {
-            self.note_own_messages(trace);
+            trace.borrow_mut().receives_own(&*effects.wire);
         }
         for _ in 0..own {
-            let Some(message) = self.inbox.borrow_mut().pop_front() else { break };
+            let Some(message) = effects.next_own_message() else { break };
             ran = true;
-            self.deliver(self.id, message);
-            self.call_wakers();
+            self.deliver(effects.id, message);
+            effects.call_wakers();
         }
         for _ in 0..budget {
-            let Some(item) = self.queue.pop_nth(|n| self.wire.pick(n)) else {
+            let Some(item) = effects.queue.pop_nth(|n| effects.wire.pick(n)) else {
                 break;
             };
             ran = true;
-            if let Some(trace) = &self.trace {
-                self.note_item(trace, item);
+            if effects.trace.is_some() {
+                self.note_item(item);
             }
             match item {
-                queue::Item::Chain { object, chain } => self.run_chain(object, chain),
-                queue::Item::Leaf(id) => {
-                    self.send_what_is_late();
-                    self.run_leaf(id);
-                    self.call_wakers();
+                Item::Chain { object, chain } => self.replays.run(&self.tasks, object, chain),
+                Item::Leaf(id) => {
+                    effects.send_what_is_late();
+                    self.tasks.run_leaf(id);
+                    effects.call_wakers();
                     break;
                 }
-                queue::Item::Away(id) => self.run_leaf(id),
-                queue::Item::Shard(slot) => self.poll_shard(slot),
+                Item::Away(id) => self.tasks.run_leaf(id),
+                Item::Shard(slot) => effects.poll_shard(slot),
             }
-            self.call_wakers();
+            effects.call_wakers();
         }
-        self.send_what_is_late();
-        if !ran && let Some(trace) = &self.trace {
-            self.note_idle(trace);
+        effects.send_what_is_late();
+        if !ran && let Some(trace) = &effects.trace {
+            trace.borrow_mut().is_idle(&*effects.wire);
         }
         ran
     }
 
-    /// Whether [`Self::turn`] would find something.
-    pub fn has_work(&self) -> bool {
-        !self.queue.is_empty()
-            || !self.inbox.borrow().is_empty()
-            || self.has_wakes()
-            || !self.wakers.borrow().is_empty()
-    }
-
-    /// Calls the wakers that are due; false when there were none.
-    #[inline]
-    fn call_wakers(&self) -> bool {
-        !self.wakers.borrow().is_empty() && self.call_due_wakers()
-    }
-
     #[cold]
-    fn call_due_wakers(&self) -> bool {
-        // One of them may notify others.
-        let due = std::mem::take(&mut *self.wakers.borrow_mut());
-        for waker in due {
-            let place = || Place { task: "a waker".into(), shard: None };
-            self.guarded(place, || waker.wake());
-        }
-        true
-    }
-
-    /// Tells a waiter that what it waits for is there.
-    #[inline]
-    pub fn notify(self: &Rc<Self>, waiting: Waiting) {
-        match waiting {
-            Waiting::Chain { object, chain, priority } => {
-                self.queue.push(priority, queue::Item::Chain { object, chain });
+    #[inline(never)]
+    fn note_item(&self, item: Item) {
+        let Some(trace) = &self.effects().trace else { return };
+        let (mut trace, wire) = (trace.borrow_mut(), &*self.effects().wire);
+        match item {
+            Item::Leaf(_) | Item::Away(_) => {}
+            Item::Shard(slot) => trace.polls(wire, slot),
+            Item::Chain { object, chain } => {
+                trace.runs_chain(wire, object, || self.replays.with(object, |chains| chains.now(chain)).flatten());
             }
-            Waiting::Task(id) => self.leaf_has_one_less(id),
-            #[cfg(feature = "plant")]
-            Waiting::Shard(_) if self.config.strikes(crate::plant::Bug::DroppedWakeUp) => {}
-            Waiting::Shard(slot) => self.wake_shard(slot),
-            Waiting::Waker(waker) if !self.in_chains.get() => waker.wake(),
-            Waiting::Waker(waker) => self.wakers.borrow_mut().push(*waker),
         }
     }
 
-    /// Whether something of a higher priority is ready.
-    #[inline]
-    pub fn more_urgent(&self, than: Priority) -> bool {
-        self.queue.has_above(than)
+    /// The run's clock says `now`: wakes those whose time has come.
+    #[cold]
+    pub fn time_is(&self, now: u64) {
+        while let Some(waiting) = self.effects().next_due(now) {
+            self.tasks.notify(waiting);
+        }
     }
 
-    /// Remembers the first error that nobody may be awaiting.
-    pub fn note_failure(&self, error: &Error) {
-        self.failure.get_or_init(|| Box::new(error.clone()));
-    }
-
-    pub fn failure(&self) -> Option<Error> {
-        self.failure.get().map(|e| (**e).clone())
+    /// Drops every future and every leaf task that is still there, as a run that failed must.
+    pub fn drop_futures(&self) {
+        self.effects().drop_futures();
+        self.tasks.drop_leaves();
     }
 
     /// See [`crate::Stats::left_over`].
     pub fn left_over(&self) -> u64 {
-        let launches = self.launches.borrow().len() + self.launches_early.borrow().len();
-        let batches = self.batches.get().map_or(0, |b| b.borrow().entries());
-        let tasks = self.leaves.borrow().entries() + self.leases.borrow().len() + batches;
-        (launches + tasks + self.data.borrow().entries() + self.timers.entries()) as u64
-    }
-
-    /// A number for a parent, which no parent of any processor has; the top-level task is number 0.
-    pub fn next_parent(&self) -> u32 {
-        self.next_parent.replace(self.next_parent.get() + self.machine().processors())
+        (self.gangs.entries() + self.tasks.entries()) as u64
     }
 }
 

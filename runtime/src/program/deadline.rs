@@ -97,7 +97,7 @@ impl Shard {
                 _ if limit.is_zero() => true,
                 Some(timer) => timer.is_over(cx.waker()),
                 None => {
-                    timer = self.core().timer(limit, cx.waker());
+                    timer = self.core().effects().timer(limit, cx.waker());
                     false
                 }
             };
@@ -125,8 +125,8 @@ impl<'a, B: Waitable> UnderWay<'a, B> {
     /// Takes the next generation.
     pub fn next(core: &'a Core, barrier: &'a B) -> Self {
         let point = barrier.next_wait();
-        if let Some(races) = &core.config.races {
-            races.waits(core, point.0);
+        if let Some(races) = &core.effects().config.races {
+            races.waits(core.effects().wait_key(point.0));
         }
         Self { core, barrier, point, registered: None }
     }
@@ -140,12 +140,12 @@ impl<B: Waitable> Drop for UnderWay<'_, B> {
     fn drop(&mut self) {
         let Some(poller) = self.registered else { return };
         // Its waker's destructor is not ours: nothing is borrowed any more.
-        drop(self.core.withdraw(self.point(), poller));
-        if let Some(races) = &self.core.config.races {
-            races.gives_up(self.core, self.point());
+        drop(self.core.tasks.barriers.withdraw(self.point(), poller));
+        if let Some(races) = &self.core.effects().config.races {
+            races.gives_up(self.core.effects().wait_key(self.point()));
         }
         #[cfg(feature = "plant")]
-        if self.core.config.strikes(crate::plant::Bug::LostTimeOut) {
+        if self.core.effects().config.strikes(crate::plant::Bug::LostTimeOut) {
             return;
         }
         self.barrier.give_back(&self.point);

@@ -1,14 +1,13 @@
 //! The launch of a leaf task: its parameters, what it waits for and where it arrives.
 
+use crate::data::UseAt;
 use crate::effects::Waiting;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::TaskId;
-use crate::ids::{ArrivalAt, WaitAt};
-use crate::message::SendTask;
-use crate::message::UNSAID;
-use crate::processor::Core;
+use crate::ids::{ArrivalAt, CellAddress, TaskId, WaitAt};
+use crate::message::{SendTask, UNSAID};
+use crate::program::phase::PhaseAddress;
 use crate::program::shard::Shard;
-use crate::task::{Body, LeafTask, Start, UseAt};
+use crate::task::{Body, LeafLaunch, LeafTask, Tasks};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::Priority;
@@ -23,9 +22,6 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
-
-use crate::ids::CellAddress;
-use crate::program::phase::PhaseAddress;
 
 /// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
 #[derive(Debug)]
@@ -185,8 +181,8 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     type Sent = T;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg {
-            declaring.shard.core().counters.inputs.add(1);
-            if declaring.shard.core().config.races.is_some() {
+            declaring.shard.core().effects().counters.inputs.add(1);
+            if declaring.shard.core().effects().config.races.is_some() {
                 declaring.body.inputs.push(future.event());
             }
             if future.wait(Waiting::Task(declaring.task)) {
@@ -374,18 +370,16 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
         }
     }
 
-    fn succeed(&self, core: &Rc<Core>) {
-        self.settle(
-            core,
-            match self.task().replace(Work::Gone) {
-                Work::Done(output) => Ok(output),
-                _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
-            },
-        );
+    fn succeed(&self, tasks: &Tasks) {
+        let outcome = match self.task().replace(Work::Gone) {
+            Work::Done(output) => Ok(output),
+            _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
+        };
+        self.settle(outcome, |waiting, poison| tasks.tell(waiting, poison));
     }
 
-    fn fail(&self, core: &Rc<Core>, error: Error) {
-        self.settle(core, Err(Box::new(error)));
+    fn fail(&self, tasks: &Tasks, error: Error) {
+        self.settle(Err(Box::new(error)), |waiting, poison| tasks.tell(waiting, poison));
     }
 
     fn discard(&self) {
@@ -552,27 +546,32 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     #[inline]
     pub fn go(self) -> Result<TaskFuture<O>, Error> {
         let Launch { shard, name, target, priority, .. } = self;
-        let core = shard.core();
-        let (id, mut body) = core.reserve_leaf();
+        let tasks = &shard.core().tasks;
+        let (id, mut body) = tasks.reserve_leaf();
         (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
         let mut declaring = Declaring { shard, task: id, body: &mut body, unmet: 0 };
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
-        let (waits, arrivals) = (&self.waits, &self.arrivals);
-        let start = Start { id, target, priority, unmet, waits, arrivals };
-        match declared.and_then(|()| core.map_leaf(&start, &mut body)) {
+        let wanted = LeafLaunch { id, target, priority, unmet };
+        match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
             Ok(mapped) => {
                 let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
-                if let Some(races) = &core.config.races {
-                    task.begins(races.leaf_launched(shard, id, &mut body));
+                if let Some(races) = &tasks.effects.config.races {
+                    let inputs = std::mem::take(&mut body.inputs);
+                    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
+                    let by = shard.actor();
+                    let launched = (tasks.effects.id, id);
+                    task.begins(races.leaf_launched(launched, by, inputs, exclusive.map(UseAt::as_use)));
                 }
-                core.launch_leaf(&start, mapped, body, &shard.inner.owner);
+                let waits = self.waits.iter().map(|wait| wait.next_wait().0);
+                let arrivals = self.arrivals.iter().map(|arrival| arrival.next_arrival().0);
+                tasks.launch_leaf(&wanted, mapped, body, &shard.inner.owner, waits, arrivals);
                 Ok(TaskFuture::of(task))
             }
             Err(refused) => {
-                core.cancel_leaf(id, body);
+                tasks.cancel_leaf(id, body);
                 Err(refused)
             }
         }

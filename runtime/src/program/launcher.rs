@@ -3,15 +3,13 @@
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::replicas::hash;
 use crate::future::{Failures, FutureMap, TaskFuture};
-use crate::gang::memo::Memo;
-use crate::gang::plan::{Plan, Wanted};
-use crate::gang::results::{LaunchState, Settle};
-use crate::gang::{Gang, ShardTask, Start, Versions};
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use crate::gang::{LaunchState, Plan, Planner, Settle, Wanted};
+use crate::ids::{Ancestors, LaunchKey, NOBODY, ObjectId, ProcessorId};
 use crate::message::{Batch, Held, Message, Reply, SendColumns, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
+use crate::program::gang::{Gang, ShardTask, Start};
 use crate::{Error, Place};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
@@ -25,55 +23,44 @@ type Planned<'a> = &'a dyn Fn(&[Arc<[Held]>]);
 /// Something that launches gangs: the replicated top-level task or a parent on processor 0.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
-    pub name: Arc<str>,
     /// Number of this parent; 0 for the top-level task.
     pub number: u32,
     /// The launch this parent itself came from.
     pub within: Ancestors,
     pub launches: Cell<u32>,
-    pub versions: Rc<RefCell<Versions>>,
-    /// Whether every node runs this code (then each speaks to its own processors only).
-    pub replicated: bool,
+    pub planner: Planner,
     /// Who this is in reports, if it is a shard.
     pub node: Option<Node>,
-    /// What this parent itself holds; the top-level task holds everything.
-    pub held: Option<Arc<[Held]>>,
     /// The task that says which mapper is the newest, once it was needed.
     pub newest_mapper: OnceCell<ShardTask<(), u64>>,
     /// Shards that failed.
     pub failures: Rc<Failures>,
     /// Launches under way, and perhaps some that are over.
     pub pending: RefCell<Vec<TaskFuture<()>>>,
-    /// Launches that may come again.
-    pub(crate) memo: RefCell<Memo>,
 }
 
 impl Launcher {
     pub fn new(core: &Rc<Core>, name: &str, number: u32, replicated: bool) -> Self {
         Self {
             core: core.clone(),
-            name: name.into(),
             number,
             within: Ancestors::default(),
             launches: Cell::new(0),
-            versions: Rc::default(),
-            replicated,
+            planner: Planner::new(name, replicated),
             node: None,
-            held: None,
             newest_mapper: OnceCell::new(),
             failures: Rc::default(),
             pending: RefCell::default(),
-            memo: RefCell::default(),
         }
     }
 
     /// Whether this copy of the launching task is the one that starts what is to be on a processor.
     fn starts(&self, processor: ProcessorId) -> bool {
-        !self.replicated || self.core.copies().same_node(self.core.id, processor)
+        !self.planner.replicated || self.core.effects().copies().same_node(self.core.effects().id, processor)
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { task: self.name.to_string(), shard: None }
+    fn place(&self) -> Place {
+        self.planner.place()
     }
 
     /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
@@ -98,12 +85,12 @@ impl Launcher {
             futures.push(future);
         }
         let failures = self.failures.clone();
-        let settle: Settle = Box::new(move |core, shard, result, past| {
+        let settle: Settle = Box::new(move |tasks, shard, result, past| {
             if let Some(resolver) = resolvers.get_mut(shard as usize).and_then(Option::take) {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
-                resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
+                resolver.settle_watched(result.and_then(Parcel::open), &failures, |w, p| tasks.tell(w, p));
             }
         });
         self.launch_any(&table, task.id, (args, held), planned, settle)?;
@@ -119,16 +106,16 @@ impl Launcher {
         planned: Planned<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
-        let plan = self.plan_or_recall(Wanted { table, held, instances: None })?;
-        if self.replicated {
+        let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
+        if self.planner.replicated {
             self.core.replicated(|| self.described(task, table, &plan));
         }
         planned(&plan.held);
         // Before anything is sent: in virtual time it is this that takes time.
         let started = plan.batches.iter().filter(|b| self.starts(b.at)).flat_map(|b| &table.members[b.at as usize]);
         for &shard in started {
-            self.core.counters.launches.add(1);
-            self.core.counters.requirements.add(plan.held[shard as usize].len() as u64);
+            self.core.effects().counters.launches.add(1);
+            self.core.effects().counters.requirements.add(plan.held[shard as usize].len() as u64);
         }
         let shards = |at: ProcessorId| {
             let members = table.members[at as usize].iter();
@@ -146,7 +133,7 @@ impl Launcher {
     /// two nodes' words differ where these do.
     fn described(&self, task: ObjectId, table: &GangTable, plan: &Plan) -> String {
         const RUNS: usize = 8;
-        let task = self.core.local(task).map_or_else(|| format!("object {task}"), |l| l.object.describe());
+        let task = self.core.effects().objects.name(task);
         let hold = |(shard, h): (usize, &Held)| {
             let home = h.shared_home().map_or(String::new(), |p| format!(" at home on processor {p}"));
             format!("shard {shard}: {} {} on {} of {:?}{home}", h.coherence, h.privilege, h.region, h.fields)
@@ -177,13 +164,13 @@ impl Launcher {
         mut shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
-        if let Some(e) = self.core.lost() {
+        if let Some(e) = self.core.effects().lost() {
             return Err(e.poisons(self.place()));
         }
         let number = self.launches.replace(self.launches.get() + 1);
         let launch: LaunchKey = u64::from(self.number) << 32 | u64::from(number);
-        if let Some(races) = &self.core.config.races {
-            races.launches(&self.core, launch);
+        if let Some(races) = &self.core.effects().config.races {
+            races.launches((NOBODY, self.core.effects().id), launch);
         }
         let (over, done) = TaskFuture::pending();
         let held = plan.batches.iter().filter(|b| b.hold && self.starts(b.at)).map(|b| b.at);
@@ -195,23 +182,23 @@ impl Launcher {
             held: held.collect(),
             shards: table.shards(),
             settle: RefCell::new(settle),
-            versions: self.versions.clone(),
+            versions: self.planner.versions.clone(),
             over: RefCell::new(Some(over)),
         };
-        self.core.register_launch(Rc::new(state));
-        let (known, within) = (self.core.known(), &self.within);
+        self.core.gangs.register(&self.core.tasks, Rc::new(state));
+        let (known, within) = (self.core.effects().objects.len(), &self.within);
         for ((source, to), transfers) in &plan.orders {
             if self.starts(*source) {
                 let (to, transfers, after_within) = (*to, transfers.clone(), self.is_home(*source));
                 let order = SendColumns { launch, known, within: within.clone(), after_within, to, transfers };
-                self.core.send(*source, Message::SendColumns(Box::new(order)));
+                self.core.effects().send(*source, Message::SendColumns(Box::new(order)));
             }
         }
-        let reply = if self.replicated { Reply::EveryNode } else { Reply::Processor(self.core.id) };
+        let reply = if self.planner.replicated { Reply::EveryNode } else { Reply::Processor(self.core.effects().id) };
         for planned in plan.batches.iter().filter(|b| self.starts(b.at)) {
             let batch = Batch {
                 launch,
-                by: self.name.clone(),
+                by: self.planner.name.clone(),
                 within: within.clone(),
                 after_within: self.is_home(planned.at),
                 known,
@@ -223,7 +210,7 @@ impl Launcher {
                 reply,
                 touches: planned.touches.clone(),
             };
-            self.core.send(planned.at, Message::Batch(Box::new(batch)));
+            self.core.effects().send(planned.at, Message::Batch(Box::new(batch)));
         }
         let mut pending = self.pending.borrow_mut();
         if pending.len() == pending.capacity() {
@@ -235,14 +222,15 @@ impl Launcher {
 
     /// Whether regions that this parent shares are at home on a processor, apart from its own: that one has started it.
     fn is_home(&self, processor: ProcessorId) -> bool {
-        let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
-        processor != self.core.id && homes.any(|home| home == processor)
+        let mut homes = self.planner.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
+        processor != self.core.effects().id && homes.any(|home| home == processor)
     }
 
     /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
     /// instance of the parent's requirement beside it.
     pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
-        let table = GangTable::new(ObjectId::MAX, "map", &[self.core.id], self.core.machine().processors());
+        let table =
+            GangTable::new(ObjectId::MAX, "map", &[self.core.effects().id], self.core.effects().machine().processors());
         let part = |&(field, own): &(FieldId, &Held)| Held {
             region,
             fields: SmallVec::from_slice(&[field]),
@@ -251,9 +239,11 @@ impl Launcher {
         };
         let held = vec![parts.iter().map(part).collect()];
         let instances: Vec<Rect> = parts.iter().map(|(_, own)| own.region.rect).collect();
-        let plan = self.plan_or_recall(Wanted { table: &table, held, instances: Some(&instances) })?;
+        let plan = self
+            .planner
+            .plan_or_recall(self.core.effects(), Wanted { table: &table, held, instances: Some(&instances) })?;
         self.dispatch(&plan, (0, &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
-        if let Some(races) = &self.core.config.races {
+        if let Some(races) = &self.core.effects().config.races {
             races.mapped(self.number);
         }
         Ok(())
@@ -269,7 +259,7 @@ impl Launcher {
 
     /// Nothing is launched any more.
     pub fn ended(&self) {
-        if let Some(races) = &self.core.config.races {
+        if let Some(races) = &self.core.effects().config.races {
             races.launcher_over(self.number);
         }
     }

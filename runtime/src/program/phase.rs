@@ -1,15 +1,13 @@
 //! Pairs and phase barriers as users hold them.
 
 use crate::Error;
-use crate::gang::Gang;
-use crate::ids::CellAddress;
-use crate::ids::ObjectId;
-use crate::ids::Run;
+use crate::barrier::End;
+use crate::ids::{CellAddress, ObjectId, Run};
 use crate::object::{GangTable, Object};
+use crate::program::gang::Gang;
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
 use serde::{Deserialize, Serialize};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a shard reaches a phase barrier.
@@ -49,17 +47,6 @@ pub struct Consumer {
     pub empty: Arriver<Empty, CellAddress>,
 }
 
-/// Which counter of a pair's end, kept across the launches of a gang.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum End {
-    ProducerWait,
-    ProducerArrive,
-    ConsumerWait,
-    ConsumerArrive,
-    PhaseArrive,
-    PhaseWait,
-}
-
 impl Pairs {
     /// This shard's end as producer. Local; never waits.
     ///
@@ -67,7 +54,7 @@ impl Pairs {
     /// When the shard is not of the pairs' gang.
     pub fn producer(&self, shard: &Shard) -> Result<Producer, Error> {
         let me = shard.index();
-        let counted = |end| shard.core().counter(self.id, me, end);
+        let counted = |end| shard.core().tasks.barriers.counter(self.id, me, end);
         self.with(shard, |pairs| Producer {
             empty: Waiter::counted(pairs.empty_address(self.id, me), counted(End::ProducerWait)),
             ready: Arriver::counted(pairs.ready_address(self.id, me), counted(End::ProducerArrive)),
@@ -80,7 +67,7 @@ impl Pairs {
     /// When the shard is not of the pairs' gang, or `from` does not produce for it.
     pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer, Error> {
         let me = shard.index();
-        let counted = |end| shard.core().counter(self.id, from, end);
+        let counted = |end| shard.core().tasks.barriers.counter(self.id, from, end);
         self.with(shard, |pairs| {
             if pairs.to.get(from as usize) != Some(&me) {
                 let what = format!("Pairs::consumer of `{}` in shard {me}", pairs.name);
@@ -94,7 +81,7 @@ impl Pairs {
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
-        let object = shard.core().local(self.id);
+        let object = shard.core().effects().objects.get(self.id);
         let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
         match object.as_ref().map(|o| &*o.object) {
             Some(Object::Pairs(pairs)) if !pairs.gang.run.may_be(self.run) => {
@@ -137,7 +124,7 @@ impl PhaseBarrier {
             )
         };
         let arriver = arriver.ok_or_else(missing)? as u32;
-        let counter = shard.core().counter(self.id, me, End::PhaseArrive);
+        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseArrive);
         Ok(Arriver::counted(PhaseAddress { object: self.id, arriver }, counter))
     }
 
@@ -152,12 +139,12 @@ impl PhaseBarrier {
             let what = format!("PhaseBarrier::waiter of `{name}`");
             return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
         }
-        let counter = shard.core().counter(self.id, me, End::PhaseWait);
+        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseWait);
         Ok(Waiter::counted(PhaseAddress { object: self.id, arriver: u32::MAX }, counter))
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
-        let object = shard.core().local(self.id);
+        let object = shard.core().effects().objects.get(self.id);
         match object.as_ref().map(|o| &*o.object) {
             Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
                 Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
@@ -232,5 +219,3 @@ pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<u32> {
     }
     members
 }
-
-pub(crate) type Counter = Rc<std::cell::Cell<u64>>;

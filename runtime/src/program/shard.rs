@@ -2,23 +2,24 @@
 
 use crate::barrier::Waited;
 use crate::data::{Column, Store};
+use crate::diagnose::deadlock::Node;
 use crate::diagnose::races;
-use crate::effects::polling;
+use crate::diagnose::races::Actor;
 use crate::effects::polling::Poller;
-use crate::effects::{Asker, Waiting};
+use crate::effects::{Asker, Resident, ShardFuture, Waiting, arrival_key, polling};
+use crate::error::panic_message;
 use crate::future::{FutureMap, TaskFuture};
 use crate::gang::{Right, Versions};
-use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId};
-use crate::ids::{ArrivalAt, WaitAt};
+use crate::ids::{ArrivalAt, ColumnKey, LaunchKey, ObjectId};
 use crate::message::{Held, Valid};
 use crate::object::{GangTable, Object};
-use crate::processor::Core;
+use crate::parcel::Parcel;
+use crate::processor::{Core, Origin, Seat};
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Launch, Leaf, Waitable};
 use crate::program::phase::PhaseAddress;
 use crate::program::region::Local;
-use crate::replay::Refused;
-use crate::replay::{Replay, ReplayCx};
+use crate::replay::{Refused, Replay, ReplayCx};
 use crate::task::Owner;
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Waiter};
@@ -27,6 +28,8 @@ use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
 use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
@@ -58,14 +61,6 @@ struct Used {
     column: Rc<Column>,
 }
 
-/// What a launch's shards on one processor have in common.
-pub(crate) struct Origin {
-    pub task: Arc<str>,
-    pub launch: LaunchKey,
-    /// The launch, the one its parent is part of, and so on.
-    pub within: Ancestors,
-}
-
 pub(crate) struct ShardInner {
     core: Rc<Core>,
     gang: Arc<GangTable>,
@@ -76,6 +71,54 @@ pub(crate) struct ShardInner {
     pub(crate) owner: Rc<Owner>,
     /// Of a parent, what it knows to be valid where, and what the gangs that it launched leave to it.
     parent: OnceCell<Rc<RefCell<Versions>>>,
+}
+
+impl ShardInner {
+    fn node(&self) -> Node {
+        Node::Shard { gang: self.gang.id, shard: self.index }
+    }
+
+    fn actor(&self) -> Actor {
+        (self.origin.launch, self.index)
+    }
+
+    fn place(&self) -> Place {
+        Place { task: self.origin.task.to_string(), shard: Some(self.index) }
+    }
+}
+
+impl Resident for ShardInner {
+    fn place(&self) -> Place {
+        self.place()
+    }
+    fn node(&self) -> Option<Node> {
+        Some(self.node())
+    }
+    fn actor(&self) -> Option<Actor> {
+        Some(self.actor())
+    }
+    fn over(self: Rc<Self>, panic: Option<String>) {
+        if let Some(message) = panic {
+            let error = Error::Panicked { place: self.place(), message };
+            Shard { inner: self }.end_later(Err(error));
+        }
+    }
+}
+
+/// The end of a shard that has failed or has leaf tasks left: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
+async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
+    if let Err(e) = &result {
+        shard.abandon(e);
+    }
+    let unseen = shard.leaves_over().await;
+    let result = match (result, unseen) {
+        (Ok(_), Some(e)) => {
+            shard.abandon(&e);
+            Err(e)
+        }
+        (result, _) => result,
+    };
+    shard.over(result);
 }
 
 /// A running shard task's view of itself: its place in the gang, its regions, and the launching of subtasks.
@@ -150,7 +193,7 @@ impl Shard {
 
     /// The processor this shard runs on.
     pub fn processor(&self) -> u32 {
-        self.inner.core.id
+        self.inner.core.effects().id
     }
 
     /// Name of the shard task.
@@ -158,12 +201,61 @@ impl Shard {
         &self.inner.origin.task
     }
 
-    pub(crate) fn node(&self) -> crate::diagnose::deadlock::Node {
-        crate::diagnose::deadlock::Node::Shard { gang: self.inner.gang.id, shard: self.inner.index }
+    pub(crate) fn node(&self) -> Node {
+        self.inner.node()
+    }
+
+    /// Who it is for the check for races.
+    pub(crate) fn actor(&self) -> Actor {
+        self.inner.actor()
     }
 
     pub(crate) fn place(&self) -> Place {
-        Place { task: self.inner.origin.task.to_string(), shard: Some(self.inner.index) }
+        self.inner.place()
+    }
+
+    /// Starts a shard: `code` decodes the argument and calls the task function.
+    pub(crate) fn start(core: &Rc<Core>, seat: Seat, code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>) {
+        let Seat { origin, gang, shard, args, held, refused } = seat;
+        let shard = Shard::new(core, &origin, &gang, shard, held);
+        if let Some(races) = &core.effects().config.races {
+            races.shard_starts(shard.actor(), &origin.within);
+        }
+        let begun = shard.clone();
+        // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
+        let started = catch_unwind(AssertUnwindSafe(move || match refused {
+            Some(e) => Err(e),
+            None => code(begun, args),
+        }));
+        let panicked = |panic| Err(Error::Panicked { place: shard.place(), message: panic_message(panic) });
+        match started.unwrap_or_else(panicked) {
+            Ok(future) => core.effects().spawn(shard.inner, future),
+            Err(e) => shard.end_later(Err(e)),
+        }
+    }
+
+    /// The shard's own code is over.
+    pub(crate) fn end(&self, result: Result<Parcel, Error>) {
+        if result.is_ok() && self.is_over_well() {
+            self.over(result);
+        } else {
+            self.clone().end_later(result.map_err(|e| e.returned_by(|| self.place())));
+        }
+    }
+
+    fn end_later(self, result: Result<Parcel, Error>) {
+        let core = self.core().clone();
+        core.effects().spawn(self.inner.clone(), Box::pin(end_when_leaves_are(self, result)));
+    }
+
+    /// The shard and its leaf tasks are over.
+    fn over(&self, result: Result<Parcel, Error>) {
+        let valid = self.take_valid();
+        self.give_up_columns();
+        if let Some(races) = &self.core().effects().config.races {
+            races.shard_ends(self.actor());
+        }
+        self.core().end_shard(self.launch_key(), self.index(), result, valid);
     }
 
     /// The shard's view of a region it holds, or of a part of one. Local; never waits.
@@ -201,7 +293,7 @@ impl Shard {
     #[cold]
     fn check_part(&self, region: Region) -> Result<(), Error> {
         let what = || format!("Shard::region in {}", self.place());
-        self.core().in_tree(region, what)?;
+        self.core().effects().objects.in_tree(region, what)?;
         if self.inner.held.iter().any(|h| h.region.contains(&region)) {
             return Ok(());
         }
@@ -245,12 +337,19 @@ impl Shard {
     ) -> Result<Rc<Column>, Error> {
         let requirement = self.requirement(region, field.id, privilege, coherence)?;
         let held = &self.inner.held[requirement];
-        let known = self.core().field(region.tree, field.id)?;
+        let known = self.core().effects().objects.field(region.tree, field.id)?;
         if known != field {
             return Err(self.wrong_field(region, field));
         }
         let key = ColumnKey { tree: region.tree, field: field.id, rect: held.region.rect };
-        let column = self.core().column(region, key, known, self.inner.origin.launch, held.shared_home())?;
+        let column = self.core().tasks.data.column(
+            self.core().effects(),
+            region,
+            key,
+            known,
+            self.inner.origin.launch,
+            held.shared_home(),
+        )?;
         let mut regions = self.inner.regions.borrow_mut();
         for other in regions.iter().flat_map(|r| &r.columns).map(|u| &u.column) {
             if other.field.id == field.id && other.region.overlaps(&column.region) {
@@ -300,7 +399,7 @@ impl Shard {
             return Error::misuse(what, expected, format!("{privilege}{coherence}"));
         }
         let fields: Vec<_> = held.flat_map(|h| &h.fields).collect();
-        match self.core().field(region.tree, field) {
+        match self.core().effects().objects.field(region.tree, field) {
             Ok(f) => Error::misuse(what, format!("one of the fields the shard holds on {region}: {fields:?}"), f.name),
             Err(e) => e,
         }
@@ -357,7 +456,8 @@ impl Shard {
                 Store::Owned(_) => None,
                 Store::Shared { home, .. } => Some(*home),
             };
-            let store = self.core().store(column.key(), column.field, column.launch, home)?;
+            let store =
+                self.core().tasks.data.store(self.core().effects(), column.key(), column.field, column.launch, home)?;
             *column.store.borrow_mut() = store;
         }
         if let Some(parent) = self.inner.parent.get() {
@@ -374,7 +474,7 @@ impl Shard {
     }
 
     fn wrong_field(&self, region: Region, field: &FieldInfo) -> Error {
-        let known = self.core().field(region.tree, field.id);
+        let known = self.core().effects().objects.field(region.tree, field.id);
         let expected = known.map_or_else(|e| e.to_string(), |f| format!("field `{}` of {}", f.name, f.type_name));
         let came = format!("field `{}` of {}", field.name, field.type_name);
         Error::misuse(format!("a launch on {region} in {}", self.place()), expected, came)
@@ -411,9 +511,9 @@ impl Shard {
             return Ok(FutureMap::new(Vec::new()));
         }
         let task = crate::error::short_name(std::any::type_name::<F>());
-        let (shard, processor, machine) = (self.index(), self.processor(), self.core().machine());
+        let (shard, processor, machine) = (self.index(), self.processor(), self.core().effects().machine());
         let input = SliceInput { task: &task, shard, processor, points, machine };
-        let slices = self.core().ask(
+        let slices = self.core().effects().ask(
             Asker::Processor,
             ("slice_index", &format_args!("task `{task}` of shard {shard}")),
             |m| m.slice_index(&input),
@@ -457,32 +557,32 @@ impl Shard {
     /// # Errors
     /// Why the generation will never complete.
     pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
-        let core = self.core();
+        let (core, barriers) = (self.core(), &self.core().tasks.barriers);
         let mut wait = UnderWay::next(core, barrier);
         let point = wait.point();
         poll_fn(|cx| {
             let outcome = match wait.registered {
-                Some(poller) if poller.polls_with(cx.waker()) => core.check_wait(point, None),
+                Some(poller) if poller.polls_with(cx.waker()) => barriers.state(core.effects(), point),
                 earlier => {
                     let waiting = polling::waiting(cx.waker());
                     wait.registered = Poller::of(&waiting);
                     match earlier {
-                        None => core.check_wait(point, Some(waiting)),
-                        Some(earlier) => core.wait_instead(point, earlier, waiting),
+                        None => barriers.wait(core.effects(), point, waiting),
+                        Some(earlier) => barriers.wait_instead(core.effects(), point, earlier, waiting),
                     }
                 }
             };
             let over = match outcome {
                 Waited::Registered => return Poll::Pending,
                 Waited::Complete => {
-                    if let Some(races) = &core.config.races {
-                        races.waited(self, point);
+                    if let Some(races) = &core.effects().config.races {
+                        races.waited(self.actor(), core.effects().wait_key(point));
                     }
                     Ok(())
                 }
                 Waited::Poisoned(e) => {
-                    if let Some(races) = &core.config.races {
-                        races.waited_in_vain(self, point);
+                    if let Some(races) = &core.effects().config.races {
+                        races.waited_in_vain(self.actor(), core.effects().wait_key(point));
                     }
                     Err(e.poisons(self.place()))
                 }
@@ -496,25 +596,20 @@ impl Shard {
     /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         let at = barrier.next_arrival().0;
-        if let Some(races) = &self.core().config.races {
-            races.arrives(self, at);
+        if let Some(races) = &self.core().effects().config.races {
+            races.arrives(self.actor(), arrival_key(at));
         }
-        match at {
-            ArrivalAt::Cell(at, generation) => self.core().arrive(at, generation),
-            ArrivalAt::Phase { object, arriver, generation, value } => {
-                self.core().arrive_phase(object, arriver, generation, value);
-            }
-        }
+        self.core().tasks.arrive(at);
     }
 
     /// Arrives at a reduction barrier with a value.
     pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
         let PhaseAddress { object, arriver } = barrier.address();
-        let generation = barrier.take();
-        if let Some(races) = &self.core().config.races {
-            races.arrives(self, ArrivalAt::Phase { object, arriver, generation, value });
+        let at = ArrivalAt::Phase { object, arriver, generation: barrier.take(), value };
+        if let Some(races) = &self.core().effects().config.races {
+            races.arrives(self.actor(), arrival_key(at));
         }
-        self.core().arrive_phase(object, arriver, generation, value);
+        self.core().tasks.arrive(at);
     }
 
     /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
@@ -527,7 +622,7 @@ impl Shard {
     pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
-        self.core().phase_value(object, generation).map_err(|(over, kept)| {
+        self.core().tasks.barriers.phases.value(object, generation).map_err(|(over, kept)| {
             let what = format!("the value of a reduction barrier in {}", self.place());
             let expected = format!("one of the last {kept} generations of {over}");
             Error::misuse(what, expected, format!("generation {generation}"))
@@ -543,9 +638,9 @@ impl Shard {
             }
             yielded = true;
             match polling::waiting(cx.waker()) {
-                Waiting::Shard(slot) => self.core().yield_shard(slot),
+                Waiting::Shard(slot) => self.core().effects().yield_shard(slot),
                 Waiting::Waker(w) => w.wake(),
-                waiting => self.core().notify(waiting),
+                waiting => self.core().tasks.notify(waiting),
             }
             Poll::Pending
         })
@@ -567,30 +662,32 @@ impl Shard {
         let wrong = |came: String| {
             Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came)
         };
-        self.core().with_object(object, |local| match local.map(|l| (l, &*l.object)) {
-            Some((local, Object::Replay(spec))) if self.in_gang(&spec.gang) => {
+        let (core, effects) = (self.core(), self.core().effects());
+        effects.objects.with(object, |known| match known.map(|k| &*k.object) {
+            Some(Object::Replay(replay)) if self.in_gang(replay.gang()) => {
                 let position = self.inner.gang.at[self.inner.index as usize].1;
                 let refuse = |why| match why {
-                    Refused::OtherKind => wrong(spec.spec.name().into()),
+                    Refused::OtherKind => wrong(replay.name().into()),
                     Refused::OtherLaunch => Error::misuse(
-                        format!("a call of `{}` in {}", spec.spec.name(), self.place()),
+                        format!("a call of `{}` in {}", replay.name(), self.place()),
                         "one launch at a time that uses it",
                         "a call while calls of another launch are under way",
                     ),
                 };
-                let races = &self.core().config.races;
+                let races = &effects.config.races;
                 if let Some(races) = races {
-                    races.calls(self, local, position);
+                    let call = core.replays.with(object, |chains| chains.calls_of(position));
+                    races.calls(self.actor(), object, call.unwrap_or(0));
                 }
-                let made = self.core().with_replay(local, position, &self.inner.owner, refuse, f);
+                let made = core.replays.call(&core.tasks, object, (position, &self.inner.owner), refuse, f);
                 if races.is_some() {
                     races::resume();
                 }
                 // The shard's own code may now take its time.
-                self.core().send_what_is_late();
+                effects.send_what_is_late();
                 made
             }
-            Some((_, o)) => Err(wrong(o.describe())),
+            Some(o) => Err(wrong(o.describe())),
             None => Err(wrong(format!("object {object}"))),
         })
     }
@@ -602,8 +699,8 @@ impl Shard {
             false => Poll::Pending,
         })
         .await;
-        if let Some(races) = &self.core().config.races {
-            races.leaves_over(self);
+        if let Some(races) = &self.core().effects().config.races {
+            races.leaves_over(self.actor());
         }
     }
 
@@ -621,23 +718,23 @@ impl Shard {
     /// Whether a bug is planted for a test and strikes now.
     #[cfg(feature = "plant")]
     pub fn planted(&self, bug: crate::plant::Bug) -> bool {
-        self.core().config.strikes(bug)
+        self.core().effects().config.strikes(bug)
     }
 
     /// After the shard has failed: whoever waits for it must learn of it.
     pub(crate) fn abandon(&self, error: &Error) {
         let error = error.poisons(self.place());
-        if let Some(races) = &self.core().config.races {
-            races.abandons(self);
+        if let Some(races) = &self.core().effects().config.races {
+            races.abandons(self.actor());
         }
         self.core().abandon(&self.inner.gang, self.inner.index, &error);
-        self.core().fail_waiting(&self.inner.owner, &error);
+        self.core().tasks.fail_waiting(&self.inner.owner, &error);
     }
 
     /// The shard is over and uses its regions no more.
     pub(crate) fn give_up_columns(&self) {
         let regions = self.inner.regions.take();
-        regions.into_iter().flat_map(|r| r.columns).for_each(|used| self.core().spare(used.column));
+        regions.into_iter().flat_map(|r| r.columns).for_each(|used| Column::spare(used.column));
     }
 
     pub(crate) fn take_valid(&self) -> Vec<Valid> {
@@ -664,52 +761,5 @@ impl TaskFuture<()> {
     /// Whether the task is over, for callers that only order things.
     pub fn is_done(&self) -> bool {
         self.is_settled()
-    }
-}
-
-impl Core {
-    /// Looks at a barrier generation; with `waiting`, registers for it.
-    pub(crate) fn check_wait(&self, point: WaitAt, waiting: Option<Waiting>) -> Waited {
-        match (point, waiting) {
-            (WaitAt::Phase { object, generation }, Some(w)) => self.wait_phase(object, generation, w),
-            (WaitAt::Cell { object, cell, generation }, waiting) => match (self.local(object), waiting) {
-                (Some(local), Some(w)) => self.wait_cell(&local, cell, generation, w),
-                (Some(local), None) => self.cell_state(&local, cell, generation),
-                (None, _) => Waited::Poisoned(Box::new(Error::misuse("a wait", "a barrier of this run", object))),
-            },
-            (WaitAt::Phase { object, generation }, None) => self.phase_state(object, generation),
-        }
-    }
-
-    /// Looks at a barrier generation that `earlier` is registered for, and puts `waiting` in its place.
-    #[cold]
-    fn wait_instead(&self, point: WaitAt, earlier: Poller, waiting: Waiting) -> Waited {
-        match self.check_wait(point, None) {
-            Waited::Registered => {}
-            over => return over,
-        }
-        let replaced = match point {
-            WaitAt::Phase { object, generation } => self.replace_at_phase(object, generation, earlier, waiting),
-            WaitAt::Cell { object, cell, generation } => match self.local(object) {
-                Some(local) => local.bank.borrow_mut().replace(cell, generation, earlier, waiting),
-                None => Err(waiting),
-            },
-        };
-        match replaced {
-            // Dropped only now: its waker's destructor is not ours, and nothing is borrowed any more.
-            Ok(_earlier) => Waited::Registered,
-            Err(waiting) => self.check_wait(point, Some(waiting)),
-        }
-    }
-
-    /// Takes away a waiter for a barrier generation, if there is one.
-    pub(crate) fn withdraw(&self, point: WaitAt, waiter: Poller) -> Option<Waiting> {
-        match point {
-            WaitAt::Phase { object, generation } => self.withdraw_from_phase(object, generation, waiter),
-            WaitAt::Cell { object, cell, generation } => {
-                let local = self.local(object)?;
-                local.bank.borrow_mut().withdraw(cell, generation, waiter)
-            }
-        }
     }
 }

@@ -3,30 +3,24 @@
 use crate::Error;
 use crate::diagnose::replicas::list;
 use crate::effects::Asker;
-use crate::error::panic_message;
 use crate::future::FutureMap;
-use crate::gang::{Gang, ShardTask, Start};
-use crate::ids::ObjectId;
-use crate::ids::Run;
-use crate::message::{Held, Message};
-use crate::object::{GangTable, Object, PhaseSpec, ReplayObject, Task, Tree};
+use crate::ids::{ObjectId, Run};
+use crate::message::Message;
+use crate::object::{GangTable, Object, PhaseSpec, Task, Tree};
 use crate::parcel::{Parcel, Portable};
-use crate::processor::Core;
-use crate::program::Launcher;
+use crate::processor::{Core, ShardCode};
+use crate::program::gang::{Gang, ShardTask, Start};
+use crate::program::launcher::Launcher;
+use crate::program::parent::Parent;
 use crate::program::phase::{Pairs, PhaseBarrier, PhaseOptions, members};
-use crate::program::region::Local;
 use crate::program::shard::Shard;
-use crate::replay::Chains;
-use crate::replay::ReplaySpec;
+use crate::replay::{Chains, ReplayObject, ReplaySpec};
 use maniple_barriers::CombiningTree;
 use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
-use maniple_regions::{FieldId, FieldInfo, FieldSpace, Privilege, Rect, Region, RegionError, TreeId};
+use maniple_regions::{FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use std::any::type_name;
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::marker::PhantomData;
-use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,7 +46,7 @@ impl<R: Portable, F: Future<Output = Result<R, Error>>> Future for ShardBody<F> 
         let result = ready!(future.poll(cx));
         // A destructor that panics is the shard's failure too.
         this.future.set(None);
-        this.shard.core().end(this.shard, result.map(Parcel::new));
+        this.shard.end(result.map(Parcel::new));
         Poll::Ready(())
     }
 }
@@ -75,8 +69,13 @@ pub struct Top {
 
 impl Top {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: core.config.run };
-        top.add(Object::Gang(Arc::new(GangTable::new(SINGLE.id, "single", &[0], core.machine().processors()))));
+        let top = Self { launcher: Rc::new(Launcher::new(core, "top level", 0, true)), run: core.effects().config.run };
+        top.add(Object::Gang(Arc::new(GangTable::new(
+            SINGLE.id,
+            "single",
+            &[0],
+            core.effects().machine().processors(),
+        ))));
         top
     }
 
@@ -92,20 +91,20 @@ impl Top {
 
     fn add(&self, object: Object) -> ObjectId {
         let core = self.core();
-        let id = core.known();
+        let id = core.effects().objects.len();
         let object = Arc::new(object);
-        for p in core.copies().processors_of(core.copies().node_of(core.id)) {
-            if p != core.id {
-                core.send(p, Message::Define(object.clone()));
+        for p in core.effects().copies().processors_of(core.effects().copies().node_of(core.effects().id)) {
+            if p != core.effects().id {
+                core.effects().send(p, Message::Define(object.clone()));
             }
         }
-        core.define_here(object);
+        core.define(object);
         id
     }
 
     /// Number of processors of the machine.
     pub fn processors(&self) -> u32 {
-        self.core().machine().processors()
+        self.core().effects().machine().processors()
     }
 
     /// Makes a region tree: the points of `rect`, each with `fields`. Values are zero at first (all bytes are). Collective;
@@ -149,15 +148,15 @@ impl Top {
             let expected = format!("at most {} shards", Gang::MAX_SHARDS);
             return Err(Error::misuse(format!("gang `{name}`"), expected, shards));
         }
-        let machine = self.core().machine();
+        let machine = self.core().effects().machine();
         let input = PlaceShardsInput { gang: name, shards, machine };
-        let placement = self.core().ask(
+        let placement = self.core().effects().ask(
             Asker::EveryNode,
             ("place_shards", &format_args!("gang `{name}`")),
             |m| m.place_shards(&input),
             |name, answer| validate::placement(name, &input, answer),
         )?;
-        let table = GangTable::new(self.core().known(), name, &placement, machine.processors());
+        let table = GangTable::new(self.core().effects().objects.len(), name, &placement, machine.processors());
         let table = GangTable { run: self.run, ..table };
         let id = self.define(Object::Gang(Arc::new(table)), |_| {
             format!("of {shards} shards on processors {}", list(&placement))
@@ -184,12 +183,14 @@ impl Top {
         F: Fn(Shard, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
-        let start = move |shard: Shard, args: Parcel| -> Result<crate::object::ShardFuture, Error> {
-            let future = Some(function(shard.clone(), args.open()?));
-            Ok(Box::pin(ShardBody { shard, future }))
-        };
+        let code: ShardCode = Box::new(move |core, seat| {
+            Shard::start(core, seat, |shard, args| {
+                let future = Some(function(shard.clone(), args.open()?));
+                Ok(Box::pin(ShardBody { shard, future }))
+            });
+        });
         let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
-        let id = self.define(Object::Task(Task { run: self.run, name: name.into(), start: Box::new(start) }), types);
+        let id = self.define(Object::Task(Task { run: self.run, name: name.into(), code: Box::new(code) }), types);
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
@@ -209,18 +210,7 @@ impl Top {
         self.task(name, move |shard, args| {
             let parent = Parent::new(shard);
             let future = function(parent.clone(), args);
-            async move {
-                // A parent that panics is over after its gangs too.
-                let result = unwound(future).await.unwrap_or_else(|message| {
-                    let error = Error::Panicked { place: parent.place(), message };
-                    // Its gangs may wait for what it will not do.
-                    parent.shard.abandon(&error);
-                    Err(error)
-                });
-                parent.launcher.settle().await;
-                parent.launcher.ended();
-                parent.launcher.outcome(result)
-            }
+            parent.run(future)
         })
     }
 
@@ -296,13 +286,13 @@ impl Top {
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
         let cells = Arc::new(Chains::check(&*spec, &table)?);
-        let number = self.core().mapper_number(Asker::EveryNode);
-        let mapping = Chains::map(self.core(), Asker::EveryNode, &*spec, &table)?;
+        let number = self.core().effects().mapper_number(Asker::EveryNode);
+        let mapping = Chains::map(self.core().effects(), Asker::EveryNode, &*spec, &table)?;
         let of = |o: &Object| match o {
-            Object::Replay(r) => format!("of gang `{}`: {}", r.gang.name, r.spec.parameters()),
+            Object::Replay(r) => format!("of gang `{}`: {}", r.gang().name, ReplayObject::of(&**r).spec.parameters()),
             _ => String::new(),
         };
-        Ok(self.define(Object::Replay(ReplayObject { spec, gang: table, mapping, number, cells }), of))
+        Ok(self.define(Object::Replay(Arc::new(ReplayObject { spec, gang: table, mapping, number, cells })), of))
     }
 
     /// Asks the mapper which of several algorithms a collective of a gang uses, for the crate that makes it: a position in
@@ -318,8 +308,9 @@ impl Top {
         choices: &[&str],
     ) -> Result<usize, Error> {
         let placement = &self.placement(gang)?;
-        let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().machine() };
-        let chosen = self.core().ask(
+        let input =
+            AlgorithmInput { collective, kind, placement, bytes, choices, machine: self.core().effects().machine() };
+        let chosen = self.core().effects().ask(
             Asker::EveryNode,
             ("choose_algorithm", &format_args!("collective `{collective}`")),
             |m| m.choose_algorithm(&input),
@@ -374,120 +365,16 @@ impl Top {
     /// On a node whose slot, in a process of its own, has been given fewer mappers than that of processor 0; and those of a
     /// run that is over.
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
-        if self.core().copies().nodes() > 1 {
-            let newest = |shard: Shard, ()| async move { Ok(shard.core().mapper_number(Asker::Processor)) };
+        if self.core().effects().copies().nodes() > 1 {
+            let newest = |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
             let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
             let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), &|_| {})?;
-            self.core().agree_on_mapper(numbers.get(0)?.clone().await?)?;
+            self.core().effects().agree_on_mapper(numbers.get(0)?.clone().await?)?;
         }
         Ok(())
     }
 
     pub(crate) fn launcher(&self) -> &Launcher {
         &self.launcher
-    }
-}
-
-/// What a future gives, or the text of its panic.
-async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
-    let mut future = Box::pin(future);
-    let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic_message(panic))),
-    });
-    let result = caught.await;
-    // What it holds may panic too when it is dropped; the first panic counts.
-    match catch_unwind(AssertUnwindSafe(|| drop(future))) {
-        Err(panic) => result.and(Err(panic_message(panic))),
-        Ok(()) => result,
-    }
-}
-
-/// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
-/// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
-#[derive(Clone)]
-pub struct Parent {
-    shard: Shard,
-    launcher: Rc<Launcher>,
-    /// How many gangs it has launched.
-    gangs: Rc<Cell<u64>>,
-}
-
-impl Deref for Parent {
-    type Target = Shard;
-    fn deref(&self) -> &Shard {
-        &self.shard
-    }
-}
-
-impl Parent {
-    fn new(shard: Shard) -> Self {
-        let core = shard.core().clone();
-        let mut launcher = Launcher::new(&core, shard.task(), core.next_parent(), false);
-        launcher.within = shard.inner.origin.within.clone();
-        launcher.node = Some(shard.node());
-        launcher.held = Some(shard.held().clone());
-        for h in shard.held().iter() {
-            for &field in &h.fields {
-                let key = crate::ids::ColumnKey { tree: h.region.tree, field, rect: h.region.rect };
-                launcher.versions.borrow_mut().write(&key, h.region.rect, h.shared_home().unwrap_or(core.id));
-            }
-        }
-        shard.becomes_parent(launcher.versions.clone());
-        Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
-    }
-
-    /// Starts every shard of a gang, as [`Top::launch`], but only this parent does so. Waits for the leaf tasks that this
-    /// parent has launched, and then for nothing else.
-    ///
-    /// What the gang may write the parent must [`map`](Self::map) before it uses it again, and what the gang may read
-    /// before it writes it again.
-    ///
-    /// # Errors
-    /// As [`Top::launch`]; also a region this parent does not hold.
-    pub async fn launch_gang<A: Portable, R: Portable>(
-        &self,
-        gang: &Gang,
-        task: &ShardTask<A, R>,
-        start: impl Fn(u32) -> Start<A>,
-    ) -> Result<FutureMap<R>, Error> {
-        self.shard.no_leaves().await;
-        let pass_on = |held: &[Arc<[Held]>]| {
-            self.gangs.set(self.gangs.get() + 1);
-            self.shard.pass_on(held);
-        };
-        self.launcher.launch(gang, task, start, &pass_on)
-    }
-
-    /// Brings the valid data of fields of a region, or of a part of one, to where this parent's leaf tasks use it, after
-    /// the launches that write it, and gives the parent the use of it until it launches a gang that interferes (Legion
-    /// calls this an inline mapping). Waits, for the parent's own leaf tasks too.
-    ///
-    /// # Errors
-    /// A region or a privilege the parent does not hold; a gang that the parent launched before the mapping was over, in
-    /// another branch: map again.
-    pub async fn map<F: Into<FieldId>>(
-        &self,
-        region: Region,
-        fields: impl IntoIterator<Item = F>,
-        privilege: Privilege,
-    ) -> Result<Local, Error> {
-        let local = self.shard.region(region)?;
-        let fields: Vec<FieldId> = fields.into_iter().map(Into::into).collect();
-        let mut parts = Vec::with_capacity(fields.len());
-        for &field in &fields {
-            parts.extend(self.shard.givers(region, field, privilege)?.into_iter().map(|own| (field, own)));
-        }
-        self.shard.no_leaves().await;
-        let gangs = self.gangs.get();
-        self.launcher.map(region, &parts, privilege).await?;
-        // The parent may have gone on meanwhile, in another branch.
-        self.shard.no_leaves().await;
-        if self.gangs.get() != gangs {
-            let what = format!("Parent::map of {region} in {}", self.place());
-            return Err(Error::misuse(what, "no gang launched before it is over", "one launched meanwhile"));
-        }
-        fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
-        Ok(local)
     }
 }

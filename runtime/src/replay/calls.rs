@@ -4,6 +4,7 @@ use super::chains::{ALONE, Chain, Links, Stage, State, Task, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::ids::EMPTY;
+use crate::message::Message;
 use crate::payload::Payload;
 use crate::replay::subtasks::{Active, Stop};
 use crate::replay::{Replay, ReplayCx, pairwise};
@@ -64,7 +65,7 @@ impl ReplayCx<'_> {
             }
             let Links { chains: all, cells, poison, errors, .. } = &mut *self.links;
             let now = &mut all[chain as usize];
-            let mut active = Active { core: self.core, chains, chain, now, cells, poison, errors };
+            let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poison, errors };
             let value = object.running(chain);
             match catch_unwind(AssertUnwindSafe(|| active.run(value))) {
                 Ok(Ok(())) => {}
@@ -129,7 +130,7 @@ impl ReplayCx<'_> {
         }
         (b.stage, b.missing) = (Stage::Gathered, b.size - 1);
         let (size, slots) = (b.size, self.chains.slots);
-        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         match b.failed.take() {
             Some(follower) => {
                 let error = self.links.errors.get(&follower).cloned().unwrap_or_else(unknown);
@@ -153,7 +154,7 @@ impl ReplayCx<'_> {
         let b = &mut self.links.blocks[block as usize];
         b.stage = Stage::Away;
         let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
-        self.core.counters.chain_subtasks.add(2 * u64::from(size - 1));
+        self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         for chain in (1..size).map(|i| leader + i * slots) {
             let now = &mut self.links.chains[chain as usize];
             if now.state != State::Joined {
@@ -220,8 +221,13 @@ impl ReplayCx<'_> {
                 Task::Update { .. } => (step.cell + offset, owed),
                 Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
             };
-            let at = crate::CellAddress { processor: step.to, object: self.local.id, cell };
-            self.core.poison(at, owed, &error);
+            let message =
+                Message::Poison { object: self.chains.id, cell, generation: owed, error: Box::new(error.clone()) };
+            #[cfg(feature = "plant")]
+            if self.tasks.effects.config.has(crate::plant::Bug::MissingPoison) {
+                continue;
+            }
+            self.tasks.effects.send(step.to, message);
         }
     }
 }

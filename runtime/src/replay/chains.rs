@@ -1,15 +1,12 @@
 //! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
 
-use crate::effects::{Asker, queue};
-use crate::ids::EMPTY;
-use crate::ids::{ObjectId, ProcessorId};
+use crate::effects::{Asker, Effects, Item};
+use crate::ids::{EMPTY, ObjectId, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
-use crate::object::{CellTable, GangTable, Object, ReplayObject};
+use crate::object::{GangTable, Replayed};
 use crate::payload::Payload;
-use crate::processor::Core;
-use crate::processor::objects::Local;
-use crate::replay::{Chained, Replay, ReplayCx, ReplaySpec, Subtask};
+use crate::replay::{Chained, ReplaySpec, Subtask};
 use crate::task::Owner;
 use crate::{Error, Place};
 use maniple_barriers::{BarrierError, CompactCells, Half, nearest};
@@ -22,6 +19,41 @@ use std::sync::Arc;
 /// Of values larger than this two at a time are lent, because as many as there are updates would cost more memory than the
 /// wait for the update before the last one costs time.
 pub(super) const EACH_UPDATE_LENDS: usize = 4096;
+
+/// A replayed object, as every node knows it.
+pub(crate) struct ReplayObject {
+    pub spec: Arc<dyn ReplaySpec>,
+    pub gang: Arc<GangTable>,
+    pub mapping: ExchangeOutput,
+    /// Which of the run's mappers decided that.
+    pub number: u64,
+    pub cells: Arc<CellTable>,
+}
+
+impl Replayed for ReplayObject {
+    fn name(&self) -> &str {
+        self.spec.name()
+    }
+    fn gang(&self) -> &Arc<GangTable> {
+        &self.gang
+    }
+}
+
+impl ReplayObject {
+    /// An object of this room.
+    pub fn of(object: &dyn Replayed) -> &Self {
+        let any: &dyn Any = object;
+        any.downcast_ref().expect("replayed objects are made here")
+    }
+}
+
+/// Where the cells of a replayed object's chains are: each has as many as it has updates, or reads if they are more.
+pub(crate) struct CellTable {
+    /// The first of each shard's, in slot 0, among those of its processor.
+    pub first: Vec<u32>,
+    /// Cells between those of one slot and the next: on every processor as many as on that with most.
+    pub slot: u32,
+}
 
 /// A subtask with everything worked out that is the same in every call and slot.
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +201,7 @@ pub(crate) struct Chains {
     /// Which of the run's mappers decided that.
     pub(super) mapped_by: std::cell::Cell<u64>,
     pub(super) id: ObjectId,
-    pub(super) name: String,
+    pub(super) spec: Arc<dyn ReplaySpec>,
     pub(super) gang: Arc<GangTable>,
     pub(super) processor: ProcessorId,
     pub(super) slots: u32,
@@ -246,7 +278,7 @@ impl Chains {
             mapping: std::cell::Cell::new(*mapping),
             mapped_by: std::cell::Cell::new(*number),
             id,
-            name: spec.name().into(),
+            spec: spec.clone(),
             gang: gang.clone(),
             processor,
             slots,
@@ -256,10 +288,15 @@ impl Chains {
     }
 
     /// Asks the mapper how a collective is mapped.
-    pub fn map(core: &Core, asker: Asker, spec: &dyn ReplaySpec, gang: &GangTable) -> Result<ExchangeOutput, Error> {
-        let (shards, machine) = (gang.shards(), core.machine());
+    pub fn map(
+        effects: &Effects,
+        asker: Asker,
+        spec: &dyn ReplaySpec,
+        gang: &GangTable,
+    ) -> Result<ExchangeOutput, Error> {
+        let (shards, machine) = (gang.shards(), effects.machine());
         let input = ExchangeInput { collective: spec.name(), shards, bytes: spec.cell_bytes(), machine };
-        core.ask(
+        effects.ask(
             asker,
             ("map_exchange", &format_args!("collective `{}`", spec.name())),
             |m| m.map_exchange(&input),
@@ -267,14 +304,17 @@ impl Chains {
         )
     }
 
-    /// The run has another mapper than the one that was asked: its answer holds from this call on.
+    /// Asks again if the run has another mapper than the one that was asked: its answer holds from this call on.
+    #[inline]
+    pub(super) fn keep_mapped(&self, effects: &Effects) -> Result<(), Error> {
+        let number = effects.mapper_number(Asker::Processor);
+        if self.mapped_by.get() == number { Ok(()) } else { self.map_again(effects, number) }
+    }
+
     #[cold]
-    fn map_again(&self, core: &Core, object: &Object) -> Result<(), Error> {
-        if let Object::Replay(replay) = object {
-            let number = core.mapper_number(Asker::Processor);
-            self.mapping.set(Self::map(core, Asker::Processor, &*replay.spec, &self.gang)?);
-            self.mapped_by.set(number);
-        }
+    fn map_again(&self, effects: &Effects, number: u64) -> Result<(), Error> {
+        self.mapping.set(Self::map(effects, Asker::Processor, &*self.spec, &self.gang)?);
+        self.mapped_by.set(number);
         Ok(())
     }
 
@@ -370,7 +410,7 @@ impl Chains {
     }
 
     pub fn place(&self, chain: u32) -> Place {
-        Place { task: self.name.clone(), shard: Some(self.shard_of(chain)) }
+        Place { task: self.spec.name().into(), shard: Some(self.shard_of(chain)) }
     }
 
     #[cold]
@@ -390,19 +430,19 @@ impl Chains {
 
     /// Takes in an arrival from another processor.
     #[inline]
-    pub fn arrive(&self, core: &Rc<Core>, cell: u32, generation: u64, payload: Payload, also: Also) {
+    pub fn arrive(&self, effects: &Effects, cell: u32, generation: u64, payload: Payload, also: Also) {
         let cells = &mut self.links.borrow_mut().cells[..];
-        self.take_arrival(core, cells, cell, generation, payload);
+        self.take_arrival(effects, cells, cell, generation, payload);
         if also != Also::NOTHING {
             let generation = nearest(also.generation, generation);
-            self.take_arrival(core, cells, also.cell, generation, Payload::None);
+            self.take_arrival(effects, cells, also.cell, generation, Payload::None);
         }
     }
 
     #[inline]
     pub(super) fn take_arrival(
         &self,
-        core: &Rc<Core>,
+        effects: &Effects,
         cells: &mut [Cell],
         cell: u32,
         generation: u64,
@@ -410,9 +450,9 @@ impl Chains {
     ) {
         let (half, at) = (Half::of(cell), cell & !EMPTY);
         let Some(c) = cells.get_mut(at as usize) else {
-            return self.refuse(core, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
+            return self.refuse(effects, cell, generation, BarrierError::NotAnArriver { arriver: at, arrivers: 0 });
         };
-        if self.arrive_here(core, c, half, cell, generation) && half == Half::Ready {
+        if self.arrive_here(effects, c, half, cell, generation) && half == Half::Ready {
             c.value = payload;
         }
     }
@@ -420,12 +460,12 @@ impl Chains {
     /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
     /// carries may be stored afterwards: the chain it wakes runs later.
     #[inline(always)]
-    pub(super) fn arrive_here(&self, core: &Rc<Core>, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
+    pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
         match to.arrive(half, generation) {
-            Ok(Some(chain)) => self.queue(core, chain),
+            Ok(Some(chain)) => self.queue(effects, chain),
             Ok(None) => {}
             Err(source) => {
-                self.refuse(core, cell, generation, source);
+                self.refuse(effects, cell, generation, source);
                 return false;
             }
         }
@@ -433,27 +473,26 @@ impl Chains {
     }
 
     #[inline(never)]
-    pub(super) fn queue(&self, core: &Core, chain: u32) {
-        let (priority, item) = (self.mapping.get().priority, queue::Item::Chain { object: self.id, chain });
-        match &core.trace {
-            None => core.queue.push(priority, item),
-            Some(trace) => core.queue_noted(trace, self.id, priority, item),
+    pub(super) fn queue(&self, effects: &Effects, chain: u32) {
+        if let Some(trace) = &effects.trace {
+            trace.borrow_mut().releases_chain(self.id);
         }
+        effects.queue.push(self.mapping.get().priority, Item::Chain { object: self.id, chain });
     }
 
     #[cold]
-    pub(super) fn refuse(&self, core: &Rc<Core>, cell: u32, generation: u64, source: BarrierError) {
+    pub(super) fn refuse(&self, effects: &Effects, cell: u32, generation: u64, source: BarrierError) {
         let from = match &source {
             BarrierError::OutOfOrder { expected, .. } => *expected,
             _ => generation,
         };
         let error = Error::Barrier { barrier: self.cell_name(cell), source };
-        core.note_failure(&error);
-        core.send(core.id, Message::Poison { object: self.id, cell, generation: from, error: Box::new(error) });
+        effects.note_failure(&error);
+        effects.send(effects.id, Message::Poison { object: self.id, cell, generation: from, error: Box::new(error) });
     }
 
     /// Generations of a cell from `generation` on will never complete.
-    pub fn poison(&self, core: &Rc<Core>, cell: u32, generation: u64, error: Error) {
+    pub fn poison(&self, effects: &Effects, cell: u32, generation: u64, error: Error) {
         let mut links = self.links.borrow_mut();
         let Links { cells, poison, .. } = &mut *links;
         let half = Half::of(cell);
@@ -464,88 +503,11 @@ impl Chains {
             && let Some(chain) = c.release(half)
         {
             // It looks for the reason itself.
-            self.queue(core, chain);
+            self.queue(effects, chain);
         }
     }
 }
 
 pub(super) fn unknown() -> Error {
     Error::Stopped { what: "a collective's call".into() }
-}
-
-/// Why a call was not made.
-pub(crate) enum Refused {
-    /// The object is not of the type that the caller says.
-    OtherKind,
-    /// Calls of another launch's shard at the same position are under way.
-    OtherLaunch,
-}
-
-impl Core {
-    /// Gives `f` the state of a replayed object, if it is of type `R`, for a call of `owner`'s, which is the shard at
-    /// `position`.
-    #[inline]
-    pub(crate) fn with_replay<R: Replay, T>(
-        self: &Rc<Self>,
-        local: &Local,
-        position: u32,
-        owner: &Rc<Owner>,
-        refuse: impl Fn(Refused) -> Error,
-        f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
-    ) -> Result<T, Error> {
-        let Some(chains) = &local.chains else { return Err(refuse(Refused::OtherKind)) };
-        if chains.mapped_by.get() != self.mapper_number(Asker::Processor) {
-            chains.map_again(self, &local.object)?;
-        }
-        let mut state = chains.state.borrow_mut();
-        let any: &mut dyn Any = &mut **state;
-        let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
-        let links = &mut *chains.links.borrow_mut();
-        let caller = &mut links.callers[position as usize];
-        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
-            if caller.under_way > 0 {
-                return Err(refuse(Refused::OtherLaunch));
-            }
-            caller.owner = Some(owner.clone());
-        }
-        owner.one_more();
-        caller.under_way += 1;
-        let number = caller.calls;
-        caller.calls += 1;
-        let mut cx = ReplayCx { core: self, local, chains, links };
-        Ok(self.in_chains(|| f(state, (position, number), &mut cx)))
-    }
-
-    /// Fails every chain of a shard that is over.
-    pub(crate) fn fail_chains(self: &Rc<Self>, local: &Local, position: u32, error: &Error) {
-        let Some(chains) = &local.chains else { return };
-        let mut state = chains.state.borrow_mut();
-        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
-        for chain in position * chains.slots..(position + 1) * chains.slots {
-            self.in_chains(|| state.fail(chain, error.clone(), &mut cx));
-        }
-    }
-
-    /// Runs what is ready of a chain.
-    #[inline]
-    pub(crate) fn run_chain(self: &Rc<Self>, object: ObjectId, chain: u32) {
-        let objects = self.objects.borrow();
-        let Some(local) = objects.get(object) else { return };
-        let Some(chains) = &local.chains else { return };
-        let mut cx = ReplayCx { core: self, local, chains, links: &mut chains.links.borrow_mut() };
-        self.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
-    }
-
-    /// Puts wakers off while `f` has chains borrowed.
-    #[inline]
-    fn in_chains<T>(&self, f: impl FnOnce() -> T) -> T {
-        struct Restore<'a>(&'a std::cell::Cell<bool>, bool);
-        impl Drop for Restore<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.1);
-            }
-        }
-        let _restore = Restore(&self.in_chains, self.in_chains.replace(true));
-        f()
-    }
 }

@@ -9,19 +9,20 @@
 
 mod calls;
 mod chains;
+mod replays;
 mod report;
 mod subtasks;
 
-pub(crate) use chains::{Chains, Links, Refused};
-
 use crate::effects::Waiting;
 use crate::future::{Resolver, TaskFuture};
-use crate::processor::{Core, Local};
+use crate::task::Tasks;
 use crate::{Error, Lent};
+pub(crate) use chains::{Chains, Links, ReplayObject};
+pub(crate) use replays::{Refused, Replays};
+
 use maniple_regions::Buffer;
 use std::any::Any;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// One subtask of a chain, the same in every call.
@@ -183,8 +184,7 @@ pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
 
 /// What an object may do while its chains run.
 pub struct ReplayCx<'a> {
-    pub(crate) core: &'a Rc<Core>,
-    pub(crate) local: &'a Local,
+    pub(crate) tasks: &'a Tasks,
     pub(crate) chains: &'a Chains,
     pub(crate) links: &'a mut Links,
 }
@@ -193,16 +193,16 @@ impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
     #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        if self.core.config.races.is_some() {
+        if self.tasks.effects.config.races.is_some() {
             self.happens(chain, resolver);
         }
-        self.core.counters.chain_calls.add(1);
+        self.tasks.effects.counters.chain_calls.add(1);
         match self.links.call_over(self.chains.position(chain)) {
             Some(owner) => {
-                resolver.settle_watched(self.core, outcome, &owner.failures);
-                owner.one_over(self.core);
+                resolver.settle_watched(outcome, &owner.failures, |waiting, poison| self.tasks.tell(waiting, poison));
+                owner.one_over(|waiting| self.tasks.notify(waiting));
             }
-            None => resolver.settle(self.core, outcome),
+            None => resolver.settle(outcome, |waiting, poison| self.tasks.tell(waiting, poison)),
         }
     }
 
@@ -210,11 +210,13 @@ impl ReplayCx<'_> {
     /// comes after nothing.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        if let Some(races) = self.core.config.races.as_ref().filter(|_| !self.chains.is_lost(self.links, chain)) {
+        if let Some(races) =
+            self.tasks.effects.config.races.as_ref().filter(|_| !self.chains.is_lost(self.links, chain))
+        {
             let (shards, slots) = (self.chains.shards(), self.chains.slots());
             let call = self.chains.call_of(self.links, chain).saturating_sub(slots.into());
             let shard = self.chains.shard_of(chain);
-            resolver.happens(&races.call_over((self.local.id, call), shard, (shards, slots)));
+            resolver.happens(&races.call_over((self.chains.id, call), shard, (shards, slots)));
         }
     }
 
@@ -222,26 +224,26 @@ impl ReplayCx<'_> {
     /// The object keeps the future until then: one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
-        self.core.counters.inputs.add(1);
-        if let Some(races) = &self.core.config.races {
-            races.call_takes(self.local.id, self.chains.call_of(self.links, chain), future.event());
+        self.tasks.effects.counters.inputs.add(1);
+        if let Some(races) = &self.tasks.effects.config.races {
+            races.call_takes(self.chains.id, self.chains.call_of(self.links, chain), future.event());
         }
         future.wait(self.waiting(chain))
     }
 
     /// Puts a chain into the ready queue.
     pub fn start(&mut self, chain: u32) {
-        self.core.notify(self.waiting(chain));
+        self.tasks.notify(self.waiting(chain));
     }
 
     fn waiting(&self, chain: u32) -> Waiting {
-        Waiting::Chain { object: self.local.id, chain, priority: self.chains.mapping.get().priority }
+        Waiting::Chain { object: self.chains.id, chain, priority: self.chains.mapping.get().priority }
     }
 
     /// Forgets the call that a chain is in the middle of, if that bug is planted for a test and strikes now.
     #[cfg(feature = "plant")]
     pub fn reuses_early(&mut self, chain: u32) -> bool {
-        let strikes = self.core.config.strikes(crate::plant::Bug::EarlySlotReuse);
+        let strikes = self.tasks.effects.config.strikes(crate::plant::Bug::EarlySlotReuse);
         if strikes {
             self.links.forget(chain);
         }

@@ -1,11 +1,9 @@
 //! Chains in the report of a deadlock.
 
 use super::chains::{Chains, Stage, State};
-use crate::diagnose::deadlock::{Node, Part, so_far};
+use crate::diagnose::deadlock::{Node, Part, so_far, waits_for};
 use crate::effects::Waiting;
 use crate::ids::EMPTY;
-use crate::processor::Core;
-use crate::processor::report::waits_for;
 use crate::replay::Watch;
 
 impl Chains {
@@ -16,7 +14,7 @@ impl Chains {
         let (slot, cell) = (cell / per_slot, cell % per_slot);
         let shard = self.shard_at(self.processor, cell);
         let number = cell - self.table.first.get(shard as usize).copied().unwrap_or(0);
-        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.name)
+        format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.spec.name())
     }
 
     /// Whose a chain is and which call of its slot it is at, for traces.
@@ -43,7 +41,7 @@ impl Chains {
             }
             None => "idle".into(),
         };
-        format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.name)
+        format!("shard {}, `{}` ({doing})", self.shard_of(chain), self.spec.name())
     }
 
     /// A chain in the graph of a deadlock.
@@ -52,7 +50,7 @@ impl Chains {
     }
 
     /// Who waits for whom, and who for the results.
-    pub fn report(&self, core: &Core, part: &mut Part) {
+    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut Part) {
         let links = self.links.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));
         for (i, c) in (0u32..).zip(&links.cells) {
@@ -87,8 +85,8 @@ impl Chains {
             let mut awaited = false;
             let mut each = |waiting: &Waiting| {
                 awaited = true;
-                let what = format!("the result of `{}`", self.name);
-                part.waits.push((core.node_of(waiting), waits_for(what, vec![self.node(chain)])));
+                let what = format!("the result of `{}`", self.spec.name());
+                part.waits.push((node_of(waiting), waits_for(what, vec![self.node(chain)])));
             };
             state.results(chain, &mut Watch(&mut each));
             if links.chains[chain as usize].state != State::Idle || state.awaits_input(chain) {

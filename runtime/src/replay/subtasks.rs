@@ -2,21 +2,19 @@
 
 use super::chains::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Planned, State, Task, unknown};
 use crate::Error;
-use crate::effects::Late;
+use crate::effects::{Effects, Late};
 use crate::ids::EMPTY;
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::payload::Payload;
-use crate::processor::Core;
 use crate::replay::RunningValue;
 use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
-use std::rc::Rc;
 
 /// A chain with everything its subtasks touch at hand.
 pub(crate) struct Active<'a> {
-    pub core: &'a Rc<Core>,
+    pub effects: &'a Effects,
     pub chains: &'a Chains,
     pub chain: u32,
     pub now: &'a mut Chain,
@@ -52,10 +50,10 @@ impl Active<'_> {
             if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
                 return Err(Stop::Waits);
             }
-            if self.core.more_urgent(self.chains.mapping.get().priority) {
+            if self.effects.more_urgent(self.chains.mapping.get().priority) {
                 return Err(Stop::Yields);
             }
-            self.core.counters.chain_subtasks.add(1);
+            self.effects.counters.chain_subtasks.add(1);
             match step.task {
                 Task::Update { .. } => self.update(&mut value, step),
                 Task::Read { how } => self.read(&mut value, how, step, at),
@@ -72,7 +70,7 @@ impl Active<'_> {
         {
             use crate::plant::Bug;
             let skipped = if half == Half::Empty { Bug::SkippedEmptyWait } else { Bug::SkippedReadyWait };
-            if self.core.config.strikes(skipped) {
+            if self.effects.config.strikes(skipped) {
                 return Ok(false);
             }
         }
@@ -95,44 +93,48 @@ impl Active<'_> {
     /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
     #[inline]
     fn update<V: RunningValue>(&mut self, value: &mut V, step: &Planned) {
-        let (core, chains) = (self.core, self.chains);
-        let cell = step.cell + self.now.offset;
+        for _ in 0..self.arrivals() {
+            #[cfg(feature = "plant")]
+            let step = &self.partner(step);
+            self.store(value, step, step.cell + self.now.offset);
+        }
+    }
+
+    #[inline]
+    fn store<V: RunningValue>(&mut self, value: &mut V, step: &Planned, cell: u32) {
+        let (effects, chains, generation) = (self.effects, self.chains, self.now.generation);
         if self.now.state == State::Poisoned {
             let payload = self.error();
-            return self.arrive(step, cell, self.now.generation, payload);
+            return self.arrive(step, cell, generation, payload);
         }
         let bytes = value.bytes();
         let large = bytes.len() > Payload::INLINE;
-        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.chain_arrivals.add(1);
+        if step.to == effects.id && !large {
             let to = &mut self.cells[cell as usize];
-            if chains.arrive_here(core, to, Half::Ready, cell, self.now.generation) {
+            if chains.arrive_here(effects, to, Half::Ready, cell, generation) {
                 to.value.set(bytes);
             }
             return;
         }
         // Memory that the network does not know: what leaves it goes through a buffer that the network does.
-        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != core.id;
+        let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != effects.id;
         if staged {
-            core.counters.staged_bytes.add(bytes.len() as u64);
+            effects.counters.staged_bytes.add(bytes.len() as u64);
         }
-        if let Ok(word) = <[u8; 8]>::try_from(bytes)
-            && cfg!(not(feature = "plant"))
-        {
-            core.counters.chain_arrivals.add(1);
-            return core.send_word(step.to, chains.id, cell, self.now.generation, u64::from_ne_bytes(word));
+        if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+            return effects.send_word(step.to, chains.id, cell, generation, u64::from_ne_bytes(word));
         }
         let payload = if large && !staged { Payload::Lent(value.lend()) } else { Payload::copy_of(bytes) };
-        self.arrive(step, cell, self.now.generation, payload);
+        self.arrive(step, cell, generation, payload);
     }
 
     /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
     #[inline]
     fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
-        let (core, chains) = (self.core, self.chains);
+        let (effects, chains) = (self.effects, self.chains);
         let large = chains.bytes > Payload::INLINE;
         #[cfg(feature = "plant")]
-        let how = if how < 2 && core.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
+        let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
         let came = &mut self.cells[at].value;
         let bytes = came.bytes();
         if self.now.state == State::Poisoned {
@@ -144,9 +146,9 @@ impl Active<'_> {
             };
             self.now.state = State::Poisoned;
             self.errors.entry(self.chain).or_insert(error);
-        } else if chains.mapping.get().access == Access::Copy && step.to != core.id {
-            core.counters.region_copies.add(1);
-            core.counters.region_copy_bytes.add(bytes.len() as u64);
+        } else if chains.mapping.get().access == Access::Copy && step.to != effects.id {
+            effects.counters.region_copies.add(1);
+            effects.counters.region_copy_bytes.add(bytes.len() as u64);
             if large {
                 value.combine(how, Buffer::from_bytes(bytes).as_bytes());
             } else {
@@ -156,65 +158,75 @@ impl Active<'_> {
         } else {
             value.combine(how, bytes);
         }
-        let (cell, generation) = (step.cell + self.now.offset, self.now.generation + 1);
-        if step.to == core.id && !large && cfg!(not(feature = "plant")) {
-            core.counters.chain_arrivals.add(1);
-            chains.arrive_here(core, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
-            return;
-        }
         if large {
             self.count_combined();
+            // Its owner may change it from now on.
+            self.cells[at].value = Payload::None;
         }
-        let came = &mut self.cells[at].value;
-        // Its owner may change it from now on.
-        *came = Payload::None;
+        for _ in 0..self.arrivals() {
+            self.give_back(step, step.cell + self.now.offset, large);
+        }
+    }
+
+    #[inline]
+    fn give_back(&mut self, step: &Planned, cell: u32, large: bool) {
+        let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
+        if step.to == effects.id && !large {
+            chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
+            return;
+        }
         self.arrive(step, cell | EMPTY, generation, Payload::None);
     }
 
     #[cold]
     #[inline(never)]
     fn count_combined(&self) {
-        self.core.counters.combined_bytes.add(self.chains.bytes as u64);
+        self.effects.counters.combined_bytes.add(self.chains.bytes as u64);
+    }
+
+    /// How often the arrival that is due is made: once, but for a planted bug.
+    #[inline(always)]
+    fn arrivals(&self) -> u32 {
+        self.effects.counters.chain_arrivals.add(1);
+        #[cfg(feature = "plant")]
+        {
+            use crate::plant::Bug;
+            if self.effects.config.strikes(Bug::LostArrival) {
+                return 0;
+            }
+            if self.effects.config.strikes(Bug::DoubledArrival) {
+                return 2;
+            }
+        }
+        1
+    }
+
+    /// The step of an update, with the wrong partner if that bug is planted and strikes now.
+    #[cfg(feature = "plant")]
+    fn partner(&self, step: &Planned) -> Planned {
+        if !self.effects.config.strikes(crate::plant::Bug::WrongPartner) {
+            return *step;
+        }
+        let (gang, first) = (&self.chains.gang, &self.chains.table.first);
+        let peer = self.chains.shard_at(step.to, step.cell);
+        let wrong = (peer + 1) % gang.shards();
+        let cell = step.cell - first[peer as usize] + first[wrong as usize];
+        Planned { to: gang.at[wrong as usize].0, cell, ..*step }
     }
 
     /// Arrives at a cell of the peer.
     #[inline]
     fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
-        self.core.counters.chain_arrivals.add(1);
-        #[cfg(feature = "plant")]
-        {
-            use crate::plant::Bug;
-            let config = &self.core.config;
-            if config.strikes(Bug::LostArrival) {
-                return;
-            }
-            if cell & EMPTY == 0 && config.strikes(Bug::WrongPartner) {
-                let gang = &self.chains.gang;
-                let (first, peer) = (&self.chains.table.first, self.chains.shard_at(step.to, step.cell));
-                let wrong = (peer + 1) % gang.shards();
-                let step = Planned { to: gang.at[wrong as usize].0, ..*step };
-                let cell = cell - first[peer as usize] + first[wrong as usize];
-                return self.deliver(&step, cell, generation, payload);
-            }
-            if config.strikes(Bug::DoubledArrival) {
-                self.deliver(step, cell, generation, payload.clone());
-            }
+        let (effects, object) = (self.effects, self.chains.id);
+        if step.to == effects.id {
+            return self.chains.take_arrival(effects, self.cells, cell, generation, payload);
         }
-        self.deliver(step, cell, generation, payload);
-    }
-
-    #[inline]
-    fn deliver(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
-        if step.to == self.core.id {
-            return self.chains.take_arrival(self.core, self.cells, cell, generation, payload);
-        }
-        let object = self.chains.id;
         if cell & EMPTY != 0 && self.chains.bytes <= EACH_UPDATE_LENDS {
             // The peer waits for a value now, and for room, if ever, a call later.
-            return self.core.arrive_late(step.to, Late { object, cell, generation });
+            return effects.arrive_late(step.to, Late { object, cell, generation });
         }
-        let also = if cell & EMPTY == 0 { self.core.also(step.to, object) } else { Also::NOTHING };
-        self.core.send(step.to, Message::Arrive { object, cell, generation, payload, also });
+        let also = if cell & EMPTY == 0 { effects.also(step.to, object) } else { Also::NOTHING };
+        effects.send(step.to, Message::Arrive { object, cell, generation, payload, also });
     }
 
     #[cold]

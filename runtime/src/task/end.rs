@@ -1,11 +1,20 @@
 //! What others are told when a task is over.
 
-use super::*;
-
-impl Core {
+use super::Tasks;
+use crate::data::{Column, Staged};
+use crate::effects::{Known, Waiting, arrival_key};
+use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId};
+use crate::task::slab::{Leaf, Next, Stage};
+use crate::task::{Body, Owner, task_place};
+use crate::{Error, Place};
+use maniple_regions::Coherence;
+use maniple_regions::Lease;
+use maniple_regions::Privilege;
+use std::rc::Rc;
+impl Tasks {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
     pub(crate) fn end_leaf(
-        self: &Rc<Self>,
+        &self,
         id: TaskId,
         body: Box<Body>,
         leases: &mut Vec<Lease>,
@@ -31,7 +40,7 @@ impl Core {
 
     /// The result is known, but whoever learns of it must see what was written: it waits for the puts.
     #[cold]
-    fn write_all_back(self: &Rc<Self>, id: TaskId) {
+    fn write_all_back(&self, id: TaskId) {
         let written: Vec<(Rc<Column>, Box<Staged>)> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
@@ -44,33 +53,32 @@ impl Core {
             written
         };
         for (column, staged) in written {
-            self.write_back(id, &column, &staged);
+            match self.data.write_back(&self.effects, id, &column, &staged) {
+                Ok(true) => {}
+                Ok(false) => self.leaf_has_one_less(id),
+                Err(error) => self.poison_leaf(id, error),
+            }
         }
         self.leaf_has_one_less(id);
     }
 
     /// Completes a task that has succeeded.
     #[inline]
-    fn finish_leaf(self: &Rc<Self>, id: TaskId, mut body: Box<Body>) {
+    fn finish_leaf(&self, id: TaskId, mut body: Box<Body>) {
         while let Some(u) = body.uses.pop() {
             #[cfg(feature = "plant")]
-            if self.config.strikes(crate::plant::Bug::LeakedInstance) {
+            if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
                 std::mem::forget(u.column.clone());
             }
             if u.privilege == Privilege::WriteDiscard {
                 u.column.clear_poison();
             }
         }
-        if let Some(races) = &self.config.races {
-            races.leaf_ends(self, id, &body.arrivals);
+        if let Some(races) = &self.effects.config.races {
+            races.leaf_ends((self.effects.id, id), body.arrivals.iter().map(|at| arrival_key(*at)));
         }
         for arrival in &body.arrivals {
-            match *arrival {
-                ArrivalAt::Cell(at, generation) => self.arrive(at, generation),
-                ArrivalAt::Phase { object, arriver, generation, value } => {
-                    self.arrive_phase(object, arriver, generation, value);
-                }
-            }
+            self.arrive(*arrival);
         }
         body.arrivals.clear();
         if let Some(task) = &body.task {
@@ -79,7 +87,7 @@ impl Core {
             }
             // Nobody wants the result, or somebody else will let go of it.
             if Rc::strong_count(task) == 1 {
-                self.guarded(|| body.place(), || task.clear());
+                self.effects.guarded(|| body.place(), || task.clear());
             } else {
                 body.task = None;
             }
@@ -102,18 +110,18 @@ impl Core {
         leaves.free(id, body);
         drop(leaves);
         if let Some(owner) = owner {
-            owner.one_over(self);
+            owner.one_over(|waiting| self.notify(waiting));
         }
     }
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
     #[cold]
-    pub(crate) fn fail_leaf(self: &Rc<Self>, id: TaskId, error: &Error) {
+    pub(crate) fn fail_leaf(&self, id: TaskId, error: &Error) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
         #[cfg(feature = "plant")]
-        let silent = self.config.has(crate::plant::Bug::MissingPoison);
+        let silent = self.effects.config.has(crate::plant::Bug::MissingPoison);
         #[cfg(not(feature = "plant"))]
         let silent = false;
         for u in body.uses.drain(..) {
@@ -129,8 +137,8 @@ impl Core {
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);
-        if let Some(races) = &self.config.races {
-            races.leaf_fails(self, id, &arrivals);
+        if let Some(races) = &self.effects.config.races {
+            races.leaf_fails((self.effects.id, id), arrivals.iter().map(|at| arrival_key(*at)));
         }
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
@@ -143,11 +151,11 @@ impl Core {
             self.leaf_has_one_less(next);
         }
         if let Some(task) = task {
-            self.guarded(|| task_place(name, shard), || task.discard());
-            self.drop_guarded(|| task_place(name, shard), task);
+            self.effects.guarded(|| task_place(name, shard), || task.discard());
+            self.effects.drop_guarded(|| task_place(name, shard), task);
         }
         if let Some(owner) = owner {
-            owner.one_over(self);
+            owner.one_over(|waiting| self.notify(waiting));
         }
     }
 
@@ -156,12 +164,12 @@ impl Core {
         let leaves = std::mem::take(&mut *self.leaves.borrow_mut());
         for leaf in leaves.slab {
             let (name, shard) = leaf.body.as_ref().map_or(("", u32::MAX), |body| (body.name, body.shard));
-            self.drop_guarded(|| task_place(name, shard), leaf);
+            self.effects.drop_guarded(|| task_place(name, shard), leaf);
         }
     }
 
     /// Fails the tasks of a shard that has failed, as far as they wait: what they wait for may never come.
-    pub fn fail_waiting(self: &Rc<Self>, owner: &Rc<Owner>, error: &Error) {
+    pub fn fail_waiting(&self, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();
             let owner_of = |l: &Leaf| l.body.as_ref()?.owner.clone();
@@ -170,20 +178,55 @@ impl Core {
             all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
         };
         for id in waiting {
-            if let Some(races) = &self.config.races {
-                races.leaf_dropped(self, id);
+            if let Some(races) = &self.effects.config.races {
+                races.leaf_dropped((self.effects.id, id));
             }
             self.fail_leaf(id, &self.poisons(id, error));
         }
     }
 
-    /// Poisons what a task that failed would have arrived at.
-    fn poison_arrivals(self: &Rc<Self>, arrivals: &[ArrivalAt], error: &Error) {
-        for arrival in arrivals {
-            match *arrival {
-                ArrivalAt::Cell(at, generation) => self.poison(at, generation, error),
-                ArrivalAt::Phase { object, generation, .. } => self.poison_tree(object, generation, error),
+    /// Arrives at a barrier, for a leaf task or a shard.
+    #[inline]
+    pub fn arrive(&self, at: ArrivalAt) {
+        let tell = &mut |waiting: Waiting, poison: Option<&Error>| self.tell(waiting, poison);
+        match at {
+            ArrivalAt::Cell(at, generation) => self.barriers.arrive(&self.effects, at, generation, tell),
+            ArrivalAt::Phase { object, arriver, generation, value } => {
+                self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
             }
+        }
+    }
+
+    /// A generation of a barrier, and all later ones, will never come.
+    pub fn poison(&self, at: ArrivalAt, error: &Error) {
+        let tell = &mut |waiting: Waiting, poison: Option<&Error>| self.tell(waiting, poison);
+        match at {
+            ArrivalAt::Cell(at, generation) => self.barriers.poison(&self.effects, at, generation, error, tell),
+            ArrivalAt::Phase { object, generation, .. } => {
+                self.barriers.phases.poison_all(&self.effects, object, generation, error, tell);
+            }
+        }
+    }
+
+    /// The cell of a pair will not see generations from `generation` on.
+    pub fn poison_cell(&self, at: CellAddress, generation: u64, error: &Error) {
+        self.poison(ArrivalAt::Cell(at, generation), error);
+    }
+
+    /// Nor will a phase barrier.
+    pub fn poison_phase(&self, object: ObjectId, generation: u64, error: &Error) {
+        self.barriers.phases.poison_all(&self.effects, object, generation, error, &mut |w, p| self.tell(w, p));
+    }
+
+    /// Generations of a barrier that are not complete will not be.
+    pub fn give_up_barrier(&self, known: &Known, error: &Error) {
+        self.barriers.give_up(known, error, &mut |waiting, poison| self.tell(waiting, poison));
+    }
+
+    /// Poisons what a task that failed would have arrived at.
+    fn poison_arrivals(&self, arrivals: &[ArrivalAt], error: &Error) {
+        for arrival in arrivals {
+            self.poison(*arrival, error);
         }
     }
 

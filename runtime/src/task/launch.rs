@@ -1,8 +1,22 @@
 //! What a launch decides, and what its task waits for.
 
-use super::*;
-
-impl Core {
+use super::Tasks;
+use crate::Error;
+use crate::barrier::Waited;
+use crate::data::{Came, Column, Fetch, Staged};
+use crate::effects::{Asker, Item, Waiting};
+use crate::ids::{ArrivalAt, ProcessorId, TaskId, WaitAt};
+use crate::task::slab::{Next, Stage};
+use crate::task::{Body, LeafLaunch, Mapped, Owner};
+use maniple_mapper::Access;
+use maniple_mapper::LeafInput;
+use maniple_mapper::LeafOutput;
+use maniple_mapper::Priority;
+use maniple_mapper::Requirements;
+use maniple_mapper::validate;
+use maniple_regions::Privilege;
+use std::rc::Rc;
+impl Tasks {
     /// Reserves a task, so that its arguments can name it as a waiter.
     pub fn reserve_leaf(&self) -> (TaskId, Box<Body>) {
         self.leaves.borrow_mut().reserve()
@@ -17,46 +31,46 @@ impl Core {
         self.leaves.borrow_mut().free(id, body);
     }
 
-    /// Launches a reserved and mapped task.
-    pub fn launch_leaf(self: &Rc<Self>, start: &Start<'_>, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
+    /// Launches a reserved and mapped task. Nothing is refused any more: its generations of barriers are taken from `waits`
+    /// and `arrivals` now.
+    pub fn launch_leaf(
+        &self,
+        start: &LeafLaunch,
+        mapped: Mapped,
+        mut body: Box<Body>,
+        owner: &Rc<Owner>,
+        waits: impl Iterator<Item = WaitAt>,
+        arrivals: impl ExactSizeIterator<Item = ArrivalAt>,
+    ) {
         let id = start.id;
         let mut unmet = start.unmet;
         let mut poison = None;
-        // Nothing is refused any more: what takes generations from here on is a task that waits and arrives.
-        for wait in start.waits {
-            let at = wait.next_wait().0;
+        for at in waits {
             #[cfg(feature = "plant")]
             let at = self.planted_wait(at);
-            if let Some(races) = &self.config.races {
-                races.leaf_waits(self, id, at);
+            if let Some(races) = &self.effects.config.races {
+                races.leaf_waits((self.effects.id, id), self.effects.wait_key(at));
             }
-            let waited = match at {
-                WaitAt::Cell { object, cell, generation } => match self.local(object) {
-                    Some(local) => self.wait_cell(&local, cell, generation, Waiting::Task(id)),
-                    None => continue,
-                },
-                WaitAt::Phase { object, generation } => self.wait_phase(object, generation, Waiting::Task(id)),
-            };
-            match waited {
+            match self.barriers.wait(&self.effects, at, Waiting::Task(id)) {
                 Waited::Complete => {}
                 Waited::Registered => unmet += 1,
                 Waited::Poisoned(e) => poison = Some(e),
             }
         }
-        self.counters.launches.add(1);
-        self.counters.requirements.add(body.uses.len() as u64);
+        self.effects.counters.launches.add(1);
+        self.effects.counters.requirements.add(body.uses.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
-        if body.arrivals.capacity() < start.arrivals.len() {
-            body.arrivals.reserve_exact(start.arrivals.len());
+        if body.arrivals.capacity() < arrivals.len() {
+            body.arrivals.reserve_exact(arrivals.len());
         }
-        for arrival in start.arrivals {
-            body.arrivals.push(arrival.next_arrival().0);
+        for arrival in arrivals {
+            body.arrivals.push(arrival);
         }
         let mut leaves = self.leaves.borrow_mut();
         for u in &body.uses {
             #[cfg(feature = "plant")]
-            if self.config.strikes(crate::plant::Bug::MissedDependence) {
+            if self.effects.config.strikes(crate::plant::Bug::MissedDependence) {
                 continue;
             }
             unmet += leaves.depend(id, u);
@@ -74,7 +88,7 @@ impl Core {
     fn planted_wait(&self, at: WaitAt) -> WaitAt {
         match at {
             WaitAt::Cell { object, cell, generation: later @ 1.. }
-                if self.config.strikes(crate::plant::Bug::EarlierGeneration) =>
+                if self.effects.config.strikes(crate::plant::Bug::EarlierGeneration) =>
             {
                 WaitAt::Cell { object, cell, generation: later - 1 }
             }
@@ -83,8 +97,8 @@ impl Core {
     }
 
     /// Asks the mapper, and notes how to reach the regions.
-    pub fn map_leaf(&self, start: &Start<'_>, body: &mut Body) -> Result<Mapped, Error> {
-        let (machine, uses) = (self.machine(), &body.uses);
+    pub fn map_leaf(&self, start: &LeafLaunch, body: &mut Body) -> Result<Mapped, Error> {
+        let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
         let input = LeafInput {
             task: body.name,
@@ -101,7 +115,7 @@ impl Core {
             Ok((out.processor, out.priority))
         };
         let (processor, priority) =
-            self.ask(Asker::Processor, ("map_leaf", &*body), |mapper| mapper.map_leaf(&input), check)?;
+            self.effects.ask(Asker::Processor, ("map_leaf", &*body), |mapper| mapper.map_leaf(&input), check)?;
         if let Some(out) = more {
             self.map_further(&out, body);
         }
@@ -114,18 +128,18 @@ impl Core {
         for (u, access) in body.uses.iter_mut().zip(&out.access) {
             u.access = (*access == Access::Copy).then_some(out.copies_in);
         }
-        body.launched.set(out.profile.then(|| self.wire.now()));
+        body.launched.set(out.profile.then(|| self.effects.wire.now()));
     }
 
     /// One thing less to wait for.
     #[inline(never)]
-    pub(crate) fn leaf_has_one_less(self: &Rc<Self>, id: TaskId) {
+    pub(crate) fn leaf_has_one_less(&self, id: TaskId) {
         let next = self.leaves.borrow_mut().one_less(id);
         self.go_on(id, next);
     }
 
     #[inline(always)]
-    pub(crate) fn go_on(self: &Rc<Self>, id: TaskId, next: Next) {
+    pub(super) fn go_on(&self, id: TaskId, next: Next) {
         match next {
             Next::Nothing => {}
             Next::Queue(priority, to) => self.queue_leaf(id, priority, to),
@@ -137,28 +151,20 @@ impl Core {
     /// A task for another processor does not wait until those that run here have had their turn.
     #[inline(always)]
     pub(crate) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
-        if to == self.id {
-            self.queue.push(priority, Item::Leaf(id));
-        } else {
-            self.queue.push_away(id);
+        match to == self.effects.id {
+            true => self.effects.queue.push(priority, Item::Leaf(id)),
+            false => self.effects.queue.push_away(id),
         }
     }
 
     /// Completes a task whose data has reached its home.
     #[cold]
-    fn finish_late(self: &Rc<Self>, id: TaskId) {
+    fn finish_late(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let poison = leaves.get(id).and_then(|leaf| leaf.poison.take());
         let Some(body) = leaves.take_body(id) else { return };
         drop(leaves);
         self.end_leaf(id, body, &mut Vec::new(), poison.map_or(Ok(()), Err));
-    }
-
-    /// Gives a task that is not staged yet a fresh copy to write into.
-    pub(crate) fn set_staged(&self, id: TaskId, index: usize, copy: SharedInstance) {
-        if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
-            u.staged = Some(Box::new(Staged { copy, before: None }));
-        }
     }
 
     /// Marks a task that is being staged: it will not run.
@@ -170,7 +176,7 @@ impl Core {
 
     /// Starts to fetch remote data.
     #[cold]
-    pub(crate) fn stage_leaf(self: &Rc<Self>, id: TaskId) {
+    pub(crate) fn stage_leaf(&self, id: TaskId) {
         let wanted: Vec<(usize, Rc<Column>, Privilege)> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
@@ -180,25 +186,38 @@ impl Core {
             elsewhere.map(|(i, u)| (i, u.column.clone(), u.privilege)).collect()
         };
         for (index, column, privilege) in wanted {
-            if self.fetch(id, index, &column, privilege) {
-                let mut leaves = self.leaves.borrow_mut();
-                leaves.slab[id.index as usize].unmet += 1;
+            match self.data.fetch(&self.effects, (id, index), &column, privilege) {
+                Fetch::Here => {}
+                Fetch::UnderWay => self.leaves.borrow_mut().slab[id.index as usize].unmet += 1,
+                Fetch::Fresh(copy) => {
+                    if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
+                        u.staged = Some(Box::new(Staged { copy, before: None }));
+                    }
+                }
+                Fetch::Refused(error) => self.poison_soon(id, error),
             }
         }
         self.leaf_has_one_less(id);
     }
 
-    /// Gives a task the copy that was taken for it, made from `bytes`.
-    pub(crate) fn staged(self: &Rc<Self>, id: TaskId, index: usize, copy: SharedInstance, bytes: Buffer) {
-        if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
-            let before = u.privilege.writes().then_some(bytes);
-            u.staged = Some(Box::new(Staged { copy, before }));
+    /// What a task asked of other processors has come, or never will.
+    pub fn take_data(&self, id: TaskId, came: Came) {
+        match came {
+            Came::Attached | Came::Written => {}
+            Came::Copy(index, mut staged) => {
+                if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
+                    // Only changes go back.
+                    staged.before = staged.before.filter(|_| u.privilege.writes());
+                    u.staged = Some(Box::new(staged));
+                }
+            }
+            Came::Refused(error) => return self.poison_leaf(id, error),
         }
         self.leaf_has_one_less(id);
     }
 
     /// Marks a task that waits: it will not run.
-    pub(crate) fn poison_leaf(self: &Rc<Self>, id: TaskId, error: Error) {
+    pub(crate) fn poison_leaf(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.poison.get_or_insert_with(|| Box::new(error));
         }

@@ -1,26 +1,34 @@
 //! Leaf tasks in the report of a deadlock.
 
-use super::*;
-use crate::diagnose::deadlock::{Node, Part};
-use crate::processor::report::waits_for;
+use super::Tasks;
+use crate::diagnose::deadlock::{Node, Part, waits_for};
+use crate::effects::Waiting;
+use crate::ids::{ArrivalAt, CellAddress, TaskId};
+use crate::task::Body;
+use crate::task::slab::{Leaf, Stage};
 
-impl Core {
+impl Tasks {
+    /// A leaf task in the graph of a deadlock.
+    pub fn node_of_task(&self, id: TaskId) -> Node {
+        Node::Task { processor: self.effects.id, index: id.index }
+    }
+
     /// What leaf tasks wait for, and who waits for them.
-    pub(crate) fn report_leaves(&self, part: &mut Part) {
+    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut Part) {
         let leaves = self.leaves.borrow();
         let busy: Vec<(TaskId, &Leaf, &Body)> = leaves.busy().collect();
         for (id, leaf, body) in &busy {
-            let node = self.task_node(*id);
+            let node = self.node_of_task(*id);
             let name = body.place().to_string();
             let of_its = |what: &str| waits_for(format!("{what} {name}"), vec![node]);
             for next in leaf.successors.iter().filter(|next| leaves.is_there(**next)) {
-                part.waits.push((self.task_node(*next), of_its("what comes before it,")));
+                part.waits.push((self.node_of_task(*next), of_its("what comes before it,")));
             }
             if let Some(task) = &body.task {
-                task.each_waiter(&mut |w| part.waits.push((self.node_of(w), of_its("the result of"))));
+                task.each_waiter(&mut |w| part.waits.push((node_of(w), of_its("the result of"))));
             }
             if let Some(owner) = &body.owner {
-                owner.each_waiter(&mut |w| part.waits.push((self.node_of(w), of_its("the end of"))));
+                owner.each_waiter(&mut |w| part.waits.push((node_of(w), of_its("the end of"))));
             }
             part.owed.extend(body.arrivals.iter().filter_map(|arrival| match *arrival {
                 ArrivalAt::Cell(CellAddress { processor, object, cell }, generation) => {
@@ -35,9 +43,9 @@ impl Core {
         }
         // What none of them says: inputs of the program's own, say.
         let explained: std::collections::HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
-        for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.task_node(*id))) {
+        for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.node_of_task(*id))) {
             let what = format!("{} predecessors or inputs", leaf.unmet);
-            part.waits.push((self.task_node(*id), waits_for(what, Vec::new())));
+            part.waits.push((self.node_of_task(*id), waits_for(what, Vec::new())));
         }
     }
 }

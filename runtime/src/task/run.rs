@@ -1,13 +1,26 @@
 //! Leases, the call itself, and tasks that run for or on other processors.
 
-use super::*;
-use crate::message::Away;
-use crate::message::Offloaded;
-use crate::message::SendTask;
+use super::Tasks;
+use crate::Error;
+use crate::data::{Staged, Store, UseAt};
+use crate::diagnose::races::Races;
+use crate::effects::Asker;
+use crate::error::panic_message;
+use crate::ids::{ProcessorId, TaskId};
+use crate::message::{Away, Message, Offloaded, SendTask, Work};
+use crate::task::{Body, LeafTask, task_place};
+use maniple_mapper::ProfileInput;
+use maniple_regions::Coherence;
+use maniple_regions::Lease;
+use maniple_regions::Privilege;
+use maniple_regions::RegionError;
+use maniple_regions::Use;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
-impl Core {
+impl Tasks {
     /// Runs a queued task here, or sends it where the mapper wants it.
-    pub(crate) fn run_leaf(self: &Rc<Self>, id: TaskId) {
+    pub(crate) fn run_leaf(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         if leaf.poison.is_some() || leaf.uses().iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
@@ -17,18 +30,18 @@ impl Core {
         let processor = leaf.processor;
         let Some(mut body) = leaf.body.take() else { return };
         drop(leaves);
-        if let Some(races) = &self.config.races
-            && let Err(error) = races.leaf_begins(self, id, body.name, &body.uses)
+        if let Some(races) = &self.effects.config.races
+            && let Err(error) = self.checked_for_races(races, id, &body)
         {
             return self.refuse_racing(id, body, &error);
         }
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
-            (Ok(()), Some(task)) if processor == self.id => {
-                let began = body.launched.get().map(|_| self.wire.now());
+            (Ok(()), Some(task)) if processor == self.effects.id => {
+                let began = body.launched.get().map(|_| self.effects.wire.now());
                 let outcome = self.call(&*body, body.shard, Some(id), || task.run(&mut leases));
                 if let (Some(began), Ok(())) = (began, &outcome) {
-                    self.profile(&body, processor, (began, self.wire.now()));
+                    self.profile(&body, processor, (began, self.effects.wire.now()));
                 }
                 outcome
             }
@@ -42,10 +55,22 @@ impl Core {
         self.end_leaf(id, body, &mut leases, outcome);
     }
 
+    /// The error of a task that races with an earlier one.
+    #[cold]
+    fn checked_for_races(&self, races: &Races, id: TaskId, body: &Body) -> Result<(), Error> {
+        let shared = body.uses.iter().filter(|u| u.coherence == Coherence::Simultaneous);
+        let shared: Vec<Use> = shared.map(UseAt::as_use).collect();
+        let objects = &self.effects.objects;
+        races.leaf_begins((self.effects.id, id), body.name, &shared, |tree, field| {
+            let region = objects.with(tree.0, |known| known.map_or_else(|| tree.to_string(), |k| k.object.describe()));
+            (region, objects.field(tree, field).map_or_else(|_| field.to_string(), |f| f.name.into()))
+        })
+    }
+
     /// Ends a task that was poisoned before it ran.
     #[cold]
-    fn refuse_leaf(self: &Rc<Self>, id: TaskId) {
-        self.note_dispatch(id);
+    fn refuse_leaf(&self, id: TaskId) {
+        self.effects.note_dispatch(id);
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
             let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
@@ -58,8 +83,8 @@ impl Core {
 
     /// Ends a task that races with an earlier one. The run fails, whoever may be content with that.
     #[cold]
-    fn refuse_racing(self: &Rc<Self>, id: TaskId, body: Box<Body>, error: &Error) {
-        self.note_failure(error);
+    fn refuse_racing(&self, id: TaskId, body: Box<Body>, error: &Error) {
+        self.effects.note_failure(error);
         self.leaves.borrow_mut().put_back(id, body);
         self.fail_leaf(id, error);
     }
@@ -71,21 +96,14 @@ impl Core {
     }
 
     #[cold]
-    fn offload_leaf(
-        self: &Rc<Self>,
-        id: TaskId,
-        body: Box<Body>,
-        leases: Vec<Lease>,
-        task: Box<dyn SendTask>,
-        to: ProcessorId,
-    ) {
+    fn offload_leaf(&self, id: TaskId, body: Box<Body>, leases: Vec<Lease>, task: Box<dyn SendTask>, to: ProcessorId) {
         // Replaced by when it did, on that processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
         let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
-        self.note_dispatch(id);
-        self.send(to, Message::Leaf(Box::new(leaf)));
+        self.effects.note_dispatch(id);
+        self.effects.send(to, Message::Leaf(Box::new(leaf)));
     }
 
     #[inline]
@@ -96,13 +114,13 @@ impl Core {
         id: Option<TaskId>,
         run: impl FnOnce() -> Result<(), Box<Error>>,
     ) -> Result<(), Box<Error>> {
-        if let Some(trace) = &self.trace {
-            self.note_call(trace, work.name(), shard, id);
+        if let Some(trace) = &self.effects.trace {
+            trace.borrow_mut().calls(&*self.effects.wire, work.name(), shard, id);
         }
-        self.wire.works(work);
+        self.effects.wire.works(work);
         let ran = catch_unwind(AssertUnwindSafe(run));
         // Afterwards: in virtual time it is this that takes time.
-        self.counters.leaf_tasks.add(1);
+        self.effects.counters.leaf_tasks.add(1);
         ran.unwrap_or_else(|panic| {
             Err(Box::new(Error::Panicked { place: task_place(work.name(), shard), message: panic_message(panic) }))
         })
@@ -114,24 +132,25 @@ impl Core {
         let launched = body.launched.take().unwrap_or(began);
         let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
         let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
-        let told = self.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
+        let told =
+            self.effects.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
         // Nobody awaits that call.
         if let Err(e) = told {
-            self.note_failure(&e);
+            self.effects.note_failure(&e);
         }
     }
 
     /// Runs a task of another processor of the node.
-    pub(crate) fn run_for_other(self: &Rc<Self>, from: ProcessorId, mut leaf: Box<Offloaded>) {
-        let began = leaf.ran.map(|_| self.wire.now());
+    pub(crate) fn run_for_other(&self, from: ProcessorId, mut leaf: Box<Offloaded>) {
+        let began = leaf.ran.map(|_| self.effects.wire.now());
         let (work, shard) = (leaf.work, leaf.shard);
         leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases));
-        leaf.ran = began.map(|began| (began, self.wire.now()));
-        self.send(from, Message::LeafDone(leaf));
+        leaf.ran = began.map(|began| (began, self.effects.wire.now()));
+        self.effects.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
-    pub(crate) fn take_back(self: &Rc<Self>, from: ProcessorId, leaf: Offloaded) {
+    pub(crate) fn take_back(&self, from: ProcessorId, leaf: Offloaded) {
         let Offloaded { home, work, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
         if let Some(body) = body {
@@ -143,7 +162,7 @@ impl Core {
             }
             self.end_leaf(home, body, &mut leases, outcome);
         }
-        self.drop_guarded(|| task_place(work.name, shard), ran);
+        self.effects.drop_guarded(|| task_place(work.name, shard), ran);
     }
 
     /// Leases every use, or those before the first that fails.
@@ -168,10 +187,10 @@ impl Core {
                     && *home != runs
                     && u.privilege == Privilege::Read
                 {
-                    let memory = self.machine().memory(runs, kind);
+                    let memory = self.effects.machine().memory(runs, kind);
                     let copy = instance.copy(column.rect(), memory)?;
-                    self.counters.region_copies.add(1);
-                    self.counters.region_copy_bytes.add((column.rect().volume() * column.field.size) as u64);
+                    self.effects.counters.region_copies.add(1);
+                    self.effects.counters.region_copy_bytes.add((column.rect().volume() * column.field.size) as u64);
                     let lease = copy.lease(column.rect(), u.privilege);
                     u.staged = Some(Box::new(Staged { copy, before: None }));
                     return lease;

@@ -18,15 +18,15 @@ pub(super) fn conclude(
     // Whatever else goes wrong follows from this.
     let diverged = compared.or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
     for core in &cores {
-        core.counters.left_over.add(core.left_over());
+        core.effects().counters.left_over.add(core.left_over());
         core.drop_futures();
     }
     let mut stats = Stats::default();
     for core in &cores {
-        core.counters.add_to(&mut stats);
-        core.hand_over_trace();
+        core.effects().counters.add_to(&mut stats);
+        core.effects().hand_over_trace();
     }
-    let unawaited = cores.iter().find_map(|c| c.failure());
+    let unawaited = cores.iter().find_map(|c| c.effects().failure());
     let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
     let first = results.next().flatten();
     let other_error = results.find_map(|r| r.and_then(Result::err));

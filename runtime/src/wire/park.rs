@@ -3,10 +3,8 @@
 //! The sleeper announces itself, fences and looks again; the sender pushes, fences and looks for the announcement. Of two
 //! such fences one comes first, so that at least one of the two sees the other.
 
-use super::sync::{
-    Condvar, Mutex, MutexGuard,
-    atomic::{self, AtomicU32, Ordering},
-};
+use super::sync::atomic::{AtomicU32, Ordering};
+use super::sync::{Condvar, Mutex, MutexGuard, atomic};
 use std::time::Instant;
 
 /// The owner is awake, or past its last look at the state.

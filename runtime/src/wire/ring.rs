@@ -4,10 +4,8 @@
 //! consumer never writes to a slot: it says how far it has come on a line of its own, and the producer reads that line only
 //! when it runs out of slots known to be free, once a lap at best.
 
-use super::sync::{
-    Arc, UnsafeCell,
-    atomic::{AtomicUsize, Ordering},
-};
+use super::sync::atomic::{AtomicUsize, Ordering};
+use super::sync::{Arc, UnsafeCell};
 use std::mem::{self, MaybeUninit};
 
 /// One value and its stamp, alone on a cache line (on as few as hold it, for a larger value).

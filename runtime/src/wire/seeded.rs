@@ -7,11 +7,10 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::ids::ProcessorId;
-use crate::message::Message;
-use crate::message::Wire;
+use crate::message::{Message, Wire};
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
-use crate::wire::{AnyResult, AnyTop, OUTSIDE, alone, crashed, deadlock, start_top, too_many_steps};
+use crate::wire::{AnyResult, Begin, OUTSIDE, alone, crashed, deadlock, too_many_steps};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -125,7 +124,11 @@ impl Wire for SeededWire {
 }
 
 /// `how`: the seed, what goes wrong, and how many steps it may take.
-pub(super) fn run(config: Arc<Config>, how: (u64, &Faults, u64), top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
+pub(crate) fn run(
+    config: Arc<Config>,
+    how: (u64, &Faults, u64),
+    begin: &Begin<'_>,
+) -> Result<(AnyResult, Stats), Error> {
     let processors = config.machine.processors() as usize;
     let (seed, faults, most_steps) = how;
     let net = Rc::new(RefCell::new(Net {
@@ -150,7 +153,7 @@ pub(super) fn run(config: Arc<Config>, how: (u64, &Faults, u64), top: &AnyTop) -
             Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()))
         })
         .collect();
-    let outcomes: Vec<_> = cores.iter().map(|core| start_top(core, top)).collect();
+    let outcomes: Vec<_> = cores.iter().map(|core| begin(core)).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = compare(&cores[0], &net);
@@ -185,13 +188,13 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let step = net.borrow().step;
         let due = net.borrow_mut().faults.take_deaths(step);
         for processor in due {
-            let alive = !cores[processor as usize].stopped() && !net.borrow().dead[processor as usize];
+            let alive = !cores[processor as usize].effects().stopped() && !net.borrow().dead[processor as usize];
             if alive {
                 net.borrow_mut().bury(processor);
             }
         }
         // One that has stopped or is lost does no more, as its thread would not.
-        let goes_on = |i: &usize| !cores[*i].stopped() && !net.borrow().dead[*i];
+        let goes_on = |i: &usize| !cores[*i].effects().stopped() && !net.borrow().dead[*i];
         // Shards that are left, after a panic of the top-level task, do not go on.
         if !(0..n).any(|i| goes_on(&i)) {
             return net.borrow().lost.clone();
@@ -213,10 +216,10 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
                 None => {}
             }
         }
-        let busy = || (0..n).filter(goes_on).filter(|&i| cores[i].has_work());
+        let busy = || (0..n).filter(goes_on).filter(|&i| cores[i].effects().has_work());
         choices.extend(busy().filter(acts));
         let now = net.borrow().now();
-        let alarms = || (0..n).filter(goes_on).filter_map(|i| Some((i, cores[i].next_deadline()?)));
+        let alarms = || (0..n).filter(goes_on).filter_map(|i| Some((i, cores[i].effects().next_deadline()?)));
         let due_alarms = || alarms().filter(|&(_, at)| at <= now).map(|(i, _)| i);
         choices.extend(due_alarms().filter(acts).map(|i| n + n * n + i));
         if choices.is_empty() {
@@ -229,7 +232,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
             match [later, awake].into_iter().flatten().min() {
                 Some(due) => net.borrow_mut().step = due.min(alarm_step.unwrap_or(u64::MAX)),
                 None => {
-                    let awaits_outside = (0..n).filter(goes_on).any(|i| cores[i].has_foreign_waker());
+                    let awaits_outside = (0..n).filter(goes_on).any(|i| cores[i].effects().has_foreign_waker());
                     let still_idle = || busy().next().is_none();
                     if awaits_outside {
                         let limit = alarm.map_or(OUTSIDE, |at| OUTSIDE.min(Duration::from_nanos(at - now)));

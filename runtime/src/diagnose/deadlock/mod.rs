@@ -45,6 +45,11 @@ pub(crate) struct Wait {
     pub on: On,
 }
 
+/// What follows a name, and whom it names.
+pub(crate) fn waits_for(what: impl std::fmt::Display, on: Vec<Node>) -> Wait {
+    Wait { what: format!(" waits for {what}"), on: On::Nodes(on) }
+}
+
 #[derive(Debug)]
 pub(crate) enum On {
     /// All of them.

@@ -37,7 +37,7 @@ pub(super) struct Access {
 
 /// Uses of the same points in the same way by tasks of one shard that are kept, at most: of more that nothing orders, only
 /// the newest are compared with later ones.
-pub(super) const MOST_ALIKE: usize = 64;
+pub(crate) const MOST_ALIKE: usize = 64;
 
 /// The accesses to one field of one tree that a later one may race with.
 #[derive(Debug, Default)]

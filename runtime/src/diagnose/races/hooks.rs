@@ -1,16 +1,10 @@
 //! Where a run tells the check what happens.
 
-use crate::diagnose::races::clock::{Clock, Event};
-use crate::diagnose::races::state::{Actor, BarrierKey, State, common};
+use super::clock::{Clock, Event};
+use super::state::{Actor, BarrierKey, State, common};
 use crate::error::{Access, Error};
-use crate::ids::TaskId;
-use crate::ids::{Ancestors, LaunchKey, NOBODY, ObjectId};
-use crate::ids::{ArrivalAt, WaitAt};
-use crate::object::Object;
-use crate::processor::{Core, Local};
-use crate::program::shard::Shard;
-use crate::task::{Body, UseAt};
-use maniple_regions::{Coherence, Use};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
+use maniple_regions::{FieldId, TreeId, Use};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -86,73 +80,54 @@ pub(crate) fn seen(event: &Event) {
     }
 }
 
-impl Shard {
-    fn actor(&self) -> Actor {
-        (self.launch_key(), self.index())
-    }
-}
-
-#[cold]
-fn actor_of(core: &Core, shard: Option<&Shard>) -> Actor {
-    shard.map_or((NOBODY, core.id), Shard::actor)
-}
-
-impl Core {
-    fn wait_key(&self, at: WaitAt) -> (BarrierKey, u64, usize) {
-        match at {
-            WaitAt::Cell { object, cell, generation } => ((object, self.id, cell), generation, 1),
-            WaitAt::Phase { object, generation } => {
-                let waiters = match self.local(object).as_ref().map(|l| &*l.object) {
-                    Some(Object::Phase(spec)) => spec.waiters.len(),
-                    _ => 1,
-                };
-                ((object, 0, 0), generation, waiters)
-            }
-        }
-    }
-}
-
-fn arrival_key(at: ArrivalAt) -> (BarrierKey, u64) {
-    match at {
-        ArrivalAt::Cell(at, generation) => ((at.object, at.processor, at.cell), generation),
-        ArrivalAt::Phase { object, generation, .. } => ((object, 0, 0), generation),
-    }
-}
+/// A leaf task of a processor.
+type Task = (ProcessorId, TaskId);
+/// A generation of a barrier.
+type Generation = (BarrierKey, u64);
 
 impl Races {
-    /// A shard, or with none the top-level task, is polled.
+    /// A shard or the top-level task is polled.
     #[cold]
-    pub fn observe(self: &Arc<Self>, core: &Core, shard: Option<&Shard>) -> Observing {
-        Observing::by(Some((self.clone(), actor_of(core, shard))))
+    pub fn observe(self: &Arc<Self>, actor: Actor) -> Observing {
+        Observing::by(Some((self.clone(), actor)))
     }
 
+    /// A leaf task is launched; what is exclusive of what it uses.
     #[cold]
-    pub fn leaf_launched(&self, shard: &Shard, id: TaskId, body: &mut Body) -> Event {
-        let inputs = std::mem::take(&mut body.inputs);
-        let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous).map(UseAt::as_use);
-        self.state().launch_leaf((shard.processor(), id), shard.actor(), inputs, exclusive)
+    pub fn leaf_launched(
+        &self,
+        task: Task,
+        by: Actor,
+        inputs: Vec<Event>,
+        exclusive: impl Iterator<Item = Use>,
+    ) -> Event {
+        self.state().launch_leaf(task, by, inputs, exclusive)
     }
 
+    /// A leaf task waits for a generation, as so many do.
     #[cold]
-    pub fn leaf_waits(&self, core: &Core, id: TaskId, at: WaitAt) {
-        let (barrier, generation, waiters) = core.wait_key(at);
-        self.state().leaf_waits((core.id, id), barrier, generation, waiters);
+    pub fn leaf_waits(&self, task: Task, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
+        self.state().leaf_waits(task, barrier, generation, waiters);
     }
 
-    /// The error of a task that races with an earlier one.
+    /// The error of a task that races with an earlier one; `describe` says what a region tree and a field are called.
     #[cold]
-    pub fn leaf_begins(&self, core: &Core, id: TaskId, name: &'static str, uses: &[UseAt]) -> Result<(), Error> {
-        let shared = uses.iter().filter(|u| u.coherence == Coherence::Simultaneous);
-        let shared: Vec<Use> = shared.map(UseAt::as_use).collect();
-        let Some((first, second)) = self.state().leaf_begins((core.id, id), name, &shared) else { return Ok(()) };
-        let tree = second.at.region.tree;
+    pub fn leaf_begins(
+        &self,
+        task: Task,
+        name: &'static str,
+        shared: &[Use],
+        describe: impl FnOnce(TreeId, FieldId) -> (String, String),
+    ) -> Result<(), Error> {
+        let Some((first, second)) = self.state().leaf_begins(task, name, shared) else { return Ok(()) };
+        let (region, field) = describe(second.at.region.tree, second.at.field);
         let access = |a: &super::accesses::Access| {
             let Use { region, privilege, .. } = a.at;
             Box::new(Access { place: a.user.place(), privilege, rect: region.rect })
         };
         let race = Error::Race {
-            region: core.local(tree.0).map_or_else(|| tree.to_string(), |l| l.object.describe()),
-            field: core.field(tree, second.at.field).map_or_else(|_| second.at.field.to_string(), |f| f.name.into()),
+            region,
+            field,
             rect: Box::new(common(&first.at, &second.at)),
             first: access(&first),
             second: access(&second),
@@ -161,69 +136,63 @@ impl Races {
     }
 
     #[cold]
-    pub fn leaf_ends(&self, core: &Core, id: TaskId, arrivals: &[ArrivalAt]) {
-        self.state().leaf_ends((core.id, id), arrivals.iter().map(|at| arrival_key(*at)));
+    pub fn leaf_ends(&self, task: Task, arrivals: impl Iterator<Item = Generation>) {
+        self.state().leaf_ends(task, arrivals);
     }
 
     #[cold]
-    pub fn leaf_fails(&self, core: &Core, id: TaskId, arrivals: &[ArrivalAt]) {
-        self.state().leaf_fails((core.id, id), arrivals.iter().map(|at| arrival_key(*at).0));
+    pub fn leaf_fails(&self, task: Task, arrivals: impl Iterator<Item = Generation>) {
+        self.state().leaf_fails(task, arrivals.map(|(barrier, _)| barrier));
     }
 
     /// A leaf task that waits is not waited for any more, as its shard has failed.
     #[cold]
-    pub fn leaf_dropped(&self, core: &Core, id: TaskId) {
-        self.state().leaf_dropped((core.id, id));
+    pub fn leaf_dropped(&self, task: Task) {
+        self.state().leaf_dropped(task);
     }
 
     /// A shard has waited for its leaf tasks.
     #[cold]
-    pub fn leaves_over(&self, shard: &Shard) {
-        self.state().leaves_over(shard.actor());
+    pub fn leaves_over(&self, shard: Actor) {
+        self.state().leaves_over(shard);
     }
 
     #[cold]
-    pub fn arrives(&self, shard: &Shard, at: ArrivalAt) {
-        let (barrier, generation) = arrival_key(at);
-        self.state().arrive(shard.actor(), barrier, generation);
+    pub fn arrives(&self, shard: Actor, (barrier, generation): Generation) {
+        self.state().arrive(shard, barrier, generation);
     }
 
     /// A shard has taken a generation that it waits for.
     #[cold]
-    pub fn waits(&self, core: &Core, at: WaitAt) {
-        let (barrier, generation, _) = core.wait_key(at);
+    pub fn waits(&self, (barrier, generation, _): (BarrierKey, u64, usize)) {
         self.state().waits(barrier, generation);
     }
 
     #[cold]
-    pub fn gives_up(&self, core: &Core, at: WaitAt) {
-        let (barrier, generation, _) = core.wait_key(at);
+    pub fn gives_up(&self, (barrier, generation, _): (BarrierKey, u64, usize)) {
         self.state().gives_up(barrier, generation);
     }
 
     #[cold]
-    pub fn waited_in_vain(&self, shard: &Shard, at: WaitAt) {
-        let (barrier, generation, _) = shard.core().wait_key(at);
-        self.state().waited_in_vain(shard.actor(), barrier, generation);
+    pub fn waited_in_vain(&self, shard: Actor, (barrier, generation, _): (BarrierKey, u64, usize)) {
+        self.state().waited_in_vain(shard, barrier, generation);
     }
 
     #[cold]
-    pub fn waited(&self, shard: &Shard, at: WaitAt) {
-        let (barrier, generation, waiters) = shard.core().wait_key(at);
-        self.state().waited(shard.actor(), barrier, generation, waiters);
+    pub fn waited(&self, shard: Actor, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
+        self.state().waited(shard, barrier, generation, waiters);
     }
 
     #[cold]
-    pub fn abandons(&self, shard: &Shard) {
-        self.state().abandons(shard.actor());
+    pub fn abandons(&self, shard: Actor) {
+        self.state().abandons(shard);
     }
 
-    /// A shard calls a collective. It does not see what the runtime looks at before [`resume`].
+    /// A shard makes a call of a collective. It does not see what the runtime looks at before [`resume`].
     #[cold]
-    pub fn calls(&self, shard: &Shard, local: &Local, position: u32) {
+    pub fn calls(&self, shard: Actor, object: ObjectId, call: u64) {
         PAUSED.set(true);
-        let call = local.chains.as_ref().map_or(0, |chains| chains.calls_of(position));
-        self.state().calls(shard.actor(), local.id, call);
+        self.state().calls(shard, object, call);
     }
 
     #[cold]
@@ -236,21 +205,21 @@ impl Races {
         self.state().call_over(call, shard, shards_and_slots)
     }
 
-    /// Whoever is polled launches shards.
+    /// Whoever is polled launches shards; if nobody is, `top` does.
     #[cold]
-    pub fn launches(&self, core: &Core, launch: LaunchKey) {
+    pub fn launches(&self, top: Actor, launch: LaunchKey) {
         let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
-        self.state().launches(actor.unwrap_or(actor_of(core, None)), launch);
+        self.state().launches(actor.unwrap_or(top), launch);
     }
 
     #[cold]
-    pub fn shard_starts(&self, shard: &Shard, within: &Ancestors) {
-        self.state().shard_starts(shard.actor(), within.clone());
+    pub fn shard_starts(&self, shard: Actor, within: &Ancestors) {
+        self.state().shard_starts(shard, within.clone());
     }
 
     #[cold]
-    pub fn shard_ends(&self, shard: &Shard) {
-        self.state().shard_ends(shard.actor());
+    pub fn shard_ends(&self, shard: Actor) {
+        self.state().shard_ends(shard);
     }
 
     #[cold]
@@ -258,10 +227,11 @@ impl Races {
         self.state().end_of((launch, shard))
     }
 
+    /// A launch is over, on a run of so many copies of the top-level task.
     #[cold]
-    pub fn launch_over(&self, core: &Core, launch: LaunchKey) -> Clock {
+    pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> Clock {
         // The top-level task's launches are known on every node.
-        let nodes = if launch >> 32 == 0 { core.copies().nodes() } else { 1 };
+        let nodes = if launch >> 32 == 0 { copies } else { 1 };
         self.state().launch_over(launch, nodes)
     }
 

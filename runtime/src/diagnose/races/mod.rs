@@ -28,8 +28,8 @@ mod generations;
 mod hooks;
 mod state;
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use accesses::MOST_ALIKE;
 pub(crate) use clock::{Clock, Event};
 pub(crate) use hooks::{Races, resume, seen};
-
-#[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) use state::{Actor, BarrierKey};

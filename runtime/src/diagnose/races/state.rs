@@ -3,8 +3,7 @@
 use crate::diagnose::races::accesses::{Access, Column, Field, User};
 use crate::diagnose::races::clock::{Clock, Event, Lanes};
 use crate::diagnose::races::generations::Generations;
-use crate::ids::TaskId;
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::HashMap;
 

@@ -6,7 +6,6 @@ mod write;
 pub(crate) use record::{Event, Kind, Recording};
 
 use crate::Error;
-use crate::wire::Driver;
 use maniple_mapper::{Machine, files};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -92,7 +91,7 @@ impl TraceFile {
         &self,
         tracing: &Tracing,
         machine: &Machine,
-        driver: &Driver,
+        driver: &str,
         error: Option<&Error>,
     ) -> Result<(), Error> {
         let mut recordings = std::mem::take(&mut *tracing.recordings.lock().unwrap_or_else(PoisonError::into_inner));

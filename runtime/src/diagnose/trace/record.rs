@@ -1,24 +1,14 @@
 //! What a processor notes for a trace: what it ran and when, whom it sent messages, whom an arrival released.
 //!
-//! Without a trace each hook is one branch on [`Core::trace`]; all else here is out of line, and what is hot ends with it, so
-//! that nothing has to outlive the call. With one, readings of the clock
-//! and pages of memory are what costs most. So a slice has a beginning only and lasts until the next one begins, runs of
+//! With a trace, readings of the clock and pages of memory are what costs most. So a slice has a beginning only and lasts until the next one begins, runs of
 //! chains of one object that follow each other are one slice, what happens within a slice has no time of its own but its
 //! place in the list, and an event takes 16 bytes.
 
-use crate::effects::Waiting;
-use crate::effects::queue::Item;
 use crate::error::short_name;
-use crate::ids::TaskId;
-use crate::ids::{ObjectId, ProcessorId};
-use crate::message::Message;
+use crate::ids::{ObjectId, ProcessorId, TaskId};
 use crate::message::{Counter, Wire};
-use crate::processor::Core;
-use crate::processor::objects::Local;
-use maniple_mapper::Priority;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 /// What an event says. The first ones begin slices, one after the other on their processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -325,194 +315,153 @@ impl Recorder {
     }
 }
 
-impl Core {
-    /// A shard is polled, or a chain run. Of leaf tasks `note_call` and `note_dispatch` tell.
+/// Events. What is hot is out of line and ends with the call, so that nothing has to outlive it.
+impl Recorder {
+    /// A shard is polled. Of leaf tasks [`Self::calls`] and [`Self::dispatches`] tell.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_item(&self, trace: &RefCell<Recorder>, item: Item) {
-        let mut r = trace.borrow_mut();
-        match item {
-            Item::Leaf(_) | Item::Away(_) => {}
-            Item::Shard(slot) => {
-                let (name, shard) = r.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
-                r.begin(&*self.wire, Kind::Poll, name, shard, slot);
-            }
-            Item::Chain { object, chain } => {
-                if let Some(slice) = r.same(Kind::Chains).filter(|s| s.what() == object) {
-                    return slice.one_more_run();
-                }
-                let chains = |local: Option<&Local>| local.and_then(|l| l.chains.as_ref()?.now(chain));
-                let (shard, call) = self.with_object(object, chains).unwrap_or((UNKNOWN, u64::MAX));
-                r.begin(&*self.wire, Kind::Chains, object, shard, Event::first_run(call));
-            }
+    pub fn polls(&mut self, wire: &dyn Wire, slot: u32) {
+        let (name, shard) = self.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
+        self.begin(wire, Kind::Poll, name, shard, slot);
+    }
+
+    /// A chain is run: `first` tells whose it is and which call it is at.
+    #[cold]
+    #[inline(never)]
+    pub fn runs_chain(&mut self, wire: &dyn Wire, object: ObjectId, first: impl FnOnce() -> Option<(u32, u64)>) {
+        if let Some(slice) = self.same(Kind::Chains).filter(|s| s.what() == object) {
+            return slice.one_more_run();
         }
+        let (shard, call) = first().unwrap_or((UNKNOWN, u64::MAX));
+        self.begin(wire, Kind::Chains, object, shard, Event::first_run(call));
     }
 
     /// A leaf task is called, for this processor or, with no number, for another one.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_call(&self, trace: &RefCell<Recorder>, name: &'static str, shard: u32, id: Option<TaskId>) {
-        let mut r = trace.borrow_mut();
-        let name = r.names.number_of_static(name);
-        r.begin(&*self.wire, Kind::Leaf, name, shard, id.map_or(UNKNOWN, task_key));
+    pub fn calls(&mut self, wire: &dyn Wire, name: &'static str, shard: u32, id: Option<TaskId>) {
+        let name = self.names.number_of_static(name);
+        self.begin(wire, Kind::Leaf, name, shard, id.map_or(UNKNOWN, task_key));
     }
 
     /// A leaf task whose turn it is is not called here.
-    pub(crate) fn note_dispatch(&self, id: TaskId) {
-        if let Some(trace) = &self.trace {
-            trace.borrow_mut().begin(&*self.wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(id));
-        }
+    pub fn dispatches(&mut self, wire: &dyn Wire, id: TaskId) {
+        self.begin(wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(id));
     }
 
     /// In a turn there was nothing to do.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_idle(&self, trace: &RefCell<Recorder>) {
-        trace.borrow_mut().end(&*self.wire);
+    pub fn is_idle(&mut self, wire: &dyn Wire) {
+        self.end(wire);
     }
 
-    /// A shard's future is in a slot.
+    /// A future is in a slot: a shard's, or another one.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_slot(&self, trace: &RefCell<Recorder>, slot: u32, task: &str, shard: Option<u32>) {
-        let mut r = trace.borrow_mut();
-        let name = r.names.number(task);
-        if r.slots.len() <= slot as usize {
-            r.slots.resize(slot as usize + 1, (UNKNOWN, UNKNOWN));
+    pub fn is_in_slot(&mut self, slot: u32, task: &str, shard: Option<u32>) {
+        let name = self.names.number(task);
+        if self.slots.len() <= slot as usize {
+            self.slots.resize(slot as usize + 1, (UNKNOWN, UNKNOWN));
         }
-        r.slots[slot as usize] = (name, shard.unwrap_or(UNKNOWN));
+        self.slots[slot as usize] = (name, shard.unwrap_or(UNKNOWN));
     }
 
     /// The shard that is polled is over.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_last_poll(&self, trace: &RefCell<Recorder>, slot: u32) {
-        if let Some(slice) = trace.borrow_mut().running().filter(|s| s.is(Kind::Poll) && s.key == slot) {
+    pub fn was_last_poll(&mut self, slot: u32) {
+        if let Some(slice) = self.running().filter(|s| s.is(Kind::Poll) && s.key == slot) {
             slice.set_kind(Kind::LastPoll);
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn send_noted(&self, trace: &RefCell<Recorder>, to: ProcessorId, message: Message) {
-        let name = message.name();
-        // First, as somebody may be waiting for it.
-        self.wire.send(to, message);
-        let mut r = trace.borrow_mut();
-        let (name, number) = (r.names.number_of_static(name), r.sent[to as usize]);
-        r.sent[to as usize] = number.wrapping_add(1);
-        r.within(Kind::Send, name, to, number);
+    pub fn sends(&mut self, to: ProcessorId, name: &'static str) {
+        let (name, number) = (self.names.number_of_static(name), self.sent[to as usize]);
+        self.sent[to as usize] = number.wrapping_add(1);
+        self.within(Kind::Send, name, to, number);
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn receive_noted(self: &Rc<Self>, trace: &RefCell<Recorder>, from: ProcessorId, message: Message) {
-        let mut r = trace.borrow_mut();
-        if r.same(Kind::Messages).is_none() {
-            r.begin(&*self.wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
+    pub fn receives(&mut self, wire: &dyn Wire, from: ProcessorId, name: &'static str) {
+        if self.same(Kind::Messages).is_none() {
+            self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
         }
-        let (name, number) = (r.names.number_of_static(message.name()), r.received[from as usize]);
-        r.received[from as usize] = number.wrapping_add(1);
-        r.within(Kind::Receive, name, from, number);
-        drop(r);
-        self.deliver(from, message);
+        let (name, number) = (self.names.number_of_static(name), self.received[from as usize]);
+        self.received[from as usize] = number.wrapping_add(1);
+        self.within(Kind::Receive, name, from, number);
     }
 
     /// Messages of this processor to itself are taken in.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_own_messages(&self, trace: &RefCell<Recorder>) {
-        trace.borrow_mut().begin(&*self.wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
+    pub fn receives_own(&mut self, wire: &dyn Wire) {
+        self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
     }
 
-    /// An arrival, or the end of a phase barrier's generation, releases somebody.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn release_noted(
-        self: &Rc<Self>,
-        trace: &RefCell<Recorder>,
-        object: ObjectId,
-        generation: u64,
-        released: Waiting,
-    ) {
-        let noted = match &released {
-            Waiting::Task(id) => Some((Kind::ReleasedTask, task_key(*id))),
-            Waiting::Shard(slot) => Some((Kind::ReleasedShard, *slot)),
-            Waiting::Chain { .. } | Waiting::Waker(_) => None,
-        };
-        if let Some((kind, key)) = noted {
-            trace.borrow_mut().within(kind, object, generation.min(u64::from(UNKNOWN)) as u32, key);
-        }
-        self.notify(released);
+    /// An arrival, or the end of a phase barrier's generation, releases a leaf task.
+    pub fn releases_task(&mut self, object: ObjectId, generation: u64, id: TaskId) {
+        self.within(Kind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(id));
+    }
+
+    /// The same releases a shard.
+    pub fn releases_shard(&mut self, object: ObjectId, generation: u64, slot: u32) {
+        self.within(Kind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
     }
 
     /// An arrival lets a chain go on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn queue_noted(&self, trace: &RefCell<Recorder>, object: ObjectId, priority: Priority, chain: Item) {
-        let mut r = trace.borrow_mut();
+    pub fn releases_chain(&mut self, object: ObjectId) {
         // Within one slice there is nothing to show.
-        if r.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) {
-            r.within(Kind::ReleasedChain, object, UNKNOWN, 0);
+        if self.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) {
+            self.within(Kind::ReleasedChain, object, UNKNOWN, 0);
         }
-        self.queue.push(priority, chain);
     }
 
-    /// Puts a question to the mapper.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn noted<A>(
-        &self,
-        trace: &RefCell<Recorder>,
-        (mapper, call): (&str, &'static str),
-        question: impl FnOnce() -> A,
-    ) -> A {
+    /// The mapper is asked; when, if it is to be said how long it took.
+    pub fn asks(&mut self, wire: &dyn Wire, mapper: &str, call: &str) -> Option<u64> {
         // To measure what these say of a leaf task takes longer than they do.
         if call == "map_leaf" && ["collective", "default"].contains(&mapper) {
-            trace.borrow_mut().within(Kind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
-            return question();
+            self.within(Kind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
+            return None;
         }
-        let start = trace.borrow_mut().ticks(&*self.wire);
-        let answer = question();
-        let mut r = trace.borrow_mut();
-        let took = r.ticks(&*self.wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
-        let name = r.names.number_of_static(call);
-        r.add(Event::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
-        drop(r);
-        answer
+        Some(self.ticks(wire))
     }
 
-    /// Runs `f`, which sleeps until there is something to do.
-    pub fn parked(&self, f: impl FnOnce()) {
-        let Some(trace) = &self.trace else { return f() };
-        trace.borrow_mut().begin(&*self.wire, Kind::Parked, UNKNOWN, UNKNOWN, 0);
-        f();
-        trace.borrow_mut().end(&*self.wire);
+    /// The mapper has answered, having been asked at `start`.
+    pub fn answers(&mut self, wire: &dyn Wire, call: &'static str, start: u64) {
+        let took = self.ticks(wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
+        let name = self.names.number_of_static(call);
+        self.add(Event::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
+    }
+
+    /// The processor sleeps until there is something to do.
+    pub fn parks(&mut self, wire: &dyn Wire) {
+        self.begin(wire, Kind::Parked, UNKNOWN, UNKNOWN, 0);
     }
 
     /// The top-level task begins, which is on no executor yet.
-    pub fn note_beginning(&self) {
-        if let Some(trace) = &self.trace {
-            let mut r = trace.borrow_mut();
-            let name = r.names.number("top level");
-            r.begin(&*self.wire, Kind::LastPoll, name, UNKNOWN, UNKNOWN);
-        }
+    pub fn top_level_begins(&mut self, wire: &dyn Wire) {
+        let name = self.names.number("top level");
+        self.begin(wire, Kind::LastPoll, name, UNKNOWN, UNKNOWN);
     }
 
-    /// Hands over what was noted, if anything was.
-    pub fn hand_over_trace(&self) {
-        let (Some(trace), Some(tracing)) = (&self.trace, &self.config.trace) else { return };
-        let mut r = trace.borrow_mut();
-        let mut events = std::mem::take(&mut r.events);
-        events.rotate_left(r.next);
-        tracing.add(Recording {
-            processor: self.id,
+    /// Hands over what was noted.
+    pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, objects: Vec<String>) -> Recording {
+        let mut events = std::mem::take(&mut self.events);
+        events.rotate_left(self.next);
+        Recording {
+            processor,
             events,
-            dropped: r.dropped,
-            names: std::mem::take(&mut r.names.list),
-            objects: self.objects.borrow().iter().map(|(local, _)| local.object.describe()).collect(),
-            moments: [r.began, self.wire.moment()],
-            step: r.step,
-        });
+            dropped: self.dropped,
+            names: std::mem::take(&mut self.names.list),
+            objects,
+            moments: [self.began, wire.moment()],
+            step: self.step,
+        }
     }
 }

@@ -7,7 +7,6 @@
 use crate::Error;
 use crate::diagnose::trace::{Event, Kind, Recording};
 use crate::ids::ProcessorId;
-use crate::wire::Driver;
 use maniple_mapper::Machine;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -327,7 +326,7 @@ pub(super) fn write(
     out: &mut impl Write,
     recordings: &[Recording],
     machine: &Machine,
-    driver: &Driver,
+    driver: &str,
     error: Option<&Error>,
 ) -> io::Result<()> {
     // The counter is the same for all: one measure of it will do.
@@ -339,7 +338,7 @@ pub(super) fn write(
     out.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
     let about = About {
         program: "maniple",
-        driver: format!("{driver:?}"),
+        driver: driver.into(),
         dropped: rows.iter().map(Row::dropped).collect(),
         error: text.as_deref(),
     };

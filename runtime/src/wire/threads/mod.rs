@@ -18,11 +18,9 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::diagnose::deadlock::Part;
 use crate::ids::ProcessorId;
-use crate::message::Counter;
-use crate::message::Message;
-use crate::message::{Wire, Work};
+use crate::message::{Counter, Message, Wire, Work};
 use crate::processor::Core;
-use crate::wire::{AnyResult, AnyTop, crashed, deadlock, start_top};
+use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Owner, drive};
 use inbox::Inbox;
 use outbox::Outbox;
@@ -91,7 +89,7 @@ impl Wire for Rc<ThreadsWire> {
     }
 }
 
-pub(super) fn run(config: Arc<Config>, places: Places, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
+pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     let n = config.machine.processors() as usize;
     // Asked here, since one who is bound is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -102,7 +100,7 @@ pub(super) fn run(config: Arc<Config>, places: Places, top: &AnyTop) -> Result<(
     std::thread::scope(|scope| {
         for id in 0..n {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(id as u32, config, mine, top, &ends);
+            let body = move || processor(id as u32, config, mine, begin, &ends);
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // The processors that did start see a processor that is never idle; end them.
@@ -146,7 +144,7 @@ fn processor(
     id: ProcessorId,
     config: Arc<Config>,
     shared: Arc<Shared>,
-    top: &AnyTop,
+    begin: &Begin<'_>,
     ends: &crossbeam_channel::Sender<End>,
 ) {
     // First, so that what a worker allocates is near it.
@@ -159,12 +157,12 @@ fn processor(
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
-    let outcome = (id == 0).then(|| start_top(&core, top));
+    let outcome = (id == 0).then(|| begin(&core));
     let owner = Driven { core: &core, clock: Clock::default() };
     let driven =
         catch_unwind(AssertUnwindSafe(|| drive(id, &owner, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
     if let Err(panic) = driven {
-        core.note_failure(&crashed(id, panic));
+        core.effects().note_failure(&crashed(id, panic));
         // The others would wait for this processor.
         shared.post.give_up();
     }
@@ -173,10 +171,10 @@ fn processor(
     }
     core.drop_futures();
     let mut stats = Stats::default();
-    core.counters.add_to(&mut stats);
-    core.hand_over_trace();
+    core.effects().counters.add_to(&mut stats);
+    core.effects().hand_over_trace();
     let result = outcome.and_then(|o| o.borrow_mut().take());
-    let failure = core.failure();
+    let failure = core.effects().failure();
     // Messages that nobody took hold values of the program.
     let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, inbox))));
     let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
@@ -198,32 +196,32 @@ impl Owner<Message> for Driven<'_> {
 
     #[inline]
     fn turn(&self) -> bool {
-        if self.core.next_deadline().is_some() {
+        if self.core.effects().next_deadline().is_some() {
             self.clock.look(self.core);
         }
         self.core.turn(BUDGET)
     }
 
     fn has_work(&self) -> bool {
-        self.core.has_work()
+        self.core.effects().has_work()
     }
 
     fn has_foreign_waker(&self) -> bool {
-        self.core.has_foreign_waker()
+        self.core.effects().has_foreign_waker()
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        self.core.next_deadline()
+        self.core.effects().next_deadline()
     }
 
     fn park(&self, sleep: impl FnOnce()) {
-        self.core.parked(sleep);
+        self.core.effects().parked(sleep);
         self.clock.untimed.set(UNTIMED);
     }
 
     #[inline]
     fn stopped(&self) -> bool {
-        self.core.stopped()
+        self.core.effects().stopped()
     }
 }
 
@@ -240,12 +238,12 @@ impl Clock {
     /// Before each turn while a timer is set. A leaf task may take long, other turns do not.
     #[cold]
     fn look(&self, core: &Rc<Core>) {
-        let (turns, leaves) = (self.untimed.get() + 1, core.counters.leaf_tasks.get());
+        let (turns, leaves) = (self.untimed.get() + 1, core.effects().counters.leaf_tasks.get());
         self.untimed.set(turns);
         if turns >= UNTIMED || self.leaves.get() != leaves {
             self.untimed.set(0);
             self.leaves.set(leaves);
-            core.time_is(core.wire.now());
+            core.time_is(core.effects().wire.now());
         }
     }
 }
@@ -256,6 +254,9 @@ mod tests {
     use super::post::Public;
     use super::*;
     use crate::Place;
+    use crate::diagnose::deadlock::Node;
+    use crate::diagnose::races::Actor;
+    use crate::effects::Resident;
     use maniple_mapper::{CollectiveMapper, Machine};
     use std::cell::RefCell;
     use std::future::poll_fn;
@@ -265,6 +266,21 @@ mod tests {
 
     fn driven(core: &Rc<Core>) -> Driven<'_> {
         Driven { core, clock: Clock::default() }
+    }
+
+    struct Somebody;
+
+    impl Resident for Somebody {
+        fn place(&self) -> Place {
+            Place { task: "waits".into(), shard: None }
+        }
+        fn node(&self) -> Option<Node> {
+            None
+        }
+        fn actor(&self) -> Option<Actor> {
+            None
+        }
+        fn over(self: Rc<Self>, _: Option<String>) {}
     }
 
     struct Nowhere;
@@ -278,6 +294,7 @@ mod tests {
 
     fn alone_config() -> Config {
         Config {
+            run: crate::ids::Run::ANY,
             races: None,
             compares: false,
             machine: Machine::new(1, 1),
@@ -298,7 +315,7 @@ mod tests {
             hand.borrow_mut().get_or_insert_with(|| cx.waker().clone());
             Poll::<()>::Pending
         });
-        core.spawn(Place { task: "waits".into(), shard: None }, body, Box::new(|_, _| {}));
+        core.effects().spawn(Rc::new(Somebody), Box::pin(body));
         while core.turn(1) {}
         let waker = handed.borrow_mut().take().expect("it was polled");
         (core, waker)
@@ -330,19 +347,19 @@ mod tests {
         let owner = driven(&core);
         let sleeps = || sleep(&owner, post, me, &wire.outbox, &inbox);
         let limits = [80, 30].map(Duration::from_millis);
-        let timers = limits.map(|limit| core.timer(limit, Waker::noop()).expect("the clock goes on"));
-        let first = core.next_deadline().expect("two are set");
+        let timers = limits.map(|limit| core.effects().timer(limit, Waker::noop()).expect("the clock goes on"));
+        let first = core.effects().next_deadline().expect("two are set");
         assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
         // One sleep to its end: nothing is looked at meanwhile.
         assert!(sleeps());
         assert!(wire.now() >= first && !post.is_stuck());
         core.time_is(wire.now());
         let [last, over] = timers;
-        assert!(core.next_deadline() > Some(first));
+        assert!(core.effects().next_deadline() > Some(first));
         drop(over);
         // What is cancelled is not slept for.
         drop(last);
-        assert_eq!(core.next_deadline(), None);
+        assert_eq!(core.effects().next_deadline(), None);
         assert!(!sleeps());
         assert!(post.is_stuck());
     }
@@ -353,7 +370,7 @@ mod tests {
         let me = Public::new();
         // Woken after its last turn, by somebody who then held a waker no more.
         waker.wake();
-        assert!(!core.has_foreign_waker());
+        assert!(!core.effects().has_foreign_waker());
         assert_eq!(announce(&driven(&core), &me, 0, 0), None);
         assert!(!me.idle.load(Ordering::SeqCst));
     }

@@ -29,7 +29,7 @@ impl Meter {
 
     fn counted(&self) -> Ps {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return 0 };
-        let (n, c) = (&core.counters, self.costs.borrow());
+        let (n, c) = (&core.effects().counters, self.costs.borrow());
         let each = [
             (&n.shards, c.shards),
             (&n.launches, c.launches),
@@ -55,7 +55,7 @@ impl Meter {
     /// Sets the clock: a step begins.
     pub fn begin(&self, now: Ps, machine: &VirtualMachine) {
         if !machine.crowded.is_empty() {
-            let shards = self.core.get().and_then(Weak::upgrade).map_or(1, |core| core.most_there());
+            let shards = self.core.get().and_then(Weak::upgrade).map_or(1, |core| core.effects().most_there());
             if shards != self.shards.replace(shards) {
                 self.costs.replace(Rc::new(machine.costs_ps(shards)));
             }
@@ -83,7 +83,7 @@ impl Meter {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return };
         // With that of an earlier one.
         let now = self.now() + self.costs.borrow().start;
-        self.over.set(core.counters.leaf_tasks.get());
+        self.over.set(core.effects().counters.leaf_tasks.get());
         self.set(now);
         self.work.set(work);
     }

@@ -19,15 +19,12 @@ use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
 use crate::error::short_name;
-use crate::ids::EMPTY;
-use crate::ids::ProcessorId;
-use crate::message::Message;
-use crate::message::UNSAID;
-use crate::message::{Wire, Work};
+use crate::ids::{EMPTY, ProcessorId};
+use crate::message::{Message, UNSAID, Wire, Work};
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
-use crate::wire::{AnyResult, AnyTop, OUTSIDE, alone, crashed, deadlock, start_top, too_many_steps};
+use crate::wire::{AnyResult, Begin, OUTSIDE, alone, crashed, deadlock, too_many_steps};
 pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use mail::Mail;
@@ -272,11 +269,11 @@ struct Processor {
 }
 
 /// `most_steps`: how many events it may take.
-pub(super) fn run(
+pub(crate) fn run(
     config: Arc<Config>,
     machine: Arc<VirtualMachine>,
     most_steps: u64,
-    top: &AnyTop,
+    begin: &Begin<'_>,
 ) -> Result<(AnyResult, Stats), Error> {
     let nodes = config.machine.nodes() as usize;
     let costs = Rc::new(machine.costs_ps(1));
@@ -324,7 +321,7 @@ pub(super) fn run(
             let id = config.copies.first_of(copy);
             let first = &processors[id as usize];
             shared.turn.set(id);
-            let outcome = start_top(&first.core, top);
+            let outcome = begin(&first.core);
             first.free.set(shared.meter(id).now());
             outcome
         })
@@ -390,13 +387,13 @@ impl Drive<'_> {
     /// The next step of a processor that has taken one.
     fn go_on(&self, id: ProcessorId) {
         let p = &self.processors[id as usize];
-        if p.core.stopped() {
+        if p.core.effects().stopped() {
             return;
         }
-        if !p.inbox.is_empty() || p.core.has_work() {
+        if !p.inbox.is_empty() || p.core.effects().has_work() {
             self.plan(id, p.free.get());
         }
-        if let Some(at) = p.core.next_deadline()
+        if let Some(at) = p.core.effects().next_deadline()
             && at != p.alarm.get()
         {
             p.alarm.set(at);
@@ -410,7 +407,7 @@ impl Drive<'_> {
     /// Runs until every processor has stopped; the error if it cannot go on.
     fn all(&self, parker: &Parker, seen: &mut Seen, most_steps: u64) -> Option<Error> {
         for p in self.processors {
-            self.go_on(p.core.id);
+            self.go_on(p.core.effects().id);
         }
         let mut last = 0;
         loop {
@@ -419,7 +416,7 @@ impl Drive<'_> {
             }
             let next = self.net().events.pop();
             let Some((at, what)) = next else {
-                if self.processors.iter().all(|p| p.core.stopped()) {
+                if self.processors.iter().all(|p| p.core.effects().stopped()) {
                     return None;
                 }
                 if self.awaits_outside() {
@@ -431,7 +428,7 @@ impl Drive<'_> {
                 continue;
             };
             if let What::Alarm(id) = what
-                && self.processors[id as usize].core.next_deadline().is_some()
+                && self.processors[id as usize].core.effects().next_deadline().is_some()
                 && at > last
                 && self.awaits_outside()
             {
@@ -475,7 +472,7 @@ impl Drive<'_> {
 
     fn comes(&self, letter: u32, to: ProcessorId, at: Ps) {
         let p = &self.processors[to as usize];
-        if p.core.stopped() {
+        if p.core.effects().stopped() {
             // What comes to one who has stopped is not taken in.
             let dropped = self.net().mail.open(letter);
             drop(dropped);
@@ -494,7 +491,7 @@ impl Drive<'_> {
             return;
         }
         p.alarm.set(NEVER);
-        if !p.core.stopped() {
+        if !p.core.effects().stopped() {
             if at >= p.free.get() {
                 self.begin(id, at);
                 p.core.time_is(at / 1000);
@@ -515,7 +512,7 @@ impl Drive<'_> {
 
     fn step(&self, id: ProcessorId, at: Ps) {
         let p = &self.processors[id as usize];
-        if p.core.stopped() {
+        if p.core.effects().stopped() {
             return;
         }
         p.next.set(NEVER);
@@ -552,16 +549,16 @@ impl Drive<'_> {
     }
 
     fn going(&self) -> impl Iterator<Item = &Processor> {
-        self.processors.iter().filter(|p| !p.core.stopped())
+        self.processors.iter().filter(|p| !p.core.effects().stopped())
     }
 
     fn awaits_outside(&self) -> bool {
-        self.going().any(|p| p.core.has_foreign_waker())
+        self.going().any(|p| p.core.effects().has_foreign_waker())
     }
 
     /// Waits for whoever is outside; how long it took.
     fn outside(&self, parker: &Parker, limit: Duration) -> Ps {
-        let still_idle = || !self.going().any(|p| p.core.has_work());
+        let still_idle = || !self.going().any(|p| p.core.effects().has_work());
         // Nobody tells when a waker is dropped.
         let slept = Instant::now();
         let _: Wake = parker.park(still_idle, Some(slept + limit));
@@ -571,9 +568,9 @@ impl Drive<'_> {
     /// Whether somebody has something to do, who then goes on at `now`.
     fn woken(&self, now: Ps) -> bool {
         let mut any = false;
-        for p in self.going().filter(|p| p.core.has_work()) {
+        for p in self.going().filter(|p| p.core.effects().has_work()) {
             any = true;
-            self.plan(p.core.id, now);
+            self.plan(p.core.effects().id, now);
         }
         any
     }

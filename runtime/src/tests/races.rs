@@ -1,11 +1,8 @@
 //! That what the check keeps does not grow with the length of a run.
 
-use crate::diagnose::races::accesses::MOST_ALIKE;
-use crate::diagnose::races::clock::{Clock, Lanes, Stamp};
-use crate::diagnose::races::generations::Generations;
+use crate::diagnose::races::MOST_ALIKE;
 use crate::{Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use maniple_regions::{Field, Partition, Privilege, ReadShared, ReadWrite, Rect, Region, WriteShared};
-use proptest::prelude::*;
 
 const U: Field<u64> = Field::new(0, "u");
 const SHARDS: u32 = 4;
@@ -40,7 +37,7 @@ async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[us
         }
     }
     shard.no_leaves().await;
-    let races = shard.core().config.races.as_ref();
+    let races = shard.core().effects().config.races.as_ref();
     Ok(races.map_or([0; 6], |races| races.size()))
 }
 
@@ -90,7 +87,7 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
                 shard.yield_now().await;
             }
         }
-        let races = shard.core().config.races.as_ref();
+        let races = shard.core().effects().config.races.as_ref();
         Ok(races.map_or([0; 6], |races| races.size()))
     }
     for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
@@ -105,56 +102,6 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-proptest! {
-    /// Arrivals and waits in any order that a barrier allows, against a list of all arrivals.
-    #[test]
-    fn a_generation_comes_after_its_arrivals_and_earlier_ones(
-        steps in prop::collection::vec((0..3u32, 0..3u32, 0..5u64), 1..60),
-    ) {
-        let mut generations = Generations::default();
-        let (mut lanes, mut arrivals) = (Lanes::default(), Vec::<(u64, Stamp)>::new());
-        let (mut arrived, mut waited, mut asked) = ([0; 3], [0u64; 2], Vec::new());
-        for (what, who, at) in steps {
-            let over = *arrived.iter().min().unwrap_or(&0);
-            let check = |generations: &mut Generations, shard: usize, generation: u64| {
-                for (g, stamp) in &arrivals {
-                    prop_assert_eq!(generations.past(generation).has(*stamp), *g <= generation);
-                }
-                generations.pass(shard as u32, generation, 2);
-                Ok(())
-            };
-            let shard = who as usize % 2;
-            match what {
-                0 => {
-                    let mut clock = Clock::default();
-                    let stamp = lanes.extend(&mut clock, 0);
-                    lanes.keep(stamp);
-                    generations.arrive(arrived[who as usize], &clock);
-                    arrivals.push((arrived[who as usize], stamp));
-                    arrived[who as usize] += 1;
-                }
-                1 if waited[shard] < over => {
-                    waited[shard] += 1;
-                    check(&mut generations, shard, waited[shard] - 1)?;
-                }
-                1 => {
-                    generations.ask(waited[shard]);
-                    asked.push((shard, waited[shard]));
-                    waited[shard] += 1;
-                }
-                _ => {
-                    let ready: Vec<usize> = (0..asked.len()).filter(|&i| asked[i].1 < over).collect();
-                    if let Some(&i) = ready.get(at as usize % ready.len().max(1)) {
-                        let (shard, generation) = asked.swap_remove(i);
-                        check(&mut generations, shard, generation)?;
-                        generations.answer(generation);
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// For measuring: `cargo test --release -p maniple-runtime --lib races -- --ignored --nocapture`.

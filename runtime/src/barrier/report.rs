@@ -1,0 +1,58 @@
+//! Barriers in the report of a deadlock.
+
+use super::Barriers;
+use crate::diagnose::deadlock::{Node, On, Part, Phase, Wait, list, so_far, waits_for};
+use crate::effects::{Effects, Known, Waiting};
+use crate::ids::EMPTY;
+use crate::object::{Pairs, PhaseSpec};
+
+impl Barriers {
+    /// Who waits for a family of pairs, and for whom. `node_of` says who it is that waits.
+    pub fn report_pairs(
+        &self,
+        effects: &Effects,
+        (known, pairs): (&Known, &Pairs),
+        node_of: &dyn Fn(&Waiting) -> Node,
+        part: &mut Part,
+    ) {
+        let banks = self.banks.borrow();
+        let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
+        for (cell, generation, arrivals, waiting) in bank.waiting() {
+            let (name, early) = (known.cell_name(effects.id, cell), list(arrivals.early()));
+            let complete = so_far(arrivals.next(), "complete");
+            let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
+            let what = format!(" waits for generation {generation} of {name}; {complete}{early}");
+            let by = pairs.ends(effects.id, cell).map(|(producer, consumer)| {
+                let shard = if cell & EMPTY == 0 { producer } else { consumer };
+                Node::Shard { gang: pairs.gang.id, shard }
+            });
+            let arrival = (effects.id, known.id, cell, generation);
+            let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by });
+            part.waits.push((node_of(waiting), Wait { what, on }));
+        }
+    }
+
+    /// The same of a phase barrier, and what has come of its arrivers.
+    pub fn report_phase(
+        &self,
+        (known, spec): (&Known, &PhaseSpec),
+        node_of: &dyn Fn(&Waiting) -> Node,
+        part: &mut Part,
+    ) {
+        self.phases.with(known.id, |phase| {
+            let over = so_far(phase.released(), "over");
+            for (generation, waiting) in phase.waiting() {
+                let what = format!("generation {generation} of phase barrier `{}`; {over}", spec.name);
+                let on = Node::Phase { object: known.id, generation };
+                part.waits.push((node_of(waiting), waits_for(what, vec![on])));
+            }
+            let report = Phase {
+                name: spec.name.clone(),
+                gang: spec.gang.id,
+                awaited: phase.waiting().map(|(generation, _)| generation).collect(),
+                arrived: phase.arrived().map(|(a, n)| (spec.arrivers[a as usize], n)).collect(),
+            };
+            part.phases.push((known.id, report));
+        });
+    }
+}

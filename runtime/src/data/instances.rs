@@ -1,0 +1,71 @@
+//! The instances of a processor, by the columns that they are of.
+
+use crate::ids::{ColumnKey, LaunchKey};
+use crate::maps::Hash;
+use hashbrown::HashTable;
+use maniple_regions::{FieldId, Instance, Rect, SharedInstance, TreeId};
+use std::hash::BuildHasher;
+use std::rc::Rc;
+
+/// An instance that is kept for those who come later.
+pub(super) enum Kept {
+    /// With the launch that uses it, the last one.
+    Owned(Rc<Instance>, LaunchKey),
+    Shared(SharedInstance),
+}
+
+impl Kept {
+    fn covers(&self) -> (FieldId, Rect) {
+        match self {
+            Kept::Owned(instance, _) => (instance.field().id, instance.rect()),
+            Kept::Shared(shared) => (shared.field().id, shared.rect()),
+        }
+    }
+}
+
+/// Instances by the columns they are of. What they know themselves is not kept twice.
+#[derive(Default)]
+pub(super) struct Instances(HashTable<(TreeId, Kept)>);
+
+impl Instances {
+    fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
+        // Those that begin and end together in the first dimension are few.
+        Hash.hash_one((tree, field, rect.lo(0), rect.hi(0), rect.lo(1)))
+    }
+
+    /// The hash of a column, and whether an instance is the column's.
+    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, Kept)) -> bool) {
+        let (tree, covers) = (key.tree, (key.field, key.rect));
+        (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
+    }
+
+    pub fn get(&self, key: &ColumnKey) -> Option<&Kept> {
+        let (hash, is) = Self::seek(key);
+        self.0.find(hash, is).map(|(_, held)| held)
+    }
+
+    pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut Kept> {
+        let (hash, is) = Self::seek(key);
+        self.0.find_mut(hash, is).map(|(_, held)| held)
+    }
+
+    pub fn insert(&mut self, key: &ColumnKey, held: Kept) {
+        let (hash, is) = Self::seek(key);
+        match self.0.find_mut(hash, is) {
+            Some((_, there)) => *there = held,
+            None => {
+                let again = |(tree, held): &(TreeId, Kept)| Self::hash(*tree, held.covers());
+                self.0.insert_unique(hash, (key.tree, held), again);
+            }
+        }
+    }
+
+    /// Uses of instances that one processor alone uses.
+    pub fn uses(&self) -> usize {
+        let used = |kept: &Kept| match kept {
+            Kept::Owned(instance, _) => Rc::strong_count(instance) - 1,
+            Kept::Shared(_) => 0,
+        };
+        self.0.iter().map(|(_, kept)| used(kept)).sum()
+    }
+}

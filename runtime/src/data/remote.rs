@@ -1,0 +1,268 @@
+//! Data on other processors: instances of the node that are used in place, copies of what is on other nodes, and what others
+//! ask of this processor.
+
+use super::changes::{changes, concatenated};
+use super::column::{Column, Staged, Store};
+use super::{Data, memory, region_error};
+use crate::Error;
+use crate::effects::Effects;
+use crate::ids::{ColumnKey, LaunchKey, ProcessorId, TaskId};
+use crate::maps::HashMap;
+use crate::message::{Message, Put, RefusedData, Remote};
+use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
+use std::rc::Rc;
+
+/// What another processor asks of a region with simultaneous coherence that is at home here.
+pub(crate) enum Request {
+    Attach,
+    Get { rect: Rect, token: u64 },
+    Put { parts: Vec<Rect>, bytes: Buffer, token: u64 },
+}
+
+/// What a task gets of a column that was not here.
+pub(crate) enum Came {
+    /// The instance of the node, in place.
+    Attached,
+    /// A copy, for use number so.
+    Copy(usize, Staged),
+    /// What it wrote is at home.
+    Written,
+    /// It will not get it.
+    Refused(Error),
+}
+
+/// What a task has to wait for before it can use a column.
+pub(crate) enum Fetch {
+    /// Nothing.
+    Here,
+    /// An answer, which comes as a message.
+    UnderWay,
+    /// Nothing: it writes into this copy.
+    Fresh(SharedInstance),
+    Refused(Error),
+}
+
+/// A task that waits for a column: which of its uses, and the column.
+type Fetcher = (TaskId, usize, Rc<Column>);
+
+/// What is under way.
+#[derive(Default)]
+pub(super) struct Remotes {
+    /// Instances of other processors of the node.
+    attached: HashMap<ColumnKey, (LaunchKey, SharedInstance)>,
+    /// Tasks that wait for an attachment, by column.
+    attaching: HashMap<(LaunchKey, ColumnKey), Vec<Fetcher>>,
+    /// Remote reads and writes under way.
+    tokens: HashMap<u64, Fetcher>,
+    next_token: u64,
+    /// Requests of others whose launch has not started here yet.
+    early: HashMap<LaunchKey, Vec<(ProcessorId, ColumnKey, Request)>>,
+}
+
+impl Remotes {
+    pub fn entries(&self) -> usize {
+        self.attaching.len() + self.tokens.len() + self.early.len()
+    }
+}
+
+impl Data {
+    /// The instance of another processor of the node, if it is attached.
+    ///
+    /// An attachment serves one launch: later ones may find another instance at the home.
+    pub fn attached(&self, launch: LaunchKey, key: &ColumnKey) -> Option<SharedInstance> {
+        let remote = self.remote.borrow();
+        remote.attached.get(key).filter(|(of, _)| *of == launch).map(|(_, instance)| instance.clone())
+    }
+
+    /// Starts to fetch what a task needs of a column that is not here: its use number `index`.
+    pub fn fetch(
+        &self,
+        effects: &Effects,
+        (id, index): (TaskId, usize),
+        column: &Rc<Column>,
+        privilege: Privilege,
+    ) -> Fetch {
+        let Store::Shared { home, .. } = &*column.store.borrow() else { return Fetch::Here };
+        let (home, key) = (*home, column.key());
+        if let Some(e) = effects.lost() {
+            return Fetch::Refused(e.clone());
+        }
+        if effects.same_node(home) {
+            let mut remote = self.remote.borrow_mut();
+            let waiting = remote.attaching.entry((column.launch, key)).or_default();
+            waiting.push((id, index, column.clone()));
+            if waiting.len() == 1 {
+                drop(remote);
+                effects.send(home, Message::Attach(Box::new((column.launch, key))));
+            }
+            return Fetch::UnderWay;
+        }
+        if privilege == Privilege::WriteDiscard {
+            // Nothing of the old contents is needed: write into a fresh copy and send that.
+            let copy = SharedInstance::new(column.rect(), column.field, memory(effects));
+            return copy.map_or_else(|e| Fetch::Refused(region_error(effects, &key, e)), Fetch::Fresh);
+        }
+        let token = self.token(id, index, column);
+        let ask = Remote { launch: column.launch, column: key, rect: column.rect(), token };
+        effects.send(home, Message::Get(Box::new(ask)));
+        Fetch::UnderWay
+    }
+
+    fn token(&self, id: TaskId, index: usize, column: &Rc<Column>) -> u64 {
+        let mut remote = self.remote.borrow_mut();
+        remote.next_token += 1;
+        let token = remote.next_token;
+        remote.tokens.insert(token, (id, index, column.clone()));
+        token
+    }
+
+    /// Sends what a task wrote into its copy to the home of the column; whether an answer will come. The error is that of
+    /// the task.
+    pub fn write_back(
+        &self,
+        effects: &Effects,
+        id: TaskId,
+        column: &Rc<Column>,
+        staged: &Staged,
+    ) -> Result<bool, Error> {
+        let Store::Shared { home, .. } = &*column.store.borrow() else { return Ok(false) };
+        if let Some(e) = effects.lost() {
+            return Err(e.clone());
+        }
+        let bytes = staged.copy.read_bytes(column.rect());
+        let mut bytes = bytes.map_err(|e| region_error(effects, &column.key(), e))?;
+        let mut parts = vec![column.rect()];
+        if let Some(before) = &staged.before {
+            let changed = changes(column.rect(), column.field.size, before.as_bytes(), bytes.as_bytes());
+            if changed.is_empty() {
+                return Ok(false);
+            }
+            bytes = concatenated(&bytes, changed.iter().map(|c| c.1.clone()));
+            parts = changed.into_iter().map(|c| c.0).collect();
+        }
+        #[cfg(feature = "plant")]
+        if effects.config.strikes(crate::plant::Bug::LostWriteBack) {
+            return Ok(false);
+        }
+        let token = self.token(id, 0, column);
+        let put = Put { launch: column.launch, column: column.key(), parts, token };
+        effects.send(*home, Message::Put(Box::new(put), bytes));
+        Ok(true)
+    }
+
+    /// Keeps a request whose launch has not started here yet.
+    pub fn serve_later(&self, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
+        self.remote.borrow_mut().early.entry(launch).or_default().push((from, key, request));
+    }
+
+    /// Serves the requests that came before their launch, which has started.
+    pub fn serve_early(&self, effects: &Effects, launch: LaunchKey) {
+        let early = self.remote.borrow_mut().early.remove(&launch);
+        for (from, key, request) in early.into_iter().flatten() {
+            self.serve(effects, from, launch, key, request);
+        }
+    }
+
+    /// Answers a request for what is at home here, in a launch that has started.
+    pub fn serve(&self, effects: &Effects, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
+        let token = match &request {
+            Request::Attach => None,
+            Request::Get { token, .. } | Request::Put { token, .. } => Some(*token),
+        };
+        let served = effects.objects.field(key.tree, key.field).and_then(|field| {
+            // Nor is it known whether what the launch was to bring has come.
+            if let Some(e) = effects.lost() {
+                return Err(e.clone());
+            }
+            let shared = self.shared_instance(effects, key, field)?;
+            answer(effects, from, (launch, key), &shared, request).map_err(|e| region_error(effects, &key, e))
+        });
+        if let Err(error) = served {
+            effects.send(from, Message::Refused(Box::new(RefusedData { launch, column: key, token, error })));
+        }
+    }
+
+    /// No answer will come any more to what was asked of others, nor to what others asked: the tasks that wait.
+    pub fn give_up(&self) -> Vec<TaskId> {
+        let mut remote = self.remote.borrow_mut();
+        remote.early.clear();
+        let mut waiting: Vec<_> = remote.tokens.drain().collect();
+        // In an order that is the same in each run.
+        waiting.sort_unstable_by_key(|w| w.0);
+        let mut attaching: Vec<_> = remote.attaching.drain().collect();
+        attaching.sort_unstable_by_key(|w| w.0);
+        let attaching = attaching.into_iter().flat_map(|w| w.1);
+        waiting.into_iter().map(|w| w.1).chain(attaching).map(|(id, ..)| id).collect()
+    }
+
+    /// What was asked for is refused: the tasks that wait for it.
+    pub fn refused(&self, launch: LaunchKey, column: ColumnKey, token: Option<u64>) -> Vec<TaskId> {
+        let mut remote = self.remote.borrow_mut();
+        let waiting = match token {
+            Some(token) => remote.tokens.remove(&token).into_iter().collect(),
+            None => remote.attaching.remove(&(launch, column)).unwrap_or_default(),
+        };
+        waiting.into_iter().map(|(id, ..)| id).collect()
+    }
+
+    /// An instance of the node has come: the tasks that wait for it.
+    pub fn take_attached(&self, launch: LaunchKey, key: ColumnKey, instance: SharedInstance) -> Vec<TaskId> {
+        let mut remote = self.remote.borrow_mut();
+        remote.attached.insert(key, (launch, instance.clone()));
+        let waiting = remote.attaching.remove(&(launch, key)).unwrap_or_default();
+        drop(remote);
+        let found = |(id, _, column): Fetcher| {
+            if let Store::Shared { instance: place, .. } = &mut *column.store.borrow_mut() {
+                *place = Some(instance.clone());
+            }
+            id
+        };
+        waiting.into_iter().map(found).collect()
+    }
+
+    /// The contents of a column have come from another node: what the task that waits for them gets.
+    pub fn take_got(&self, effects: &Effects, token: u64, bytes: Buffer) -> Option<(TaskId, Came)> {
+        let (id, index, column) = self.remote.borrow_mut().tokens.remove(&token)?;
+        effects.counters.region_copies.add(1);
+        effects.counters.region_copy_bytes.add(bytes.len() as u64);
+        let copy = SharedInstance::new(column.rect(), column.field, memory(effects))
+            .and_then(|copy| copy.write_bytes(column.rect(), bytes.as_bytes()).map(|()| copy));
+        Some(match copy {
+            Ok(copy) => (id, Came::Copy(index, Staged { copy, before: Some(bytes) })),
+            Err(e) => (id, Came::Refused(region_error(effects, &column.key(), e))),
+        })
+    }
+
+    /// What a task wrote has reached its home.
+    pub fn take_put_done(&self, token: u64) -> Option<TaskId> {
+        self.remote.borrow_mut().tokens.remove(&token).map(|(id, ..)| id)
+    }
+}
+
+fn answer(
+    effects: &Effects,
+    from: ProcessorId,
+    (launch, column): (LaunchKey, ColumnKey),
+    shared: &SharedInstance,
+    request: Request,
+) -> Result<(), RegionError> {
+    match request {
+        Request::Attach => effects.send(from, Message::Attached(Box::new((launch, column, shared.clone())))),
+        Request::Get { rect, token } => {
+            let bytes = shared.read_bytes(rect)?;
+            effects.counters.moved_bytes.add(bytes.len() as u64);
+            effects.send(from, Message::Got { token, bytes });
+        }
+        Request::Put { parts, bytes, token } => {
+            effects.counters.moved_bytes.add(bytes.len() as u64);
+            let mut rest = bytes.as_bytes();
+            for part in parts {
+                let (values, more) = rest.split_at(part.volume() * shared.field().size);
+                shared.write_bytes(part, values)?;
+                rest = more;
+            }
+            effects.send(from, Message::PutDone { token });
+        }
+    }
+    Ok(())
+}

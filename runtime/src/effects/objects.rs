@@ -1,0 +1,113 @@
+//! What the top-level task has made, as far as this processor knows.
+
+use crate::Error;
+use crate::ids::{EMPTY, ObjectId, ProcessorId};
+use crate::object::Object;
+use maniple_regions::{FieldInfo, Region, TreeId};
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+/// An object and its number. Shared by `Rc`, so that looking an object up touches no counter that another processor touches
+/// too.
+pub(crate) struct Known {
+    pub id: ObjectId,
+    pub object: Arc<Object>,
+}
+
+/// The objects in the order in which they were made.
+#[derive(Default)]
+pub(crate) struct Objects(RefCell<Vec<Rc<Known>>>);
+
+impl Known {
+    /// What a cell of its barriers is called in reports.
+    pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
+        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
+        match &*self.object {
+            Object::Pairs(p) => match p.ends(processor, cell) {
+                Some((from, to)) => format!("`{}` {half} of pair shard {from} -> shard {to}", p.name),
+                None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
+            },
+            o => o.describe(),
+        }
+    }
+
+    /// The entry of an object: processors that one thread drives, which may be many, share it.
+    fn of_thread(id: ObjectId, object: &Arc<Object>) -> Rc<Self> {
+        thread_local! {
+            static LAST: RefCell<Weak<Known>> = const { RefCell::new(Weak::new()) };
+        }
+        let same = |last: &Rc<Known>| last.id == id && Arc::ptr_eq(&last.object, object);
+        LAST.with_borrow_mut(|last| {
+            last.upgrade().filter(same).unwrap_or_else(|| {
+                let known = Rc::new(Self { id, object: object.clone() });
+                *last = Rc::downgrade(&known);
+                known
+            })
+        })
+    }
+}
+
+impl Objects {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.0.borrow().len() as u32
+    }
+
+    /// Adds the next; its number.
+    pub fn add(&self, object: &Arc<Object>) -> ObjectId {
+        let id = self.len();
+        self.0.borrow_mut().push(Known::of_thread(id, object));
+        id
+    }
+
+    #[inline]
+    pub fn get(&self, object: ObjectId) -> Option<Rc<Known>> {
+        self.0.borrow().get(object as usize).cloned()
+    }
+
+    /// What `f` makes of an object; it may not make new ones.
+    #[inline]
+    pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Known>) -> T) -> T {
+        f(self.0.borrow().get(object as usize).map(|known| &**known))
+    }
+
+    /// Shows each object.
+    pub fn each(&self, each: impl FnMut(&Rc<Known>)) {
+        self.0.borrow().iter().for_each(each);
+    }
+
+    /// What reports call an object.
+    pub fn name(&self, object: ObjectId) -> String {
+        self.with(object, |known| known.map_or_else(|| format!("object {object}"), |k| k.object.describe()))
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> Vec<String> {
+        self.0.borrow().iter().map(|known| known.object.describe()).collect()
+    }
+
+    /// Refuses a region with points that its tree does not have; `what` says who names it.
+    pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
+        self.with(region.tree.0, |known| match known.map(|k| &*k.object) {
+            Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
+            Some(Object::Tree(t)) => {
+                let expected = format!("a part of region tree `{}`, which is {}", t.name, t.rect);
+                Err(Error::misuse(what(), expected, region))
+            }
+            _ => Err(Error::misuse(what(), "a region of a tree made with `Top::tree`", region)),
+        })
+    }
+
+    /// What is known of a field of a tree.
+    pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
+        self.with(tree.0, |known| match known.map(|k| &*k.object) {
+            Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {
+                let known: Vec<_> = t.fields.iter().map(|f| f.name).collect();
+                Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)
+            }),
+            _ => Err(Error::misuse("a region", "a region of a tree made with `Top::tree`", tree)),
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Launches and batches of one processor.
+
+use super::batches::{Batches, Running};
+use super::operations::{Number, Order};
+use super::results::LaunchState;
+use crate::Error;
+use crate::effects::Effects;
+use crate::ids::{LaunchKey, ProcessorId};
+use crate::maps::HashMap;
+use crate::message::{Batch, BatchDone, Columns, Message, Reply, Transfer, Valid};
+use crate::parcel::Parcel;
+use crate::task::Tasks;
+use maniple_regions::Rect;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+
+/// The gangs' part of one processor.
+pub(crate) struct Gangs {
+    /// Of a processor that has been asked to start shards or to send values to some.
+    batches: OnceCell<Box<RefCell<Batches>>>,
+    /// Launches of this processor's tasks that are not over.
+    pub(super) launches: RefCell<HashMap<LaunchKey, Rc<LaunchState>>>,
+    /// Results of launches that this node's top-level task has not come to.
+    early: RefCell<HashMap<LaunchKey, Vec<BatchDone>>>,
+    next_parent: Cell<u32>,
+}
+
+impl Gangs {
+    /// Those of a processor that has none yet.
+    pub fn new(processor: ProcessorId) -> Self {
+        Self {
+            batches: OnceCell::new(),
+            launches: RefCell::default(),
+            early: RefCell::default(),
+            next_parent: Cell::new(processor + 1),
+        }
+    }
+
+    pub(super) fn batches(&self) -> &RefCell<Batches> {
+        self.batches.get_or_init(Box::default)
+    }
+
+    /// How many entries there are, of any kind.
+    pub fn entries(&self) -> usize {
+        let batches = self.batches.get().map_or(0, |b| b.borrow().entries());
+        self.launches.borrow().len() + self.early.borrow().len() + batches
+    }
+
+    /// A number for a parent on a machine of so many processors, which no parent of any processor has; the top-level task is
+    /// number 0.
+    pub fn next_parent(&self, processors: u32) -> u32 {
+        self.next_parent.replace(self.next_parent.get() + processors)
+    }
+
+    /// Takes in an operation.
+    pub fn take_order(&self, order: Order) {
+        self.batches().borrow_mut().operations.push(order);
+    }
+
+    /// Takes in data for an operation.
+    pub fn take_columns(&self, columns: Columns) {
+        self.batches().borrow_mut().operations.take_columns(columns);
+    }
+
+    /// Whether regions of a launch can be used here by others.
+    pub fn has_started(&self, launch: LaunchKey) -> bool {
+        self.batches().borrow().operations.has_started(launch)
+    }
+
+    /// The next operation that may start, or with `all` any that waits.
+    pub fn next_operation(&self, all: bool) -> Option<(Number, Order)> {
+        self.batches().borrow_mut().operations.start_next(all)
+    }
+
+    /// An operation is over.
+    pub fn end_operation(&self, number: Number) {
+        self.batches().borrow_mut().operations.end(number);
+    }
+
+    /// A batch starts: the data that has come for it.
+    pub fn start_batch(&self, batch: &Batch) -> Vec<Columns> {
+        self.batches().borrow_mut().operations.take_what_came(batch.launch)
+    }
+
+    /// Which parts of a transfer are to be written by an operation; none if all of it is.
+    pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Option<Vec<Rect>> {
+        self.batches().borrow().operations.parts_to_write(number, transfer)
+    }
+
+    /// A batch runs from now on.
+    pub fn batch_runs(&self, number: Number, batch: &Batch) {
+        self.batches().borrow_mut().start(number, batch);
+    }
+
+    /// A shard is over; whether it was the last of its batch.
+    pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) -> bool {
+        self.batches().borrow_mut().end_shard(launch, shard, result, valid)
+    }
+
+    /// All shards of a batch are over: tells those who want the results.
+    pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
+        let Some(running) = self.batches().borrow_mut().end(launch) else { return };
+        let Running { reply, results, valid, .. } = *running;
+        let copies = effects.copies();
+        let here = copies.first_of(copies.node_of(effects.id));
+        match reply {
+            Reply::Processor(to) => {
+                effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
+            }
+            Reply::EveryNode => {
+                for to in (0..copies.nodes()).map(|node| copies.first_of(node)).filter(|to| *to != here) {
+                    let copy = |(s, r): &(u32, Result<Parcel, Error>)| {
+                        (*s, r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded))
+                    };
+                    let results = results.iter().map(copy).collect();
+                    effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid: valid.clone() })));
+                }
+                effects.send(here, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
+            }
+        }
+    }
+
+    /// Every shard of a launch is over, on all processors.
+    pub fn launch_over(&self, launch: LaunchKey) {
+        self.batches().borrow_mut().launch_over(launch);
+    }
+
+    /// Takes in the results of one processor's shards.
+    pub fn take_batch_done(&self, tasks: &Tasks, done: BatchDone) {
+        let state = self.launches.borrow().get(&done.launch).cloned();
+        match state {
+            Some(state) => {
+                if state.take(tasks, done) {
+                    let by = state.by();
+                    let also = self.launches.borrow_mut().remove(&state.key());
+                    // With them go results that nobody has kept.
+                    tasks.effects.drop_guarded(|| by, (also, state));
+                }
+            }
+            // It has been given up.
+            None if tasks.effects.lost().is_some() => {}
+            // This node's top-level task has not come to the launch yet.
+            None => self.early.borrow_mut().entry(done.launch).or_default().push(done),
+        }
+    }
+
+    /// The results of launches that are not over will not come.
+    pub fn give_up(&self, tasks: &Tasks, error: &Error) {
+        let mut all: Vec<_> = self.launches.borrow_mut().drain().collect();
+        all.sort_unstable_by_key(|l| l.0);
+        self.early.borrow_mut().clear();
+        for (_, state) in all {
+            let by = state.by();
+            state.give_up(tasks, error);
+            tasks.effects.drop_guarded(|| by, state);
+        }
+    }
+
+    /// Makes a launch's results known to `state`, those that came early included.
+    pub fn register(&self, tasks: &Tasks, state: Rc<LaunchState>) {
+        let key = state.key();
+        self.launches.borrow_mut().insert(key, state);
+        let early = self.early.borrow_mut().remove(&key);
+        early.into_iter().flatten().for_each(|done| self.take_batch_done(tasks, done));
+    }
+}

@@ -1,0 +1,142 @@
+//! Operations of gangs: when their turn comes they send data or start shards, and what a shard leaves goes back.
+
+use super::Core;
+use crate::Error;
+use crate::gang::{Number, Order};
+use crate::ids::{Ancestors, LaunchKey};
+use crate::message::{Batch, Columns, Held, Message, SendColumns, Valid};
+use crate::object::{GangTable, Object};
+use crate::parcel::Parcel;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a launch's shards on one processor have in common.
+pub(crate) struct Origin {
+    pub task: Arc<str>,
+    pub launch: LaunchKey,
+    /// The launch, the one its parent is part of, and so on.
+    pub within: Ancestors,
+}
+
+/// A shard that is to start.
+pub(crate) struct Seat {
+    pub origin: Rc<Origin>,
+    pub gang: Arc<GangTable>,
+    pub shard: u32,
+    pub args: Parcel,
+    pub held: Arc<[Held]>,
+    /// Why it cannot start, if it cannot.
+    pub refused: Option<Error>,
+}
+
+/// The code of a task: starts a shard.
+pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat) + Send + Sync>;
+
+impl Core {
+    pub(super) fn take_order(self: &Rc<Self>, order: Order) {
+        self.gangs.take_order(order);
+        self.start_operations();
+    }
+
+    /// Starts the operations whose turn has come.
+    pub fn start_operations(self: &Rc<Self>) {
+        while let Some((number, order)) = self.gangs.next_operation(self.starts_all()) {
+            match order {
+                Order::Send(order) => {
+                    self.send_columns(*order);
+                    self.gangs.end_operation(number);
+                }
+                Order::Start(batch) => self.start_batch(number, *batch),
+            }
+        }
+    }
+
+    /// Whether operations are started that have to wait.
+    fn starts_all(&self) -> bool {
+        #[cfg(feature = "plant")]
+        if self.effects().config.strikes(crate::plant::Bug::EarlyStart) {
+            return true;
+        }
+        self.effects().lost().is_some()
+    }
+
+    fn send_columns(&self, order: SendColumns) {
+        let effects = self.effects();
+        if effects.lost().is_some() {
+            return;
+        }
+        let mut columns = Vec::with_capacity(order.transfers.len());
+        for transfer in order.transfers {
+            match self.tasks.data.read_transfer(effects, &transfer) {
+                Ok(bytes) => columns.push((transfer, bytes)),
+                Err(e) => effects.note_failure(&e),
+            }
+        }
+        effects.send(order.to, Message::Columns(Box::new(Columns { launch: order.launch, columns })));
+    }
+
+    fn start_batch(self: &Rc<Self>, number: Number, batch: Batch) {
+        let (effects, data, launch) = (self.effects(), &self.tasks.data, batch.launch);
+        let mut refused = effects.lost().cloned();
+        for (transfer, bytes) in self.gangs.start_batch(&batch).iter().flat_map(|c| &c.columns) {
+            #[cfg(feature = "plant")]
+            if effects.config.strikes(crate::plant::Bug::StaleCopy) {
+                continue;
+            }
+            let parts = self.gangs.parts_to_write(number, transfer);
+            if let Err(e) = data.write_transfer(effects, launch, transfer, bytes, parts) {
+                refused = Some(e);
+            }
+        }
+        self.gangs.batch_runs(number, &batch);
+        if self.gangs.has_started(launch) {
+            data.serve_early(effects, launch);
+        }
+        if batch.shards.is_empty() {
+            return self.end_batch(launch);
+        }
+        let context = (effects.objects.get(batch.task), effects.objects.get(batch.gang));
+        let (Some(task), Some(gang)) = &context else { return self.refuse_batch(batch) };
+        let (Object::Task(task), Object::Gang(gang)) = (&*task.object, &*gang.object) else {
+            return self.refuse_batch(batch);
+        };
+        let Some(code) = task.code.downcast_ref::<ShardCode>() else { return self.refuse_batch(batch) };
+        let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
+        let origin = Rc::new(Origin { task: task.name.clone(), launch, within });
+        effects.reserve_slots(batch.shards.len());
+        for start in batch.shards {
+            effects.counters.shards.add(1);
+            let (origin, gang, refused) = (origin.clone(), gang.clone(), refused.clone());
+            code(self, Seat { origin, gang, shard: start.shard, args: start.args, held: start.held, refused });
+        }
+    }
+
+    #[cold]
+    fn refuse_batch(self: &Rc<Self>, batch: Batch) {
+        for start in batch.shards {
+            let e = Error::misuse("a launch", "a task and a gang made with `Top`", "another object");
+            self.end_shard(batch.launch, start.shard, Err(e), Vec::new());
+        }
+    }
+
+    /// A shard and its leaf tasks are over; what it leaves valid where.
+    pub fn end_shard(self: &Rc<Self>, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) {
+        if self.gangs.end_shard(launch, shard, result, valid) {
+            self.end_batch(launch);
+        }
+    }
+
+    fn end_batch(self: &Rc<Self>, launch: LaunchKey) {
+        self.gangs.end_batch(self.effects(), launch);
+        self.start_operations();
+    }
+
+    pub(super) fn take_launch_over(self: &Rc<Self>, launch: LaunchKey) {
+        #[cfg(feature = "plant")]
+        if self.effects().config.strikes(crate::plant::Bug::LostLaunchOver) {
+            return;
+        }
+        self.gangs.launch_over(launch);
+        self.start_operations();
+    }
+}

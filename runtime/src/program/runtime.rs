@@ -1,0 +1,387 @@
+//! The entry: a run is set up, given to a driver, and its outcome taken.
+
+use super::top::Top;
+use crate::config::Config;
+use crate::counters::Stats;
+use crate::diagnose::deadlock::Node;
+use crate::diagnose::races::Actor;
+use crate::diagnose::trace::TraceFile;
+use crate::effects::Resident;
+use crate::ids::Run;
+use crate::message::Message;
+use crate::processor::Core;
+use crate::wire::{AnyResult, Binding, Faults, Outcome, VirtualMachine};
+use crate::{Error, Place, wire};
+use maniple_mapper::{CollectiveMapper, Machine, MapperSlot};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What carries the messages of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Driver {
+    /// One thread a processor, all in one node.
+    Threads {
+        /// Number of processors, at least 1.
+        workers: u32,
+    },
+    /// One thread for all; messages are delivered and tasks picked in an order drawn from `seed`, and each processor is a
+    /// node of its own, so that every message is encoded and decoded. A seed always gives the same run.
+    Seeded {
+        /// Number of processors, at least 1.
+        processors: u32,
+        /// Seed of the order.
+        seed: u64,
+    },
+    /// One thread for all, on a machine that exists in virtual time only: the same run each time.
+    Virtual(Arc<VirtualMachine>),
+}
+
+/// What a run can look for beside what it always does. None is on unless asked for; each slows the run down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Check {
+    /// Two leaf tasks that use the same values under simultaneous coherence, of which one writes, while nothing orders them:
+    /// [`Error::Race`], whether or not they met in this run.
+    ///
+    /// Leaf tasks of a shard are ordered by the data they hold exclusively, by barriers, by futures, and by what the shard
+    /// awaits; those of different shards by barriers, collectives and the ends of launches. What counts is the rectangle
+    /// that a task's argument names, so that what is reported *may* race. It is what the run ends with, whatever error of the
+    /// program follows from it. It needs all processors in one address space.
+    Races,
+    /// Nodes whose top-level tasks do not do the same: [`Error::Divergence`]. Debug builds always look for these. Costs a
+    /// message for each call of [`Top`] on each node but the first.
+    Replicas,
+}
+
+/// A run to be: driver, mapper and binding.
+///
+/// ```
+/// use maniple_runtime::{Error, Runtime, Shard, Start};
+///
+/// async fn hello(shard: Shard, greeting: String) -> Result<String, Error> {
+///     Ok(format!("{greeting} from shard {} of {}", shard.index(), shard.shards()))
+/// }
+///
+/// let (lines, _) = Runtime::threads(2).run(|top| async move {
+///     let gang = top.gang("all", 3)?;
+///     let task = top.task("hello", hello);
+///     top.launch(&gang, &task, |_| Start::new("hello".to_string()))?.all().await
+/// })?;
+/// assert_eq!(lines[2], "hello from shard 2 of 3");
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    driver: Driver,
+    mapper: MapperSlot,
+    binding: Binding,
+    utility: u32,
+    trace: Option<TraceFile>,
+    checks: Vec<Check>,
+    faults: Faults,
+    most_steps: u64,
+    #[cfg(feature = "plant")]
+    plant: Option<(crate::plant::Bug, u64, u64)>,
+}
+
+impl Runtime {
+    /// A run on the given driver, with the collective mapper.
+    pub fn new(driver: Driver) -> Self {
+        Self {
+            driver,
+            mapper: Arc::new(CollectiveMapper).into(),
+            binding: Binding::None,
+            utility: 0,
+            trace: None,
+            checks: Vec::new(),
+            faults: Faults::default(),
+            most_steps: u64::MAX,
+            #[cfg(feature = "plant")]
+            plant: None,
+        }
+    }
+
+    /// A run on `workers` threads.
+    pub fn threads(workers: u32) -> Self {
+        Self::new(Driver::Threads { workers })
+    }
+
+    /// A run of `processors` processors in one thread, in an order drawn from `seed`.
+    pub fn seeded(processors: u32, seed: u64) -> Self {
+        Self::new(Driver::Seeded { processors, seed })
+    }
+
+    /// A run in virtual time.
+    pub fn virtual_time(machine: VirtualMachine) -> Self {
+        Self::new(Driver::Virtual(Arc::new(machine)))
+    }
+
+    /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
+    pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
+        self.mapper = mapper.into();
+        self
+    }
+
+    /// Binds the workers, instead of leaving them to the operating system. Where that is refused, a warning says so, one for
+    /// the run and through the [`log`] crate, and the run goes on.
+    pub fn binding(mut self, binding: Binding) -> Self {
+        self.binding = binding;
+        self
+    }
+
+    /// Makes the last `processors` workers **utility** processors: they run no leaf tasks, and no shards but those that a
+    /// mapper puts there by number. Such a shard goes on whenever there is something for it, while a leaf task, however long,
+    /// keeps the other shards of its processor waiting. What its own leaf tasks are meant for is another processor. With
+    /// [`Binding::Cores`] they get the processors of the host that are dealt out last.
+    ///
+    /// The seeded driver, where each processor is a node of its own, has none.
+    pub fn utility(mut self, processors: u32) -> Self {
+        self.utility = processors;
+        self
+    }
+
+    /// Has every run write what it did, and when, to a file, also a run that fails; see [`TraceFile`].
+    pub fn trace(mut self, file: TraceFile) -> Self {
+        self.trace = Some(file);
+        self
+    }
+
+    /// Has the run look for something that it does not look for otherwise.
+    pub fn check(mut self, check: Check) -> Self {
+        self.checks.push(check);
+        self
+    }
+
+    /// Has the seeded driver make things go wrong; the other drivers refuse to run then.
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// The driver it runs on.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// What goes wrong in each run.
+    pub fn planned_faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Ends a run with [`Error::Stopped`] that is not over after so many steps: messages delivered and turns of processors on
+    /// the seeded driver, where a microsecond of waiting for somebody outside the run counts for one, too; events in virtual
+    /// time; threads take no notice. Without it a program that polls, or that nobody outside wakes, may never end.
+    pub fn most_steps(mut self, steps: u64) -> Self {
+        self.most_steps = steps;
+        self
+    }
+
+    /// Plants a bug that strikes on occasion `first` and every `period` after it.
+    #[cfg(feature = "plant")]
+    pub fn plant(mut self, bug: crate::plant::Bug, first: u64, period: u64) -> Self {
+        self.plant = Some((bug, first, period));
+        self
+    }
+
+    /// Runs a top-level task to its end, and everything it launched. Waits.
+    ///
+    /// The result is that of the first node, with the counts of all processors.
+    ///
+    /// Data gets in through the closure, which every process calls, so it gives each call a clone of what it captured (of an
+    /// `Arc`, where that is large); from there each shard gets its block in its argument, through [`crate::Start::new`], and
+    /// writes it to its region. Data gets out as the shards' results, and as what the top-level task returns.
+    ///
+    /// ```
+    /// use maniple_regions::{Field, Partition, Read, Rect, Region, Write};
+    /// use maniple_runtime::{Error, Runtime, Shard, Start, Val};
+    /// use std::sync::Arc;
+    ///
+    /// const U: Field<f64> = Field::new(0, "u");
+    ///
+    /// fn put(mut u: Write<f64>, block: Val<Vec<f64>>) {
+    ///     u.copy_from_slice(&block);
+    /// }
+    /// fn doubled(u: Read<f64>) -> Vec<f64> {
+    ///     u.as_slice().iter().map(|u| 2.0 * u).collect()
+    /// }
+    /// async fn shard(shard: Shard, (region, block): (Region, Vec<f64>)) -> Result<Vec<f64>, Error> {
+    ///     let u = shard.region(region)?;
+    ///     shard.launch(put, (u.write(U), block.into())).go()?.detach();
+    ///     shard.launch(doubled, (u.read(U),)).go()?.await
+    /// }
+    ///
+    /// let data = Arc::new(vec![1.0, 2.0, 3.0, 4.0, 5.0]);
+    /// let (blocks, _) = Runtime::threads(2).run(move |top| {
+    ///     let data = data.clone();
+    ///     async move {
+    ///         let line = top.tree("line", Rect::line(0, data.len() as i64), &[U.info()])?;
+    ///         let blocks: Vec<Region> = Partition::equal(line, 2)?.iter().collect();
+    ///         let (gang, task) = (top.gang("all", 2)?, top.task("double", shard));
+    ///         let done = top.launch(&gang, &task, |s| {
+    ///             let region = blocks[s as usize];
+    ///             let block = data[region.rect.lo(0) as usize..region.rect.hi(0) as usize].to_vec();
+    ///             Start::new((region, block)).writes(region, [U])
+    ///         })?;
+    ///         done.all().await
+    ///     }
+    /// })?;
+    /// assert_eq!(blocks.concat(), [2.0, 4.0, 6.0, 8.0, 10.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// Shards and the top-level task may await what comes from outside the run, another thread say (on the seeded driver such
+    /// a program is not repeatable). While anybody holds a clone of a shard's waker, something may still come, so the run
+    /// waits, and only looks every 50 ms whether the clone is still there. Combinators that poll with wakers of their own,
+    /// such as `FuturesUnordered`, keep such a clone inside the shard's future: a deadlock below one is therefore not
+    /// reported, and the run never ends. `join!`, `select!` and [`crate::FutureMap::all`] keep none.
+    ///
+    /// # Errors
+    /// The top-level task's error; that of a task nobody awaited; [`Error::Deadlock`] when nothing can go on; if all went
+    /// well, [`Error::Trace`] when the trace can't be written.
+    pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
+    where
+        F: Fn(Top) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + 'static,
+        R: Send + 'static,
+    {
+        let of_any_type = move |handle: Top| -> AnyFuture {
+            let future = top(handle);
+            Box::pin(async move { Ok(Box::new(future.await?) as AnyResult) })
+        };
+        let (result, stats) = self.run_any(&of_any_type)?;
+        Ok((*result.downcast().expect("a result of the type that it was made from"), stats))
+    }
+
+    /// The same for a task of any type, so that drivers are compiled once and not for each program.
+    fn run_any(&self, top: &AnyTop) -> Result<(AnyResult, Stats), Error> {
+        let (processors, per_node, utility, one_copy) = match &self.driver {
+            Driver::Threads { workers } => (*workers, *workers, self.utility, false),
+            Driver::Seeded { processors, .. } => (*processors, 1, self.utility, false),
+            Driver::Virtual(machine) => {
+                machine.check()?;
+                (machine.nodes * machine.per_node, machine.per_node, machine.utility, machine.one_copy)
+            }
+        };
+        if processors == 0 {
+            return Err(Error::misuse("a run", "at least one processor", 0));
+        }
+        if utility >= processors {
+            let expected = format!("fewer than the {processors} processors of the run");
+            return Err(Error::misuse("number of utility processors", expected, utility));
+        }
+        if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_empty() {
+            return Err(Error::misuse("faults of a run", "the seeded driver", format!("{:?}", self.driver)));
+        }
+        self.faults.check(processors)?;
+        let mut machine = Machine::new(processors, per_node).with_utility(utility);
+        if matches!(self.driver, Driver::Virtual(_)) {
+            machine = machine.with_shards_on_utility();
+        }
+        let config = Arc::new(Config {
+            run: Run::next(),
+            machine,
+            copies: Machine::new(processors, if one_copy { processors } else { per_node }),
+            mapper: self.mapper.clone(),
+            trace: self.trace.as_ref().map(TraceFile::tracing),
+            races: self.checks.contains(&Check::Races).then(Arc::default),
+            compares: cfg!(debug_assertions) || self.checks.contains(&Check::Replicas),
+            #[cfg(feature = "plant")]
+            plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
+        });
+        let begin = &move |core: &Rc<Core>| start_top(core, top);
+        let result = match &self.driver {
+            Driver::Threads { workers } => {
+                wire::threads::run(config.clone(), wire::bind::Places::of(&self.binding, *workers)?, begin)
+            }
+            Driver::Seeded { seed, .. } => {
+                wire::seeded::run(config.clone(), (*seed, &self.faults, self.most_steps), begin)
+            }
+            Driver::Virtual(machine) => {
+                wire::virtual_time::run(config.clone(), machine.clone(), self.most_steps, begin)
+            }
+        };
+        let result = match &config.races {
+            Some(races) => races.outcome(result),
+            None => result,
+        };
+        if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
+            let written = file.write(tracing, &config.machine, &format!("{:?}", self.driver), result.as_ref().err());
+            // What went wrong first is what the caller has to know.
+            return result.and_then(|r| written.map(|()| r));
+        }
+        result
+    }
+}
+
+/// A node's copy of a top-level task, called.
+type AnyFuture = Pin<Box<dyn Future<Output = Result<AnyResult, Error>>>>;
+/// A top-level task.
+type AnyTop = dyn Fn(Top) -> AnyFuture + Send + Sync;
+
+/// Starts a node's copy of the top-level task on its first processor.
+fn start_top(core: &Rc<Core>, function: &AnyTop) -> Outcome {
+    let outcome = Outcome::default();
+    core.effects().note_beginning();
+    let top = Top::new(core);
+    let (inner, at_end) = (outcome.clone(), outcome.clone());
+    // Called now, so that the function itself need not outlive this call; its future runs on the executor.
+    let started = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function(top.clone())));
+    let panicked = |message| Error::Panicked { place: Place { task: "top level".into(), shard: None }, message };
+    let future = match started {
+        Ok(future) => future,
+        Err(panic) => {
+            *outcome.borrow_mut() = Some(Err(panicked(crate::error::panic_message(panic))));
+            stop_node(core, &outcome);
+            return outcome;
+        }
+    };
+    let body = async move {
+        let result = future.await;
+        // Kept at once: a deadlock may follow.
+        let failed = result.is_err();
+        *inner.borrow_mut() = Some(result);
+        top.launcher().settle().await;
+        if !failed && let Err(e) = top.launcher().outcome(Ok(())) {
+            *inner.borrow_mut() = Some(Err(e));
+        }
+    };
+    let place = Place { task: "top level".into(), shard: None };
+    let whose = TopLevel { core: core.clone(), place, outcome: at_end };
+    core.effects().spawn(Rc::new(whose), Box::pin(body));
+    outcome
+}
+
+/// A node's copy of the top-level task while it runs.
+struct TopLevel {
+    core: Rc<Core>,
+    place: Place,
+    outcome: Outcome,
+}
+
+impl Resident for TopLevel {
+    fn place(&self) -> Place {
+        self.place.clone()
+    }
+    fn node(&self) -> Option<Node> {
+        None
+    }
+    fn actor(&self) -> Option<Actor> {
+        None
+    }
+    fn over(self: Rc<Self>, panic: Option<String>) {
+        if let Some(message) = panic {
+            *self.outcome.borrow_mut() = Some(Err(Error::Panicked { place: self.place.clone(), message }));
+        }
+        stop_node(&self.core, &self.outcome);
+    }
+}
+
+/// Ends the processors of the core's node, whose top-level task is over.
+fn stop_node(core: &Rc<Core>, outcome: &Outcome) {
+    core.replica_over(outcome.borrow().as_ref().and_then(|o| o.as_ref().err()));
+    for p in core.effects().copies().processors_of(core.effects().copies().node_of(core.effects().id)) {
+        core.effects().send(p, Message::Stop);
+    }
+}

@@ -1,0 +1,111 @@
+//! The replayed objects of a processor: calls of its shards, arrivals, and chains that are run.
+
+use super::chains::{Chains, ReplayObject};
+use super::{Replay, ReplayCx};
+use crate::Error;
+use crate::effects::Effects;
+use crate::ids::{ObjectId, ProcessorId};
+use crate::message::Also;
+use crate::payload::Payload;
+use crate::task::{Owner, Tasks};
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Why a call was not made.
+pub(crate) enum Refused {
+    /// The object is not of the type that the caller says.
+    OtherKind,
+    /// Calls of another launch's shard at the same position are under way.
+    OtherLaunch,
+}
+
+/// The replayed objects that shards of one processor call, by number.
+#[derive(Default)]
+pub(crate) struct Replays(RefCell<Vec<Option<Box<Chains>>>>);
+
+impl Replays {
+    /// Makes this processor's chains of an object, if shards of it call the object.
+    pub fn add(&self, object: ObjectId, replay: &ReplayObject, processor: ProcessorId) {
+        if !replay.gang.members[processor as usize].is_empty() {
+            let mut all = self.0.borrow_mut();
+            all.resize_with(object as usize + 1, || None);
+            all[object as usize] = Some(Box::new(Chains::new(replay, object, processor)));
+        }
+    }
+
+    /// Shows `f` the chains of an object, if there are some.
+    #[inline]
+    pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&Chains) -> T) -> Option<T> {
+        Some(f(self.0.borrow().get(object as usize)?.as_deref()?))
+    }
+
+    /// Takes in an arrival from another processor; gives what it carries back if it is none at a chain.
+    #[inline]
+    pub fn arrive(
+        &self,
+        effects: &Effects,
+        object: ObjectId,
+        (cell, generation): (u32, u64),
+        payload: Payload,
+        also: Also,
+    ) -> Result<(), Payload> {
+        match self.0.borrow().get(object as usize) {
+            Some(Some(chains)) => chains.arrive(effects, cell, generation, payload, also),
+            _ => return Err(payload),
+        }
+        Ok(())
+    }
+
+    /// Gives `f` the state of an object, if it is of type `R`, for a call of `owner`'s, which is the shard at `position`.
+    #[inline]
+    pub fn call<R: Replay, T>(
+        &self,
+        tasks: &Tasks,
+        object: ObjectId,
+        (position, owner): (u32, &Rc<Owner>),
+        refuse: impl Fn(Refused) -> Error,
+        f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
+    ) -> Result<T, Error> {
+        let all = self.0.borrow();
+        let Some(Some(chains)) = all.get(object as usize) else { return Err(refuse(Refused::OtherKind)) };
+        chains.keep_mapped(&tasks.effects)?;
+        let mut state = chains.state.borrow_mut();
+        let any: &mut dyn Any = &mut **state;
+        let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
+        let links = &mut *chains.links.borrow_mut();
+        let caller = &mut links.callers[position as usize];
+        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
+            if caller.under_way > 0 {
+                return Err(refuse(Refused::OtherLaunch));
+            }
+            caller.owner = Some(owner.clone());
+        }
+        owner.one_more();
+        caller.under_way += 1;
+        let number = caller.calls;
+        caller.calls += 1;
+        let mut cx = ReplayCx { tasks, chains, links };
+        Ok(tasks.effects.in_chains(|| f(state, (position, number), &mut cx)))
+    }
+
+    /// Fails every chain of a shard that is over.
+    pub fn fail(&self, tasks: &Tasks, object: ObjectId, position: u32, error: &Error) {
+        self.with(object, |chains| {
+            let mut state = chains.state.borrow_mut();
+            let mut cx = ReplayCx { tasks, chains, links: &mut chains.links.borrow_mut() };
+            for chain in position * chains.slots..(position + 1) * chains.slots {
+                tasks.effects.in_chains(|| state.fail(chain, error.clone(), &mut cx));
+            }
+        });
+    }
+
+    /// Runs what is ready of a chain.
+    #[inline]
+    pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
+        let all = self.0.borrow();
+        let Some(Some(chains)) = all.get(object as usize) else { return };
+        let mut cx = ReplayCx { tasks, chains, links: &mut chains.links.borrow_mut() };
+        tasks.effects.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
+    }
+}

@@ -1,0 +1,61 @@
+//! What a shard shares with its leaf tasks and its calls of collectives.
+
+use crate::effects::Waiting;
+use crate::effects::polling::Poller;
+use crate::future::Failures;
+use std::cell::{Cell, RefCell};
+
+/// What a shard shares with its leaf tasks and its calls of collectives: the shard is over when they are.
+#[derive(Default)]
+#[allow(clippy::box_collection)] // There is one for each shard: it is small.
+pub(crate) struct Owner {
+    running: Cell<u32>,
+    /// Failures, with the future that may have told somebody.
+    pub failures: Failures,
+    /// Who waits until all are over: hardly anybody.
+    waiting: RefCell<Option<Box<Vec<Waiting>>>>,
+}
+
+impl Owner {
+    pub fn is_over(&self) -> bool {
+        self.running.get() == 0
+    }
+
+    /// Whether all are over; if not, `waiting` is told when they are.
+    pub fn poll(&self, waiting: Waiting) -> bool {
+        let over = self.running.get() == 0;
+        if !over {
+            let mut list = self.waiting.borrow_mut();
+            let list = list.get_or_insert_default();
+            // Whoever gives up and comes again is told once.
+            let waiter = Poller::of(&waiting);
+            if list.iter().all(|w| Poller::of(w) != waiter) {
+                list.push(waiting);
+            }
+        }
+        over
+    }
+
+    /// Those who wait until all are over.
+    pub fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
+        self.waiting.borrow().iter().flat_map(|waiting| waiting.iter()).for_each(each);
+    }
+
+    #[inline]
+    pub fn one_more(&self) {
+        self.running.set(self.running.get() + 1);
+    }
+
+    #[inline]
+    pub fn one_over(&self, tell: impl FnMut(Waiting)) {
+        self.running.set(self.running.get() - 1);
+        if self.running.get() == 0 && self.waiting.borrow().is_some() {
+            self.all_over(tell);
+        }
+    }
+
+    #[cold]
+    fn all_over(&self, tell: impl FnMut(Waiting)) {
+        self.waiting.take().into_iter().flat_map(|waiting| *waiting).for_each(tell);
+    }
+}

@@ -1,0 +1,216 @@
+//! The leaf tasks of a processor that are not over: a slab of entries, each with the stage that its task is in.
+
+use super::Body;
+use crate::Error;
+use crate::data::{UseAt, Users};
+use crate::ids::{ProcessorId, TaskId};
+use crate::message::UNSAID;
+use maniple_mapper::Priority;
+use maniple_regions::Coherence;
+use maniple_regions::Privilege;
+use std::cell::Cell;
+
+/// An entry of the slab: where a task is in the order of things.
+pub(super) struct Leaf {
+    pub(super) turn: u32,
+    /// Things this task still waits for.
+    pub(super) unmet: u32,
+    pub(super) stage: Stage,
+    pub(super) priority: Priority,
+    pub(super) processor: ProcessorId,
+    pub(super) successors: Vec<TaskId>,
+    pub(super) poison: Option<Box<Error>>,
+    /// `None` while it is launched or called, which the slab need not be borrowed for.
+    pub(super) body: Option<Box<Body>>,
+}
+
+impl Leaf {
+    /// An entry for its first task.
+    pub(super) fn new() -> Self {
+        let body = Body {
+            name: "",
+            shard: u32::MAX,
+            takes: UNSAID,
+            task: None,
+            owner: None,
+            uses: Vec::new(),
+            inputs: Vec::new(),
+            arrivals: Vec::new(),
+            launched: Cell::default(),
+        };
+        Self {
+            turn: 0,
+            unmet: 0,
+            stage: Stage::Free,
+            priority: Priority::NORMAL,
+            processor: 0,
+            successors: Vec::new(),
+            poison: None,
+            body: Some(Box::new(body)),
+        }
+    }
+
+    pub(super) fn uses(&self) -> &[UseAt] {
+        self.body.as_ref().map_or(&[], |body| &body.uses)
+    }
+
+    /// Whether a column has to be fetched before the task can run.
+    #[inline]
+    pub(super) fn needs_staging(&self) -> bool {
+        self.poison.is_none() && self.uses().iter().any(|u| u.column.is_elsewhere())
+    }
+}
+
+/// Where a leaf task is. Each stage ends when nothing is unmet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The slab entry is not in use.
+    Free,
+    /// Waits for predecessors, barriers and input futures.
+    Waiting,
+    /// Waits for remote data.
+    Staging,
+    /// Queued, or running on another processor.
+    Ready,
+    /// Waits until what it wrote has reached its home.
+    Finishing,
+}
+
+/// What is to be done with a task that has one thing less to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Nothing,
+    /// Fetch what it needs.
+    Stage,
+    /// Run it when it is its turn; on another processor, have it sent there.
+    Queue(Priority, ProcessorId),
+    /// Complete it.
+    Finish,
+}
+
+#[derive(Default)]
+pub(crate) struct Leaves {
+    pub(super) slab: Vec<Leaf>,
+    pub(super) free: Vec<u32>,
+}
+
+impl Leaves {
+    #[inline]
+    pub(super) fn reserve(&mut self) -> (TaskId, Box<Body>) {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let leaf = &mut self.slab[index as usize];
+        let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
+        leaf.stage = Stage::Waiting;
+        // Held back until the launch is complete.
+        leaf.unmet = 1;
+        (TaskId { index, turn: leaf.turn }, body)
+    }
+
+    #[cold]
+    pub(super) fn grow(&mut self) -> u32 {
+        self.slab.push(Leaf::new());
+        self.slab.len() as u32 - 1
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, id: TaskId) -> Option<&mut Leaf> {
+        self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
+    }
+
+    /// Ends a task; its entry and `body` are free for the next.
+    #[inline(always)]
+    pub(super) fn free(&mut self, id: TaskId, body: Box<Body>) {
+        if let Some(leaf) = self.get(id) {
+            leaf.turn = leaf.turn.wrapping_add(1);
+            leaf.stage = Stage::Free;
+            leaf.body = Some(body);
+            leaf.successors.clear();
+            self.free.push(id.index);
+        }
+    }
+
+    /// Takes what a task is made of out of the slab.
+    #[inline]
+    pub(super) fn take_body(&mut self, id: TaskId) -> Option<Box<Body>> {
+        self.get(id)?.body.take()
+    }
+
+    pub(super) fn put_back(&mut self, id: TaskId, body: Box<Body>) {
+        if let Some(leaf) = self.get(id) {
+            leaf.body = Some(body);
+        }
+    }
+
+    /// One of a task's uses, while the task waits.
+    pub(super) fn use_at(&mut self, id: TaskId, index: usize) -> Option<&mut UseAt> {
+        self.get(id)?.body.as_mut()?.uses.get_mut(index)
+    }
+
+    /// Has `id` follow the tasks that its use `u` must follow, in program order; returns how many there are.
+    #[inline(always)]
+    pub(super) fn depend(&mut self, id: TaskId, u: &UseAt) -> u32 {
+        if u.coherence == Coherence::Simultaneous {
+            return 0;
+        }
+        let writes = u.privilege != Privilege::Read;
+        let mut found = 0;
+        u.column.each_overlap(|other| {
+            found += self.follow(id, &other.users.borrow(), writes);
+        });
+        let mut users = u.column.users.borrow_mut();
+        found += self.follow(id, &users, writes);
+        users.add(id, writes, |t| self.get(t).is_some());
+        found
+    }
+
+    #[inline]
+    pub(super) fn follow(&mut self, id: TaskId, users: &Users, writes: bool) -> u32 {
+        let mut found = 0;
+        users.earlier(writes, |earlier| {
+            // If `id` follows that task already, for another use, it is the last to do so.
+            if earlier != id
+                && let Some(leaf) = self.get(earlier)
+                && leaf.successors.last() != Some(&id)
+            {
+                leaf.successors.push(id);
+                found += 1;
+            }
+        });
+        found
+    }
+
+    /// One thing less that a task waits for.
+    #[inline]
+    pub(super) fn one_less(&mut self, id: TaskId) -> Next {
+        let Some(leaf) = self.get(id) else { return Next::Nothing };
+        leaf.unmet -= 1;
+        match leaf.stage {
+            _ if leaf.unmet > 0 => Next::Nothing,
+            Stage::Waiting if leaf.needs_staging() => Next::Stage,
+            Stage::Waiting | Stage::Staging => {
+                leaf.stage = Stage::Ready;
+                Next::Queue(leaf.priority, leaf.processor)
+            }
+            Stage::Finishing => Next::Finish,
+            Stage::Ready | Stage::Free => Next::Nothing,
+        }
+    }
+
+    /// Tasks that are launched and not over.
+    pub(super) fn busy(&self) -> impl Iterator<Item = (TaskId, &Leaf, &Body)> {
+        (0u32..).zip(&self.slab).filter(|(_, l)| l.stage != Stage::Free).filter_map(|(index, l)| {
+            let body = l.body.as_ref()?;
+            Some((TaskId { index, turn: l.turn }, l, &**body))
+        })
+    }
+
+    /// How many tasks are not over, their bodies elsewhere or not.
+    pub fn entries(&self) -> usize {
+        self.slab.iter().filter(|l| l.stage != Stage::Free).count()
+    }
+
+    /// Whether a task is not over.
+    pub(super) fn is_there(&self, id: TaskId) -> bool {
+        self.slab.get(id.index as usize).is_some_and(|l| l.turn == id.turn && l.stage != Stage::Free)
+    }
+}

@@ -1,0 +1,3 @@
+//! Tests of whole runs that look at what is private.
+
+mod races;
