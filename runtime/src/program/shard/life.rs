@@ -1,0 +1,102 @@
+//! A shard from its start to its end.
+
+use super::{Shard, ShardInner};
+use crate::diagnose::deadlock::Node;
+use crate::diagnose::races::Actor;
+use crate::effects::{Resident, ShardFuture};
+use crate::error::panic_message;
+use crate::parcel::Parcel;
+use crate::processor::{Core, Seat};
+use crate::{Error, Place};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+impl Resident for ShardInner {
+    fn place(&self) -> Place {
+        self.place()
+    }
+    fn node(&self) -> Option<Node> {
+        Some(self.node())
+    }
+    fn actor(&self) -> Option<Actor> {
+        Some(self.actor())
+    }
+    fn over(self: Rc<Self>, panic: Option<String>) {
+        if let Some(message) = panic {
+            let error = Error::Panicked { place: self.place(), message };
+            Shard { inner: self }.end_later(Err(error));
+        }
+    }
+}
+
+/// The end of a shard that has failed or has leaf tasks left: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
+async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
+    if let Err(e) = &result {
+        shard.abandon(e);
+    }
+    let unseen = shard.leaves_over().await;
+    let result = match (result, unseen) {
+        (Ok(_), Some(e)) => {
+            shard.abandon(&e);
+            Err(e)
+        }
+        (result, _) => result,
+    };
+    shard.over(result);
+}
+
+impl Shard {
+    /// Starts a shard: `code` decodes the argument and calls the task function.
+    pub(crate) fn start(core: &Rc<Core>, seat: Seat, code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>) {
+        let Seat { origin, gang, shard, args, held, refused } = seat;
+        let shard = Shard::new(core, &origin, &gang, shard, held);
+        if let Some(races) = &core.effects().config.races {
+            races.shard_starts(shard.actor(), &origin.within);
+        }
+        let begun = shard.clone();
+        // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
+        let started = catch_unwind(AssertUnwindSafe(move || match refused {
+            Some(e) => Err(e),
+            None => code(begun, args),
+        }));
+        let panicked = |panic| Err(Error::Panicked { place: shard.place(), message: panic_message(panic) });
+        match started.unwrap_or_else(panicked) {
+            Ok(future) => core.effects().spawn(shard.inner, future),
+            Err(e) => shard.end_later(Err(e)),
+        }
+    }
+
+    /// The shard's own code is over.
+    pub(crate) fn end(&self, result: Result<Parcel, Error>) {
+        if result.is_ok() && self.is_over_well() {
+            self.over(result);
+        } else {
+            self.clone().end_later(result.map_err(|e| e.returned_by(|| self.place())));
+        }
+    }
+
+    fn end_later(self, result: Result<Parcel, Error>) {
+        let core = self.core().clone();
+        core.effects().spawn(self.inner.clone(), Box::pin(end_when_leaves_are(self, result)));
+    }
+
+    /// The shard and its leaf tasks are over.
+    fn over(&self, result: Result<Parcel, Error>) {
+        let valid = self.take_valid();
+        self.give_up_columns();
+        if let Some(races) = &self.core().effects().config.races {
+            races.shard_ends(self.actor());
+        }
+        self.core().end_shard(self.launch_key(), self.index(), result, valid);
+    }
+
+    /// After the shard has failed: whoever waits for it must learn of it.
+    pub(crate) fn abandon(&self, error: &Error) {
+        let error = error.poisons(self.place());
+        if let Some(races) = &self.core().effects().config.races {
+            races.abandons(self.actor());
+        }
+        self.core().abandon(&self.inner.gang, self.inner.index, &error);
+        self.core().tasks.fail_waiting(&self.inner.owner, &error);
+    }
+}

@@ -1,0 +1,138 @@
+//! Barriers as a shard waits for them and arrives at them, and the wait for its leaf tasks.
+
+use super::Shard;
+use crate::Error;
+use crate::barrier::Waited;
+use crate::effects::polling::Poller;
+use crate::effects::{Waiting, arrival_key, polling};
+use crate::ids::ArrivalAt;
+use crate::program::deadline::UnderWay;
+use crate::program::launch::{Arrivable, Waitable};
+use crate::program::phase::PhaseAddress;
+use maniple_barriers::{Arriver, Phase, Waiter};
+use std::future::poll_fn;
+use std::task::Poll;
+
+impl Shard {
+    /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::within`] sets a limit.
+    ///
+    /// A wait that is dropped before it is over, after a time-out or as the loser of a `select!`, gives its generation
+    /// back: the next wait is for the same one. Of several waits under way on one end of a barrier only the last can do so;
+    /// what another was for is passed over, so drop them last to first, or keep them and await them again.
+    ///
+    /// # Errors
+    /// Why the generation will never complete.
+    pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
+        let (core, barriers) = (self.core(), &self.core().tasks.barriers);
+        let mut wait = UnderWay::next(core, barrier);
+        let point = wait.point();
+        poll_fn(|cx| {
+            let outcome = match wait.registered {
+                Some(poller) if poller.polls_with(cx.waker()) => barriers.state(core.effects(), point),
+                earlier => {
+                    let waiting = polling::waiting(cx.waker());
+                    wait.registered = Poller::of(&waiting);
+                    match earlier {
+                        None => barriers.wait(core.effects(), point, waiting),
+                        Some(earlier) => barriers.wait_instead(core.effects(), point, earlier, waiting),
+                    }
+                }
+            };
+            let over = match outcome {
+                Waited::Registered => return Poll::Pending,
+                Waited::Complete => {
+                    if let Some(races) = &core.effects().config.races {
+                        races.waited(self.actor(), core.effects().wait_key(point));
+                    }
+                    Ok(())
+                }
+                Waited::Poisoned(e) => {
+                    if let Some(races) = &core.effects().config.races {
+                        races.waited_in_vain(self.actor(), core.effects().wait_key(point));
+                    }
+                    Err(e.poisons(self.place()))
+                }
+            };
+            wait.registered = None;
+            Poll::Ready(over)
+        })
+        .await
+    }
+
+    /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
+    pub fn arrive(&self, barrier: &impl Arrivable) {
+        let at = barrier.next_arrival().0;
+        if let Some(races) = &self.core().effects().config.races {
+            races.arrives(self.actor(), arrival_key(at));
+        }
+        self.core().tasks.arrive(at);
+    }
+
+    /// Arrives at a reduction barrier with a value.
+    pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
+        let PhaseAddress { object, arriver } = barrier.address();
+        let at = ArrivalAt::Phase { object, arriver, generation: barrier.take(), value };
+        if let Some(races) = &self.core().effects().config.races {
+            races.arrives(self.actor(), arrival_key(at));
+        }
+        self.core().tasks.arrive(at);
+    }
+
+    /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
+    /// was not waited for to the end is given back.
+    ///
+    /// # Errors
+    /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
+    /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
+    /// than 65536, however wide the window.
+    pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
+        let (object, generation) = (barrier.address().object, barrier.generation());
+        self.wait(barrier).await?;
+        self.core().tasks.barriers.phases.value(object, generation).map_err(|(over, kept)| {
+            let what = format!("the value of a reduction barrier in {}", self.place());
+            let expected = format!("one of the last {kept} generations of {over}");
+            Error::misuse(what, expected, format!("generation {generation}"))
+        })
+    }
+
+    /// Lets other ready work of this processor run first.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        poll_fn(|cx| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            match polling::waiting(cx.waker()) {
+                Waiting::Shard(slot) => self.core().effects().yield_shard(slot),
+                Waiting::Waker(w) => w.wake(),
+                waiting => self.core().tasks.notify(waiting),
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits for the leaf tasks of this shard.
+    pub(crate) async fn no_leaves(&self) {
+        poll_fn(|cx| match self.inner.owner.poll(polling::waiting(cx.waker())) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        if let Some(races) = &self.core().effects().config.races {
+            races.leaves_over(self.actor());
+        }
+    }
+
+    /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
+    pub(crate) async fn leaves_over(&self) -> Option<Error> {
+        self.no_leaves().await;
+        self.inner.owner.failures.unseen()
+    }
+
+    /// Whether no leaf task runs and none has failed unnoticed.
+    pub(crate) fn is_over_well(&self) -> bool {
+        self.inner.owner.is_over() && self.inner.owner.failures.unseen().is_none()
+    }
+}
