@@ -72,9 +72,9 @@ pub enum Error {
         cause: Box<Error>,
     },
     /// A barrier was misused.
-    #[error("barrier {barrier}: {source}")]
+    #[error("{barrier}: {source}")]
     Barrier {
-        /// Which barrier.
+        /// Which barrier, with its kind.
         barrier: String,
         /// What was refused.
         source: BarrierError,

@@ -575,14 +575,3 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         }
     }
 }
-
-/// The last part of a type's path: what a report calls a function.
-pub(crate) fn short_name(name: &str) -> String {
-    let plain = name.split('<').next().unwrap_or(name);
-    let mut parts: Vec<&str> = plain.rsplit("::").take(2).collect();
-    if parts.first() == Some(&"{{closure}}") {
-        parts.reverse();
-        return parts.join("::");
-    }
-    parts.first().map_or_else(|| name.into(), |p| (*p).into())
-}

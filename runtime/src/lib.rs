@@ -23,6 +23,7 @@ mod index;
 mod launch;
 mod maps;
 mod message;
+mod names;
 mod object;
 mod parcel;
 mod payload;

@@ -403,7 +403,7 @@ impl Shard {
         if points == 0 {
             return Ok(FutureMap::new(Vec::new()));
         }
-        let task = crate::launch::short_name(std::any::type_name::<F>());
+        let task = crate::names::short_name(std::any::type_name::<F>());
         let (shard, processor, machine) = (self.index(), self.processor(), self.core().machine());
         let input = SliceInput { task: &task, shard, processor, points, machine };
         let slices = self.core().ask(

@@ -114,7 +114,8 @@ impl Core {
             let launch = Node::Launch(queued.asked.launch);
             part.names.push((launch, self.asked_for(&queued.asked)));
             let (id, columns, came) = (self.id, queued.columns, queued.came);
-            let what = format!(" waits on processor {id} for earlier launches or data ({came} of {columns} came)");
+            let data = if columns > 0 { format!(" or data ({came} of {columns} came)") } else { String::new() };
+            let what = format!(" waits on processor {id} for earlier launches{data}");
             let after = queued.after.into_iter().map(Node::Launch).collect();
             part.waits.push((launch, Wait { what, on: On::Nodes(after) }));
             for shard in queued.shards {

@@ -9,8 +9,8 @@
 use super::objects::Local;
 use super::queue::{Item, TaskId};
 use super::{Core, Waiting};
-use crate::launch::short_name;
 use crate::message::{Message, ObjectId, ProcessorId};
+use crate::names::short_name;
 use crate::wire::{Counter, Wire};
 use maniple_mapper::Priority;
 use std::cell::RefCell;

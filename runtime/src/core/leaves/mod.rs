@@ -53,7 +53,7 @@ pub(crate) trait SendTask: Send {
 }
 
 fn task_place(name: &str, shard: u32) -> Place {
-    Place { task: crate::launch::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
+    Place { task: crate::names::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
 /// A leaf task on its way to another processor of the node and back.
