@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{any_virtual, run};
+use common::{any_virtual, run, virtual_nodes};
 use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
+use std::collections::BTreeSet;
 use std::future::{Future, pending};
 
 const U: Field<u64> = Field::new(0, "u");
@@ -28,6 +29,8 @@ where
         other => panic!("{at}: expected a deadlock, came {other:?}"),
     }
 }
+
+fn nothing(_: Val<u64>) {}
 
 #[test]
 fn a_barrier_is_called_by_its_kind_once() {
@@ -105,25 +108,6 @@ async fn nothing_to_do(_: Shard, (): ()) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where no data is awaited nothing is said of any.
-#[test]
-fn a_launch_that_awaits_no_data_says_nothing_of_it() {
-    let program = |top: Top| async move {
-        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
-        let gang = top.gang("one", 1)?;
-        let (first, second) = (top.task("first", waits_outside), top.task("second", nothing_to_do));
-        let first = top.launch(&gang, &first, |_| Start::new(()).writes(line, [U]))?;
-        let second = top.launch(&gang, &second, |_| Start::new(()).writes(line, [U]))?;
-        second.all().await?;
-        first.all().await
-    };
-    for (at, runtime) in drivers() {
-        let said = lines(&at, &runtime, program);
-        let words = "task `second`, launch 1 of `top level` waits on processor 0 for earlier launches";
-        assert!(said.iter().any(|line| line.trim() == words), "{at}: {}", said.join("\n"));
-    }
-}
-
 /// Of data it is said how much has come.
 #[test]
 fn data_that_is_awaited_is_counted() {
@@ -143,5 +127,32 @@ fn data_that_is_awaited_is_counted() {
         let said = lines(&at, &Runtime::seeded(2, seed), program);
         let words = "launch 1 of `top level` waits on processor 1 for earlier launches or data (0 of 1 came)";
         assert!(said.iter().any(|line| line.ends_with(words)), "{at}: {}", said.join("\n"));
+    }
+}
+
+/// What several say alike is said once, with how many they are.
+#[test]
+fn nothing_is_said_twice() {
+    async fn launches(shard: Shard, (): ()) -> Result<(), Error> {
+        let (_resolver, never) = TaskFuture::<u64>::pending();
+        let launch = |_| shard.launch(nothing, ((&never).into(),)).go();
+        let all = (0..5).map(launch).collect::<Result<Vec<_>, _>>()?;
+        for one in all {
+            one.await?;
+        }
+        Ok(())
+    }
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("launches", launches));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        });
+        let expected = [
+            "  task `top level` waits for a launch",
+            "    task `launches`, launch 0 of `top level`: shard 0 is not over on processor 0",
+            "      task `launches` of shard 0 waits for the result of task `nothing` of shard 0",
+            "        task `nothing` of shard 0 waits for 1 predecessors or inputs ×5",
+        ];
+        assert_eq!(said, expected, "{at}");
     }
 }
