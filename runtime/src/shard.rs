@@ -152,7 +152,8 @@ impl Shard {
     }
 
     pub(crate) fn node(&self) -> crate::deadlock::Node {
-        crate::deadlock::Node::Shard { gang: self.inner.gang.id, shard: self.inner.index }
+        let (gang, shard) = (self.inner.gang.id, self.inner.index);
+        crate::deadlock::Node::Shard { gang, shard, launch: Some(self.launch_key()) }
     }
 
     pub(crate) fn place(&self) -> Place {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{any_virtual, run, virtual_nodes};
+use common::{any_virtual, run};
 use maniple_regions::{Field, Rect, Region, Write};
 use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
 use std::collections::BTreeSet;
@@ -27,6 +27,13 @@ where
     match run(at, runtime, top) {
         Err(Error::Deadlock { report, .. }) => report.lines().map(str::to_string).collect(),
         other => panic!("{at}: expected a deadlock, came {other:?}"),
+    }
+}
+
+fn no_line_twice(at: &str, lines: &[String]) {
+    let mut said = BTreeSet::new();
+    for line in lines {
+        assert!(said.insert(line.trim()), "{at}: twice `{line}` in\n{}", lines.join("\n"));
     }
 }
 
@@ -108,6 +115,31 @@ async fn nothing_to_do(_: Shard, (): ()) -> Result<(), Error> {
     Ok(())
 }
 
+/// The one that runs is not the one that has not been started. No data is under way, and nothing is said of any.
+#[test]
+fn two_launches_of_a_gang_are_two() {
+    let program = |top: Top| async move {
+        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+        let gang = top.gang("one", 1)?;
+        let (first, second) = (top.task("first", waits_outside), top.task("second", nothing_to_do));
+        let first = top.launch(&gang, &first, |_| Start::new(()).writes(line, [U]))?;
+        let second = top.launch(&gang, &second, |_| Start::new(()).writes(line, [U]))?;
+        second.all().await?;
+        first.all().await
+    };
+    let expected = [
+        "  task `top level` waits for a launch",
+        "    task `first`, launch 0 of `top level`: shard 0 is not over on processor 0",
+        "      task `first` of shard 0 waits for something that is not the framework's",
+        "    task `second`, launch 1 of `top level` waits on processor 0 for earlier launches",
+        "  shard 0 has not been started: task `second`, launch 1 of `top level`",
+    ];
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, program);
+        assert_eq!(said, expected, "{at}");
+    }
+}
+
 /// Of data it is said how much has come.
 #[test]
 fn data_that_is_awaited_is_counted() {
@@ -127,6 +159,98 @@ fn data_that_is_awaited_is_counted() {
         let said = lines(&at, &Runtime::seeded(2, seed), program);
         let words = "launch 1 of `top level` waits on processor 1 for earlier launches or data (0 of 1 came)";
         assert!(said.iter().any(|line| line.ends_with(words)), "{at}: {}", said.join("\n"));
+    }
+}
+
+/// Two launches of one gang may run side by side; what one of them awaits is not what the other awaits.
+#[test]
+fn two_launches_of_a_gang_that_run_are_two() {
+    async fn patient(shard: Shard, gate: PhaseBarrier) -> Result<(), Error> {
+        shard.wait(&gate.waiter(&shard)?).await
+    }
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let gang = top.gang("one", 1)?;
+            let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
+            let (first, second) = (top.task("first", waits_outside), top.task("second", patient));
+            let first = top.launch(&gang, &first, |_| Start::new(()))?;
+            let second = top.launch(&gang, &second, |_| Start::new(gate))?;
+            second.all().await?;
+            first.all().await
+        });
+        let waits = "generation 0 of phase barrier `gate`";
+        let expected = [
+            format!("  missing for {waits}: shard 0"),
+            format!("  a cycle: task `second` of shard 0 → {waits} → task `second` of shard 0"),
+            "  task `top level` waits for a launch".into(),
+            "    task `first`, launch 0 of `top level`: shard 0 is not over on processor 0".into(),
+            "      task `first` of shard 0 waits for something that is not the framework's".into(),
+            "    task `second`, launch 1 of `top level`: shard 0 is not over on processor 0".into(),
+            format!("      task `second` of shard 0 waits for {waits}; none is over"),
+        ];
+        assert_eq!(said, expected, "{at}");
+    }
+}
+
+/// Who owes an arrival is a shard of the same launch, if that has one.
+#[test]
+fn a_shard_of_another_launch_is_not_to_blame() {
+    async fn rounds(shard: Shard, (pairs, round): (Pairs, u32)) -> Result<(), Error> {
+        match (shard.index(), round) {
+            (0, 0) => shard.wait(&pairs.consumer(&shard, 1)?.ready).await,
+            _ => Ok(()),
+        }
+    }
+    let program = |top: Top| async move {
+        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+        let gang = top.gang("both", 2)?;
+        let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+        let task = top.task("rounds", rounds);
+        let blocks = [Rect::line(0, 2), Rect::line(2, 4)].map(|rect| Region::new(line.tree, rect));
+        let block = |s: u32| blocks[s as usize];
+        let first = top.launch(&gang, &task, |s| Start::new((pairs, 0)).writes(block(1 - s), [U]))?;
+        // Shard 1 needs what shard 0 of the first launch has.
+        let second = top.launch(&gang, &task, |s| Start::new((pairs, 1)).writes(block(s), [U]))?;
+        first.all().await?;
+        second.all().await
+    };
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, program);
+        let waits = "task `rounds` of shard 0 waits for generation 0 of `ghosts` ready of pair shard 1 -> shard 0";
+        assert_eq!(said[0], format!("  shard 1 is over, and {waits}; none is complete"), "{at}: {}", said.join("\n"));
+        no_line_twice(&at, &said);
+    }
+}
+
+/// Shard 1 of the first launch runs, and keeps that of the second from starting.
+#[test]
+fn a_shard_of_another_launch_does_not_stand_in() {
+    async fn rounds(shard: Shard, (pairs, round): (Pairs, u32)) -> Result<(), Error> {
+        match (shard.index(), round) {
+            (1, 0) => pending().await,
+            (0, 1) => shard.wait(&pairs.consumer(&shard, 1)?.ready).await,
+            _ => Ok(()),
+        }
+    }
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+            let gang = top.gang("both", 2)?;
+            let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+            let task = top.task("rounds", rounds);
+            for round in 0..2 {
+                let start =
+                    |s| if s == 1 { Start::new((pairs, round)).writes(line, [U]) } else { Start::new((pairs, round)) };
+                top.launch(&gang, &task, start)?.detach();
+            }
+            pending::<Result<(), Error>>().await
+        });
+        let all = said.join("\n");
+        let line = |words: &str| said.iter().any(|line| line.trim() == words);
+        assert!(line("task `rounds` of shard 1 waits for something that is not the framework's"), "{at}: {all}");
+        assert!(line("shard 1 has not been started: task `rounds`, launch 1 of `top level`"), "{at}: {all}");
+        assert!(!all.contains("is over\n") && !all.contains("a cycle"), "{at}: {all}");
+        no_line_twice(&at, &said);
     }
 }
 

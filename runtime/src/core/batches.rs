@@ -2,6 +2,7 @@
 
 use super::Core;
 use crate::Error;
+use crate::deadlock::Node;
 use crate::error::panic_message;
 use crate::gang::{LaunchState, Number, Operations, Order};
 use crate::maps::{HashMap, HashSet};
@@ -34,6 +35,13 @@ pub(crate) struct Asked<'a> {
     pub task: ObjectId,
     pub gang: ObjectId,
     pub by: &'a str,
+}
+
+impl Asked<'_> {
+    /// One of its shards.
+    pub fn shard(&self, shard: u32) -> Node {
+        Node::Shard { gang: self.gang, shard, launch: Some(self.launch) }
+    }
 }
 
 /// A batch that waits, for reports.

@@ -4,7 +4,6 @@ use super::batches::Asked;
 use super::{Core, TaskId, Waiting};
 use crate::Error;
 use crate::deadlock::{Calls, Node, On, Part, Phase, Wait, list, so_far, some_shards};
-use crate::message::ObjectId;
 use crate::object::{EMPTY, GangTable, Object};
 use crate::phase::{Counter, End};
 use std::collections::HashSet;
@@ -48,8 +47,7 @@ impl Core {
                         let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
                         let what = format!(" waits for generation {generation} of {name}; {complete}{early}");
                         let by = pairs.ends(self.id, cell).map(|(producer, consumer)| {
-                            let shard = if cell & EMPTY == 0 { producer } else { consumer };
-                            Node::Shard { gang: pairs.gang.id, shard }
+                            (pairs.gang.id, if cell & EMPTY == 0 { producer } else { consumer })
                         });
                         let arrival = (self.id, local.id, cell, generation);
                         let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by });
@@ -96,32 +94,33 @@ impl Core {
 
     fn report_launches(&self, part: &mut Part) {
         let batches = self.batches().borrow();
-        let gang_id = |gang: ObjectId, shard: u32| Node::Shard { gang, shard };
         for (asked, left, over) in batches.unfinished() {
             let launch = Node::Launch(asked.launch);
             part.names.push((launch, self.asked_for(&asked)));
-            part.over.extend(over.into_iter().map(|shard| gang_id(asked.gang, shard)));
-            let on = left.iter().map(|&shard| gang_id(asked.gang, shard)).collect();
+            part.over.extend(over.into_iter().map(|shard| asked.shard(shard)));
+            let on = left.iter().map(|&shard| asked.shard(shard)).collect();
             let what = format!(": {} not over on processor {}", some_shards(left), self.id);
             part.waits.push((launch, Wait { what, on: On::Nodes(on) }));
         }
         for gang in batches.ended() {
             if let Some(Object::Gang(table)) = self.local(gang).as_ref().map(|l| &*l.object) {
-                part.over.extend(table.members[self.id as usize].iter().map(|&shard| gang_id(gang, shard)));
+                let shards = table.members[self.id as usize].iter();
+                part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
             }
         }
         for queued in batches.waiting() {
-            let launch = Node::Launch(queued.asked.launch);
-            part.names.push((launch, self.asked_for(&queued.asked)));
+            let (launch, name) = (Node::Launch(queued.asked.launch), self.asked_for(&queued.asked));
             let (id, columns, came) = (self.id, queued.columns, queued.came);
             let data = if columns > 0 { format!(" or data ({came} of {columns} came)") } else { String::new() };
             let what = format!(" waits on processor {id} for earlier launches{data}");
-            let after = queued.after.into_iter().map(Node::Launch).collect();
-            part.waits.push((launch, Wait { what, on: On::Nodes(after) }));
+            let after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
+            part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
             for shard in queued.shards {
-                let what = " has not been started".into();
-                part.waits.push((gang_id(queued.asked.gang, shard), Wait { what, on: On::Nodes(vec![launch]) }));
+                let what = format!(" has not been started: {name}");
+                // Not for the launch, whose shards on other processors may run.
+                part.waits.push((queued.asked.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
             }
+            part.names.push((launch, name));
         }
         // Parents await their launches, for all that is known, unless they await something else.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
