@@ -6,7 +6,9 @@ use common::{any_virtual, run};
 use maniple_regions::{Field, Rect, Region, Write};
 use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
 use std::collections::BTreeSet;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 
 const U: Field<u64> = Field::new(0, "u");
 
@@ -251,6 +253,52 @@ fn a_shard_of_another_launch_does_not_stand_in() {
         assert!(line("shard 1 has not been started: task `rounds`, launch 1 of `top level`"), "{at}: {all}");
         assert!(!all.contains("is over\n") && !all.contains("a cycle"), "{at}: {all}");
         no_line_twice(&at, &said);
+    }
+}
+
+/// Only the framework settles such a future, so nobody outside is awaited.
+#[test]
+fn a_dropped_resolver_is_nobody_outside() {
+    async fn awaits(_: Shard, (): ()) -> Result<u64, Error> {
+        let (resolver, future) = TaskFuture::<u64>::pending();
+        drop(resolver);
+        future.await
+    }
+    let words =
+        "waits for a future that nobody will settle: no task makes it, and its `Resolver` was dropped or is idle";
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("awaits", awaits));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        });
+        let expected = [
+            "  task `top level` waits for a launch".into(),
+            "    task `awaits`, launch 0 of `top level`: shard 0 is not over on processor 0".into(),
+            format!("      task `awaits` of shard 0 {words}"),
+        ];
+        assert_eq!(said, expected, "{at}");
+        let said = lines(&at, &runtime, |_| async move { TaskFuture::<u64>::pending().1.await });
+        assert_eq!(said, [format!("  task `top level` {words}")], "{at}");
+    }
+}
+
+/// What was awaited once, and has been settled since, is not what is awaited now.
+#[test]
+fn a_future_that_was_settled_is_not_awaited() {
+    async fn main(shard: Shard, (): ()) -> Result<(), Error> {
+        let mut value = shard.launch(|x: Val<u64>| *x, (7.into(),)).go()?;
+        let outcome = poll_fn(|cx| Poll::Ready(Pin::new(&mut value).poll(cx))).await;
+        assert!(outcome.is_pending());
+        pending::<()>().await;
+        value.await.map(drop)
+    }
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let (gang, task) = (top.gang("one", 1)?, top.task("main", main));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        });
+        let words = "      task `main` of shard 0 waits for something that is not the framework's";
+        assert_eq!(said[2], words, "{at}: {}", said.join("\n"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Core, queue};
 use crate::current;
-use crate::deadlock::{Node, Part};
+use crate::deadlock::Node;
 use crate::error::panic_message;
 use crate::message::ProcessorId;
 use crate::object::ShardFuture;
@@ -295,12 +295,20 @@ impl Core {
         whose.map_or(Node::Other { processor: self.id, slot }, |whose| whose.node(self.id, slot))
     }
 
-    /// The names of all who have a future here.
-    pub(super) fn name_slots(&self, part: &mut Part) {
+    /// All who have a future here: the slot, and what it is called in reports.
+    pub(super) fn futures(&self) -> Vec<(u32, (Node, String))> {
         let exec = self.exec.borrow();
-        for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
-            part.names.push((whose.node(self.id, slot), whose.place().to_string()));
-        }
+        let slots = (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?)));
+        slots.map(|(slot, whose)| (slot, (whose.node(self.id, slot), whose.place().to_string()))).collect()
+    }
+
+    /// Drops the future in a slot, and says whether it was a [`TaskFuture`](crate::TaskFuture) that it awaited.
+    pub(super) fn ends_awaiting_future(&self, slot: u32) -> bool {
+        let taken = {
+            let slot = &mut self.exec.borrow_mut().slots[slot as usize];
+            slot.whose.as_ref().map(Whose::place).zip(slot.future.take())
+        };
+        taken.is_some_and(|(place, future)| current::awaits_future(|| self.drop_guarded(|| place, future)))
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.

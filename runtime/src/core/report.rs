@@ -34,10 +34,9 @@ impl Core {
         }
     }
 
-    /// What this processor waits for.
+    /// What this processor waits for. The run is over: futures of which nothing else is known are dropped to find out.
     pub fn report(&self) -> Part {
-        let mut part = Part::default();
-        self.name_slots(&mut part);
+        let mut part = Part { names: self.futures().into_iter().map(|(_, named)| named).collect(), ..Part::default() };
         for (local, phase) in self.objects.borrow().iter() {
             match &*local.object {
                 Object::Pairs(pairs) => {
@@ -85,9 +84,14 @@ impl Core {
         self.report_launches(&mut part);
         // Each of them waits, and what it waits for is here.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
-        let is_future = |node: &Node| matches!(node, Node::Shard { .. } | Node::Other { .. });
-        for (node, _) in part.names.iter().filter(|(node, _)| is_future(node) && !explained.contains(node)) {
-            part.waits.push((*node, waits_for("something that is not the framework's", Vec::new())));
+        for (slot, (node, _)) in self.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {
+            // Nobody outside can settle a future of ours.
+            let what = if self.ends_awaiting_future(slot) {
+                "a future that nobody will settle: no task makes it, and its `Resolver` was dropped or is idle"
+            } else {
+                "something that is not the framework's"
+            };
+            part.waits.push((node, waits_for(what, Vec::new())));
         }
         part
     }
