@@ -164,7 +164,8 @@ pub enum Error {
     /// Every processor is idle, no message is in flight, and somebody still waits.
     #[error("deadlock: nothing can run any more, and\n{report}")]
     Deadlock {
-        /// Causes and cycles, then who waits for what, a line each; whom it waits for is below it, indented.
+        /// Shards that failed, causes and cycles, then who waits for what, a line each; whom it waits for is below it,
+        /// indented.
         report: String,
         /// The same as a directed graph in the language of Graphviz, for `dot -Tsvg`.
         graph: String,
@@ -233,13 +234,18 @@ impl Error {
         e
     }
 
-    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
-    pub(crate) fn poisons(&self, place: Place) -> Error {
+    /// The failure that this one follows from, with the place where it happened.
+    pub(crate) fn first(&self) -> &Error {
         let mut first = self;
         while let Error::Poisoned { cause, .. } = first {
             first = cause;
         }
-        Error::Poisoned { place, cause: Box::new(first.clone()) }
+        first
+    }
+
+    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
+    pub(crate) fn poisons(&self, place: Place) -> Error {
+        Error::Poisoned { place, cause: Box::new(self.first().clone()) }
     }
 
     /// This error as what `place` returned: an error of the program does not say itself where it comes from.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{any_virtual, run};
+use common::{any_virtual, run, virtual_nodes};
 use maniple_regions::{Field, Rect, Region, Write};
 use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
 use std::collections::BTreeSet;
@@ -326,5 +326,120 @@ fn nothing_is_said_twice() {
             "        task `nothing` of shard 0 waits for 1 predecessors or inputs ×5",
         ];
         assert_eq!(said, expected, "{at}");
+    }
+}
+
+/// Shard 1 fails, shard 2 waits for somebody outside, and shard 3 waits for shard 1.
+async fn one_fails(shard: Shard, (gate, panics): (PhaseBarrier, bool)) -> Result<(), Error> {
+    match shard.index() {
+        1 if panics => panic!("no input file"),
+        1 => Err(Error::user("no input file")),
+        2 => pending().await,
+        3 => shard.wait(&gate.waiter(&shard)?).await,
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn a_shard_that_failed_leads_the_report() {
+    let virtual_time = [(2, 1), (3, 2)].map(|(nodes, seed)| virtual_nodes(nodes, seed));
+    for (at, runtime) in drivers().into_iter().chain(virtual_time) {
+        for (panics, failed) in [(false, "failed: no input file"), (true, "panicked: no input file")] {
+            let said = lines(&at, &runtime, move |top| async move {
+                let (gang, task) = (top.gang("all", 4)?, top.task("main", one_fails));
+                let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([1], [3]))?;
+                top.launch(&gang, &task, |_| Start::new((gate, panics)))?.all().await
+            });
+            let all = said.join("\n");
+            assert_eq!(said[0], format!("  task `main` of shard 1 {failed}"), "{at}: {all}");
+            let waits = "task `main` of shard 2 waits for something that is not the framework's";
+            assert!(said.iter().any(|line| line.trim() == waits), "{at}: {all}");
+            assert_eq!(said.iter().filter(|line| line.contains("no input file")).count(), 1, "{at}: {all}");
+            no_line_twice(&at, &said);
+        }
+    }
+}
+
+/// Also where the launch is over, and where the top-level task itself waits.
+#[test]
+fn a_failure_that_nobody_looked_at_leads_the_report() {
+    async fn fails(_: Shard, (): ()) -> Result<(), Error> {
+        Err(Error::user("no input file"))
+    }
+    for (at, runtime) in drivers() {
+        for waits_itself in [false, true] {
+            let said = lines(&at, &runtime, move |top| async move {
+                let gang = top.gang("one", 1)?;
+                let (fails, waits) = (top.task("fails", fails), top.task("waits", waits_outside));
+                let failed = top.launch(&gang, &fails, |_| Start::new(()))?;
+                if waits_itself {
+                    pending::<()>().await;
+                }
+                top.launch(&gang, &waits, |_| Start::new(()))?.all().await?;
+                failed.all().await
+            });
+            let all = said.join("\n");
+            assert_eq!(said[0], "  task `fails` of shard 0 failed: no input file", "{at}: {all}");
+            no_line_twice(&at, &said);
+        }
+    }
+}
+
+/// What the program has dealt with is not to blame for what comes after.
+#[test]
+fn a_failure_that_was_handled_is_not_in_the_report() {
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let (two, one) = (top.gang("two", 2)?, top.gang("one", 1)?);
+            let (fails, waits) = (top.task("fails", one_fails), top.task("waits", waits_outside));
+            let gate = top.phase_barrier("gate", &two, PhaseOptions::all(&two))?;
+            top.launch(&two, &fails, |_| Start::new((gate, false)))?.all().await.expect_err("shard 1 fails");
+            top.launch(&one, &waits, |_| Start::new(()))?.all().await
+        });
+        assert_eq!(said[0], "  task `top level` waits for a launch", "{at}: {}", said.join("\n"));
+    }
+}
+
+/// A parent that panics waits for its gang, and the gang for somebody outside.
+#[test]
+fn a_parent_that_failed_leads_the_report() {
+    for (at, runtime) in drivers() {
+        let said = lines(&at, &runtime, |top| async move {
+            let (gang, waits) = (top.gang("one", 1)?, top.task("waits", waits_outside));
+            let parent = top.parent("parent", move |parent: maniple_runtime::Parent, ()| async move {
+                parent.launch_gang(&gang, &waits, |_| Start::new(())).await?.detach();
+                if gang.shards() == 1 {
+                    panic!("no input file");
+                }
+                Ok(())
+            });
+            top.single(&parent, || Start::new(())).await
+        });
+        let all = said.join("\n");
+        assert_eq!(said[0], "  task `parent` of shard 0 panicked: no input file", "{at}: {all}");
+        no_line_twice(&at, &said);
+    }
+}
+
+/// A run that is ended, since who waits for somebody outside may still be woken, says who failed.
+#[test]
+fn a_run_that_is_ended_says_which_shard_failed() {
+    async fn fails_or_polls(shard: Shard, (): ()) -> Result<(), Error> {
+        if shard.index() == 1 {
+            return Err(Error::user("no input file"));
+        }
+        loop {
+            shard.yield_now().await;
+        }
+    }
+    let (_, virtual_time) = virtual_nodes(2, 1);
+    for (at, runtime) in [("seeded", Runtime::seeded(2, 3)), ("virtual time", virtual_time)] {
+        let outcome = run(at, &runtime.most_steps(20_000), |top| async move {
+            let (gang, task) = (top.gang("both", 2)?, top.task("main", fails_or_polls));
+            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        });
+        let expected = "the run ended before it was over: task `main` of shard 1 failed: no input file; it has taken \
+                        20000 steps, the most it may";
+        assert_eq!(outcome.expect_err(at).to_string(), expected, "{at}");
     }
 }

@@ -26,6 +26,8 @@ struct Running {
     reply: Reply,
     left: usize,
     results: Vec<(u32, Result<Parcel, Error>)>,
+    /// Why shards failed, whether or not they are over.
+    failed: Vec<Error>,
     valid: Vec<Valid>,
 }
 
@@ -73,6 +75,11 @@ impl Batches {
             let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
             (Asked { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
         })
+    }
+
+    /// Why shards of batches that are not over failed.
+    pub fn failed(&self) -> impl Iterator<Item = &Error> {
+        self.running.values().flat_map(|r| &r.failed)
     }
 
     /// Gangs whose shards here are over and none of which runs.
@@ -199,6 +206,7 @@ impl Core {
                 reply: batch.reply,
                 left: batch.shards.len(),
                 results: Vec::new(),
+                failed: Vec::new(),
                 valid: Vec::new(),
             };
             batches.running.insert(batch.launch, Box::new(running));
@@ -267,6 +275,13 @@ impl Core {
 
     pub(super) fn end_later(&self, shard: Shard, result: Result<Parcel, Error>) {
         self.spawn_shard(shard.clone(), Box::pin(end_when_leaves_are(shard, result)));
+    }
+
+    /// A shard has failed, for reports: its leaf tasks, and other shards of the launch, may never be over.
+    pub(crate) fn note_failed(&self, launch: LaunchKey, error: &Error) {
+        if let Some(running) = self.batches().borrow_mut().running.get_mut(&launch) {
+            running.failed.push(error.clone());
+        }
     }
 
     /// A shard and its leaf tasks are over.

@@ -31,6 +31,7 @@ pub(crate) use trace::{Event, Kind, Recording};
 
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::future::Failures;
 use crate::gang::Order;
 use crate::maps::HashMap;
 use crate::message::{Also, LaunchKey, Message, ObjectId, ProcessorId};
@@ -41,7 +42,7 @@ use maniple_mapper::{Machine, Priority};
 use maniple_regions::Lease;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -95,6 +96,8 @@ pub(crate) struct Core {
     next_parent: Cell<u32>,
     counters_of_ends: RefCell<HashMap<(ObjectId, u32, crate::phase::End), crate::phase::Counter>>,
     failure: OnceCell<Box<Error>>,
+    /// Those of launchers some of whose shards failed, for reports.
+    failures: RefCell<Vec<Weak<Failures>>>,
     /// Why nothing that comes from others can be relied on any more, once a processor is lost.
     lost: OnceCell<Box<Error>>,
     replicas: OnceCell<Box<RefCell<replicas::Replicas>>>,
@@ -127,6 +130,7 @@ impl Core {
             next_parent: Cell::new(id + 1),
             counters_of_ends: RefCell::default(),
             failure: OnceCell::new(),
+            failures: RefCell::default(),
             lost: OnceCell::new(),
             replicas: OnceCell::new(),
             config,
@@ -364,6 +368,16 @@ impl Core {
     /// Remembers the first error that nobody may be awaiting.
     pub fn note_failure(&self, error: &Error) {
         self.failure.get_or_init(|| Box::new(error.clone()));
+    }
+
+    /// Remembers who has failures that perhaps nobody sees.
+    #[cold]
+    pub fn note_failures(&self, failures: &Rc<Failures>) {
+        let mut all = self.failures.borrow_mut();
+        all.retain(|other| other.strong_count() > 0);
+        if !all.iter().any(|other| other.as_ptr() == Rc::as_ptr(failures)) {
+            all.push(Rc::downgrade(failures));
+        }
     }
 
     pub fn failure(&self) -> Option<Error> {

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::deadlock::{Calls, Node, On, Part, Phase, Wait, list, so_far, some_shards};
 use crate::object::{EMPTY, GangTable, Object};
 use crate::phase::{Counter, End};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ impl Core {
 
     /// What this processor waits for. The run is over: futures of which nothing else is known are dropped to find out.
     pub fn report(&self) -> Part {
-        let mut part = Part { names: self.futures().into_iter().map(|(_, named)| named).collect(), ..Part::default() };
+        let names = self.futures().into_iter().map(|(_, named)| named).collect();
+        let mut part = Part { names, failed: self.failed_shards(), ..Part::default() };
         for (local, phase) in self.objects.borrow().iter() {
             match &*local.object {
                 Object::Pairs(pairs) => {
@@ -94,6 +95,15 @@ impl Core {
             part.waits.push((node, waits_for(what, Vec::new())));
         }
         part
+    }
+
+    /// Why shards failed, where the program has not dealt with it: other shards of the launch are not over, or nobody has seen
+    /// it.
+    pub fn failed_shards(&self) -> BTreeSet<String> {
+        let mut failed: Vec<Error> = self.batches().borrow().failed().cloned().collect();
+        failed.extend(self.launches.borrow().values().flat_map(|launch| launch.failed()));
+        failed.extend(self.failures.borrow().iter().filter_map(|failures| failures.upgrade()?.unseen()));
+        failed.iter().map(|error| error.first().to_string()).collect()
     }
 
     fn report_launches(&self, part: &mut Part) {

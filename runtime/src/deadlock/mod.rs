@@ -69,6 +69,8 @@ pub(crate) struct Part {
     pub waits: Vec<(Node, Wait)>,
     /// Arrivals that tasks which wait are to make.
     pub owed: Vec<(Arrival, Node)>,
+    /// Why shards failed.
+    pub failed: BTreeSet<String>,
     /// Shards that are over, of launches that are not.
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, Phase)>,
@@ -107,6 +109,8 @@ pub(crate) struct Graph {
     members: HashMap<Member, BTreeSet<Node>>,
     /// One cycle of each group of nodes that wait for each other.
     cycles: Vec<Vec<Node>>,
+    /// Why shards failed: the likely cause of all the rest.
+    failed: BTreeSet<String>,
     /// Who is to blame, as far as that can be seen.
     causes: BTreeSet<String>,
 }
@@ -119,6 +123,7 @@ impl Graph {
             all.names.extend(part.names);
             all.waits.extend(part.waits);
             all.owed.extend(part.owed);
+            all.failed.extend(part.failed);
             all.over.extend(part.over);
             for (id, part) in part.phases {
                 let whole = phases.entry(id).or_default();
@@ -146,6 +151,7 @@ impl Graph {
             members,
             names: all.names.into_iter().collect(),
             over: all.over.into_iter().collect(),
+            failed: all.failed,
             ..Self::default()
         };
         for (id, phase) in phases {

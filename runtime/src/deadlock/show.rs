@@ -48,13 +48,14 @@ impl Lines {
 }
 
 impl Graph {
-    /// Causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once, and so are
-    /// those of whom the same is to be said.
+    /// Failures, causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once, and
+    /// so are those of whom the same is to be said.
     pub fn text(&self) -> String {
         let mut all = Vec::new();
+        let failed = self.failed.iter().cloned();
         let causes = self.causes.iter().cloned();
         let cycles = self.cycles.iter().map(|cycle| format!("a cycle: {}", self.around(cycle)));
-        for list in [causes.collect::<Vec<_>>(), cycles.collect()] {
+        for list in [failed.collect::<Vec<_>>(), causes.collect(), cycles.collect()] {
             let mut lines = Lines::default();
             for text in list {
                 lines.say(1, text, true);

@@ -104,6 +104,9 @@ impl Launcher {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
+                if result.is_err() {
+                    core.note_failures(&failures);
+                }
                 resolver.settle_watched(core, result.and_then(Parcel::open), &failures);
             }
         });
@@ -196,6 +199,7 @@ impl Launcher {
             held: held.collect(),
             shards: table.shards(),
             settle: RefCell::new(settle),
+            failed: RefCell::default(),
             versions: self.versions.clone(),
             over: RefCell::new(Some(over)),
         };

@@ -26,6 +26,8 @@ pub(crate) struct LaunchState {
     pub(super) held: Vec<ProcessorId>,
     pub(super) shards: u32,
     pub(super) settle: RefCell<Settle>,
+    /// Why shards failed that are over. Whoever awaits them all has seen it and still waits for the others.
+    pub(super) failed: RefCell<Vec<Error>>,
     pub(super) versions: Rc<RefCell<Versions>>,
     pub(super) over: RefCell<Option<Resolver<()>>>,
 }
@@ -41,6 +43,11 @@ impl LaunchState {
 
     pub fn node(&self) -> Option<Node> {
         self.node
+    }
+
+    /// Why shards failed.
+    pub fn failed(&self) -> Vec<Error> {
+        self.failed.borrow().clone()
     }
 
     /// Fails every shard whose result has not come.
@@ -65,6 +72,9 @@ impl LaunchState {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
         for (shard, result) in done.results {
+            if let Err(e) = &result {
+                self.failed.borrow_mut().push(e.clone());
+            }
             let past = core.config.races.as_ref().map(|races| races.end_of(self.key, shard));
             (self.settle.borrow_mut())(core, shard, result, past.as_ref());
         }

@@ -441,7 +441,7 @@ impl Drive<'_> {
                 continue;
             }
             if seen.events == most_steps {
-                return Some(too_many_steps(most_steps));
+                return Some(too_many_steps(most_steps, self.processors.iter().map(|p| &p.core)));
             }
             last = last.max(at);
             if at > END {
