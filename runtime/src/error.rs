@@ -72,9 +72,9 @@ pub enum Error {
         cause: Box<Error>,
     },
     /// A barrier was misused.
-    #[error("barrier {barrier}: {source}")]
+    #[error("{barrier}: {source}")]
     Barrier {
-        /// Which barrier.
+        /// Which barrier, with its kind.
         barrier: String,
         /// What was refused.
         source: BarrierError,
@@ -164,7 +164,8 @@ pub enum Error {
     /// Every processor is idle, no message is in flight, and somebody still waits.
     #[error("deadlock: nothing can run any more, and\n{report}")]
     Deadlock {
-        /// Causes and cycles, then who waits for what, a line each; whom it waits for is below it, indented.
+        /// Shards that failed, causes and cycles, then who waits for what, a line each; whom it waits for is below it,
+        /// indented.
         report: String,
         /// The same as a directed graph in the language of Graphviz, for `dot -Tsvg`.
         graph: String,
@@ -233,13 +234,18 @@ impl Error {
         e
     }
 
-    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
-    pub(crate) fn poisons(&self, place: Place) -> Error {
+    /// The failure that this one follows from, with the place where it happened.
+    pub(crate) fn first(&self) -> &Error {
         let mut first = self;
         while let Error::Poisoned { cause, .. } = first {
             first = cause;
         }
-        Error::Poisoned { place, cause: Box::new(first.clone()) }
+        first
+    }
+
+    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
+    pub(crate) fn poisons(&self, place: Place) -> Error {
+        Error::Poisoned { place, cause: Box::new(self.first().clone()) }
     }
 
     /// This error as what `place` returned: an error of the program does not say itself where it comes from.
@@ -291,15 +297,4 @@ mod tests {
         assert_eq!(format!("{e:?}"), "deadlock: nothing can run any more, and\n  one line\n  another");
         assert_eq!(format!("{:?}", Error::user("no shard today")), "no shard today");
     }
-}
-
-/// The last part of a type's path: what a report calls a function.
-pub(crate) fn short_name(name: &str) -> String {
-    let plain = name.split('<').next().unwrap_or(name);
-    let mut parts: Vec<&str> = plain.rsplit("::").take(2).collect();
-    if parts.first() == Some(&"{{closure}}") {
-        parts.reverse();
-        return parts.join("::");
-    }
-    parts.first().map_or_else(|| name.into(), |p| (*p).into())
 }

@@ -53,7 +53,8 @@ pub struct TaskFuture<T> {
 
 const NOBODY: u32 = u32::MAX;
 
-/// The other end of a [`TaskFuture`].
+/// The other end of a [`TaskFuture`]. Dropped before that is settled, it leaves it so for ever: whoever awaits it is in the
+/// report of the deadlock that follows.
 pub struct Resolver<T> {
     cell: Rc<FutureCell<T, ()>>,
 }
@@ -112,6 +113,9 @@ impl<T> TaskFuture<T> {
     fn withdraw(&self) {
         let place = self.registered.replace(NOBODY) as usize;
         let waiting = self.cell.promise.borrow_mut().waiters_mut().and_then(|w| w.remove(place));
+        if waiting.is_some() {
+            polling::note_awaited();
+        }
         // Its waker's destructor is not ours: nothing is borrowed any more.
         drop(waiting);
     }

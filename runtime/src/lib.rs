@@ -22,6 +22,7 @@ mod gang;
 mod ids;
 mod maps;
 mod message;
+mod names;
 mod object;
 mod parcel;
 mod payload;

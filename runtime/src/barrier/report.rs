@@ -22,10 +22,9 @@ impl Barriers {
             let complete = so_far(arrivals.next(), "complete");
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
             let what = format!(" waits for generation {generation} of {name}; {complete}{early}");
-            let by = pairs.ends(effects.id, cell).map(|(producer, consumer)| {
-                let shard = if cell & EMPTY == 0 { producer } else { consumer };
-                Node::Shard { gang: pairs.gang.id, shard }
-            });
+            let by = pairs
+                .ends(effects.id, cell)
+                .map(|(producer, consumer)| (pairs.gang.id, if cell & EMPTY == 0 { producer } else { consumer }));
             let arrival = (effects.id, known.id, cell, generation);
             let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by });
             part.waits.push((node_of(waiting), Wait { what, on }));

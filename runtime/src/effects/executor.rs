@@ -2,7 +2,7 @@
 
 use super::{Effects, Item, polling};
 use crate::Place;
-use crate::diagnose::deadlock::{Node, Part};
+use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::{Actor, Races};
 use crate::error::panic_message;
 use crate::ids::NOBODY;
@@ -266,13 +266,21 @@ impl Effects {
         whose.and_then(|whose| whose.node()).unwrap_or(Node::Other { processor: self.id, slot })
     }
 
-    /// The names of all who have a future here.
-    pub fn name_slots(&self, part: &mut Part) {
+    /// All who have a future here: the slot, and what it is called in reports.
+    pub fn futures(&self) -> Vec<(u32, (Node, String))> {
         let exec = self.exec.borrow();
-        for (slot, whose) in (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?))) {
-            let node = whose.node().unwrap_or(Node::Other { processor: self.id, slot });
-            part.names.push((node, whose.place().to_string()));
-        }
+        let slots = (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?)));
+        let node = |slot, whose: &Rc<dyn Resident>| whose.node().unwrap_or(Node::Other { processor: self.id, slot });
+        slots.map(|(slot, whose)| (slot, (node(slot, whose), whose.place().to_string()))).collect()
+    }
+
+    /// Drops the future in a slot, and says whether it was a [`TaskFuture`](crate::TaskFuture) that it awaited.
+    pub fn ends_awaiting_future(&self, slot: u32) -> bool {
+        let taken = {
+            let slot = &mut self.exec.borrow_mut().slots[slot as usize];
+            slot.whose.as_ref().map(|whose| whose.place()).zip(slot.future.take())
+        };
+        taken.is_some_and(|(place, future)| polling::awaits_future(|| self.drop_guarded(|| place, future)))
     }
 
     /// Queues the shards that foreign wakers have woken; false when there were none.

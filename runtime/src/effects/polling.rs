@@ -9,6 +9,24 @@ thread_local! {
     static CURRENT: Cell<(*const (), u32)> = const { Cell::new((std::ptr::null(), 0)) };
 }
 
+thread_local! {
+    /// Whether a future that somebody awaited has been given up since [`awaits_future`] began.
+    static AWAITED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether what `end` drops awaits a [`TaskFuture`](crate::TaskFuture). A future does not say what it waits for, but gives it
+/// up when it is dropped.
+pub(crate) fn awaits_future(end: impl FnOnce()) -> bool {
+    AWAITED.set(false);
+    end();
+    AWAITED.get()
+}
+
+/// A future that somebody awaits is given up.
+pub(crate) fn note_awaited() {
+    AWAITED.set(true);
+}
+
 /// Marks `slot` as polled while `f` runs.
 pub(crate) fn polling<R>(slot: u32, waker: &Waker, f: impl FnOnce() -> R) -> R {
     struct Restore((*const (), u32));

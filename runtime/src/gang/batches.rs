@@ -2,6 +2,7 @@
 
 use super::operations::{Number, Operations};
 use crate::Error;
+use crate::diagnose::deadlock::Node;
 use crate::ids::{LaunchKey, ObjectId};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, Reply, Valid};
@@ -19,6 +20,8 @@ pub(super) struct Running {
     pub(super) reply: Reply,
     pub(super) left: usize,
     pub(super) results: Vec<(u32, Result<Parcel, Error>)>,
+    /// Why shards failed, whether or not they are over.
+    pub(super) failed: Vec<Error>,
     pub(super) valid: Vec<Valid>,
 }
 
@@ -28,6 +31,13 @@ pub(crate) struct Asked<'a> {
     pub task: ObjectId,
     pub gang: ObjectId,
     pub by: &'a str,
+}
+
+impl Asked<'_> {
+    /// One of its shards.
+    pub fn shard(&self, shard: u32) -> Node {
+        Node::Shard { gang: self.gang, shard, launch: Some(self.launch) }
+    }
 }
 
 /// A batch that waits, for reports.
@@ -59,6 +69,18 @@ impl Batches {
             let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
             (Asked { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
         })
+    }
+
+    /// Why shards of batches that are not over failed.
+    pub fn failed(&self) -> impl Iterator<Item = &Error> {
+        self.running.values().flat_map(|r| &r.failed)
+    }
+
+    /// A shard has failed, for reports: its leaf tasks, and other shards of the launch, may never be over.
+    pub fn note_failed(&mut self, launch: LaunchKey, error: &Error) {
+        if let Some(running) = self.running.get_mut(&launch) {
+            running.failed.push(error.clone());
+        }
     }
 
     /// Gangs whose shards here are over and none of which runs.
@@ -99,6 +121,7 @@ impl Batches {
             reply: batch.reply,
             left: batch.shards.len(),
             results: Vec::new(),
+            failed: Vec::new(),
             valid: Vec::new(),
         };
         self.running.insert(batch.launch, Box::new(running));

@@ -97,6 +97,18 @@ impl Gangs {
         self.batches().borrow_mut().end_shard(launch, shard, result, valid)
     }
 
+    /// A shard has failed, for reports.
+    pub fn note_failed(&self, launch: LaunchKey, error: &Error) {
+        self.batches().borrow_mut().note_failed(launch, error);
+    }
+
+    /// Why shards failed of launches that are not over.
+    pub fn failed(&self) -> Vec<Error> {
+        let mut failed: Vec<Error> = self.batches().borrow().failed().cloned().collect();
+        failed.extend(self.launches.borrow().values().flat_map(|launch| launch.failed()));
+        failed
+    }
+
     /// All shards of a batch are over: tells those who want the results.
     pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
         let Some(running) = self.batches().borrow_mut().end(launch) else { return };

@@ -4,7 +4,6 @@ use super::Gangs;
 use super::batches::Asked;
 use crate::diagnose::deadlock::{Node, On, Part, Wait, some_shards, waits_for};
 use crate::effects::Effects;
-use crate::ids::ObjectId;
 use crate::object::Object;
 use std::collections::HashSet;
 
@@ -12,31 +11,33 @@ impl Gangs {
     /// Who waits for launches, and what these wait for.
     pub fn report(&self, effects: &Effects, part: &mut Part) {
         let batches = self.batches().borrow();
-        let gang_id = |gang: ObjectId, shard: u32| Node::Shard { gang, shard };
         for (asked, left, over) in batches.unfinished() {
             let launch = Node::Launch(asked.launch);
             part.names.push((launch, asked_for(effects, &asked)));
-            part.over.extend(over.into_iter().map(|shard| gang_id(asked.gang, shard)));
-            let on = left.iter().map(|&shard| gang_id(asked.gang, shard)).collect();
+            part.over.extend(over.into_iter().map(|shard| asked.shard(shard)));
+            let on = left.iter().map(|&shard| asked.shard(shard)).collect();
             let what = format!(": {} not over on processor {}", some_shards(left), effects.id);
             part.waits.push((launch, Wait { what, on: On::Nodes(on) }));
         }
         for gang in batches.ended() {
             if let Some(Object::Gang(table)) = effects.objects.get(gang).as_ref().map(|k| &*k.object) {
-                part.over.extend(table.members[effects.id as usize].iter().map(|&shard| gang_id(gang, shard)));
+                let shards = table.members[effects.id as usize].iter();
+                part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
             }
         }
         for queued in batches.waiting() {
-            let launch = Node::Launch(queued.asked.launch);
-            part.names.push((launch, asked_for(effects, &queued.asked)));
+            let (launch, name) = (Node::Launch(queued.asked.launch), asked_for(effects, &queued.asked));
             let (id, columns, came) = (effects.id, queued.columns, queued.came);
-            let what = format!(" waits on processor {id} for earlier launches or data ({came} of {columns} came)");
-            let after = queued.after.into_iter().map(Node::Launch).collect();
-            part.waits.push((launch, Wait { what, on: On::Nodes(after) }));
+            let data = if columns > 0 { format!(" or data ({came} of {columns} came)") } else { String::new() };
+            let what = format!(" waits on processor {id} for earlier launches{data}");
+            let after: Vec<Node> = queued.after.iter().copied().map(Node::Launch).collect();
+            part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
             for shard in queued.shards {
-                let what = " has not been started".into();
-                part.waits.push((gang_id(queued.asked.gang, shard), Wait { what, on: On::Nodes(vec![launch]) }));
+                let what = format!(" has not been started: {name}");
+                // Not for the launch, whose shards on other processors may run.
+                part.waits.push((queued.asked.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
             }
+            part.names.push((launch, name));
         }
         // Parents await their launches, for all that is known, unless they await something else.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();

@@ -27,6 +27,8 @@ pub(crate) struct LaunchState {
     pub(crate) held: Vec<ProcessorId>,
     pub(crate) shards: u32,
     pub(crate) settle: RefCell<Settle>,
+    /// Why shards failed that are over. Whoever awaits them all has seen it and still waits for the others.
+    pub(crate) failed: RefCell<Vec<Error>>,
     pub(crate) versions: Rc<RefCell<Versions>>,
     pub(crate) over: RefCell<Option<Resolver<()>>>,
 }
@@ -42,6 +44,11 @@ impl LaunchState {
 
     pub fn node(&self) -> Option<Node> {
         self.node
+    }
+
+    /// Why shards failed.
+    pub fn failed(&self) -> Vec<Error> {
+        self.failed.borrow().clone()
     }
 
     /// Fails every shard whose result has not come.
@@ -66,6 +73,9 @@ impl LaunchState {
             self.versions.borrow_mut().write(&v.column, v.from, v.at);
         }
         for (shard, result) in done.results {
+            if let Err(e) = &result {
+                self.failed.borrow_mut().push(e.clone());
+            }
             let past = tasks.effects.config.races.as_ref().map(|races| races.end_of(self.key, shard));
             (self.settle.borrow_mut())(tasks, shard, result, past.as_ref());
         }

@@ -4,7 +4,7 @@ use super::Core;
 use crate::diagnose::deadlock::{Calls, Node, Part, waits_for};
 use crate::effects::Waiting;
 use crate::object::Object;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 impl Core {
     /// Who it is that waits.
@@ -18,12 +18,12 @@ impl Core {
         }
     }
 
-    /// What this processor waits for.
+    /// What this processor waits for. The run is over: futures of which nothing else is known are dropped to find out.
     pub fn report(&self) -> Part {
-        let mut part = Part::default();
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
+        let names = effects.futures().into_iter().map(|(_, named)| named).collect();
+        let mut part = Part { names, failed: self.failed_shards(), ..Part::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
-        effects.name_slots(&mut part);
         effects.objects.each(|known| match &*known.object {
             Object::Pairs(pairs) => barriers.report_pairs(effects, (known, pairs), node_of, &mut part),
             Object::Phase(spec) => barriers.report_phase((known, spec), node_of, &mut part),
@@ -42,10 +42,22 @@ impl Core {
         self.gangs.report(effects, &mut part);
         // Each of them waits, and what it waits for is here.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
-        let is_future = |node: &Node| matches!(node, Node::Shard { .. } | Node::Other { .. });
-        for (node, _) in part.names.iter().filter(|(node, _)| is_future(node) && !explained.contains(node)) {
-            part.waits.push((*node, waits_for("something that is not the framework's", Vec::new())));
+        for (slot, (node, _)) in effects.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {
+            // Nobody outside can settle a future of ours.
+            let what = if effects.ends_awaiting_future(slot) {
+                "a future that nobody will settle: no task makes it, and its `Resolver` was dropped or is idle"
+            } else {
+                "something that is not the framework's"
+            };
+            part.waits.push((node, waits_for(what, Vec::new())));
         }
         part
+    }
+
+    /// Why shards failed, where the program has not dealt with it: other shards of the launch are not over, or nobody has seen
+    /// it.
+    pub fn failed_shards(&self) -> BTreeSet<String> {
+        let failed = self.gangs.failed().into_iter().chain(self.tasks.unseen_failures());
+        failed.map(|error| error.first().to_string()).collect()
     }
 }

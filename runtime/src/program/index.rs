@@ -5,6 +5,7 @@ use super::shard::Shard;
 use crate::Error;
 use crate::data::UseAt;
 use crate::gang::{Claim, Claimants, conflict};
+use crate::names::short_name;
 use maniple_regions::{Coherence, Interference, Use};
 
 /// Refuses an index launch of which two points interfere.
@@ -32,7 +33,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Res
         // Points that only must not overlap in time are kept apart by the launch order.
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
-            place: crate::Place { task: std::any::type_name::<F>().into(), shard: Some(shard.index()) },
+            place: crate::Place { task: short_name(std::any::type_name::<F>()), shard: Some(shard.index()) },
             between: format!("point {} ({}) and point {} ({})", a.user, a.at, b.user, b.at),
             hint: "give each point a region of its own, or launch the points one after the other".into(),
         }),

@@ -90,6 +90,9 @@ impl Launcher {
                 if let Some(past) = past {
                     resolver.happens(past);
                 }
+                if result.is_err() {
+                    tasks.note_failures(&failures);
+                }
                 resolver.settle_watched(result.and_then(Parcel::open), &failures, |w, p| tasks.tell(w, p));
             }
         });
@@ -182,6 +185,7 @@ impl Launcher {
             held: held.collect(),
             shards: table.shards(),
             settle: RefCell::new(settle),
+            failed: RefCell::default(),
             versions: self.planner.versions.clone(),
             over: RefCell::new(Some(over)),
         };

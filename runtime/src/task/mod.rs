@@ -15,7 +15,7 @@ use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
 use crate::diagnose::races::Event;
 use crate::effects::{Effects, Item, Waiting};
-use crate::future::Sink;
+use crate::future::{Failures, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId};
 use crate::message::{SendTask, Work};
 use crate::{Error, Place};
@@ -25,7 +25,7 @@ use maniple_mapper::Priority;
 use maniple_regions::Lease;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
@@ -45,7 +45,7 @@ pub(crate) trait LeafTask: Sink + Any {
 }
 
 pub(super) fn task_place(name: &str, shard: u32) -> Place {
-    Place { task: crate::error::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
+    Place { task: crate::names::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
 /// What a launch asks for, beside the task itself, its uses of regions and its barriers.
@@ -113,6 +113,8 @@ pub(crate) struct Tasks {
     leaves: RefCell<slab::Leaves>,
     /// Those of the leaf task that is called now.
     leases: RefCell<Vec<Lease>>,
+    /// Those of launchers some of whose shards failed, for reports.
+    failures: RefCell<Vec<Weak<Failures>>>,
 }
 
 impl Tasks {
@@ -123,6 +125,7 @@ impl Tasks {
             data: Data::default(),
             leaves: RefCell::default(),
             leases: RefCell::default(),
+            failures: RefCell::default(),
         }
     }
 
@@ -149,6 +152,21 @@ impl Tasks {
             (Waiting::Task(id), Some(error)) => self.poison_leaf(id, error.clone()),
             (waiting, _) => self.notify(waiting),
         }
+    }
+
+    /// Remembers who has failures that perhaps nobody sees.
+    #[cold]
+    pub fn note_failures(&self, failures: &Rc<Failures>) {
+        let mut all = self.failures.borrow_mut();
+        all.retain(|other| other.strong_count() > 0);
+        if !all.iter().any(|other| other.as_ptr() == Rc::as_ptr(failures)) {
+            all.push(Rc::downgrade(failures));
+        }
+    }
+
+    /// Failures of shards that nobody has seen.
+    pub fn unseen_failures(&self) -> Vec<Error> {
+        self.failures.borrow().iter().filter_map(|failures| failures.upgrade()?.unseen()).collect()
     }
 
     /// How many entries there are, of any kind.

@@ -17,6 +17,7 @@ use crate::processor::Core;
 use crate::{Error, Place};
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -40,10 +41,14 @@ fn crashed(id: ProcessorId, panic: Box<dyn Any + Send>) -> Error {
     Error::Panicked { place, message: crate::error::panic_message(panic) }
 }
 
-/// The error of a run that is not over when it must be.
+/// The error of a run that is not over when it must be. Shards that failed are named first.
 #[cold]
-fn too_many_steps(most: u64) -> Error {
-    Error::Stopped { what: format!("it was over: it has taken {most} steps, the most it may") }
+fn too_many_steps<'a>(most: u64, cores: impl Iterator<Item = &'a Rc<Core>>) -> Error {
+    /// More can't be read in one line.
+    const FAILED: usize = 4;
+    let failed: BTreeSet<String> = cores.flat_map(|core| core.failed_shards()).collect();
+    let failed: String = failed.iter().take(FAILED).map(|error| format!("{error}; ")).collect();
+    Error::Stopped { what: format!("it was over: {failed}it has taken {most} steps, the most it may") }
 }
 
 /// The error of a run in which nothing can go on.

@@ -200,7 +200,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
             return net.borrow().lost.clone();
         }
         if left == 0 {
-            return Some(too_many_steps(most_steps));
+            return Some(too_many_steps(most_steps, cores.iter()));
         }
         let acts = |i: &usize| goes_on(i) && net.borrow().acts(*i);
         choices.clear();

@@ -19,6 +19,8 @@ pub(crate) enum Node {
     Shard {
         gang: ObjectId,
         shard: u32,
+        /// None if it is of no launch that is known: each launch of a gang has shards of its own.
+        launch: Option<LaunchKey>,
     },
     /// A call of a collective: a slot of one shard.
     Call {
@@ -55,8 +57,11 @@ pub(crate) enum On {
     /// All of them.
     Nodes(Vec<Node>),
     /// An arrival, which this shard owes unless a task of its is about to make it.
-    Arrival { arrival: Arrival, by: Node },
+    Arrival { arrival: Arrival, by: Member },
 }
+
+/// A shard of a gang, whatever the launch.
+pub(crate) type Member = (ObjectId, u32);
 
 /// A generation of one half of a pair: processor, object and cell, generation.
 pub(crate) type Arrival = (ProcessorId, ObjectId, u32, u64);
@@ -69,6 +74,8 @@ pub(crate) struct Part {
     pub waits: Vec<(Node, Wait)>,
     /// Arrivals that tasks which wait are to make.
     pub owed: Vec<(Arrival, Node)>,
+    /// Why shards failed.
+    pub failed: BTreeSet<String>,
     /// Shards that are over, of launches that are not.
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, Phase)>,
@@ -103,8 +110,12 @@ pub(crate) struct Graph {
     waits: BTreeMap<Node, Vec<(String, Vec<Node>)>>,
     /// Shards that are over.
     over: HashSet<Node>,
+    /// Those that a shard of a gang is, in one launch or another.
+    members: HashMap<Member, BTreeSet<Node>>,
     /// One cycle of each group of nodes that wait for each other.
     cycles: Vec<Vec<Node>>,
+    /// Why shards failed: the likely cause of all the rest.
+    failed: BTreeSet<String>,
     /// Who is to blame, as far as that can be seen.
     causes: BTreeSet<String>,
 }
@@ -117,6 +128,7 @@ impl Graph {
             all.names.extend(part.names);
             all.waits.extend(part.waits);
             all.owed.extend(part.owed);
+            all.failed.extend(part.failed);
             all.over.extend(part.over);
             for (id, part) in part.phases {
                 let whole = phases.entry(id).or_default();
@@ -131,11 +143,24 @@ impl Graph {
                 whole.made.extend(part.made);
             }
         }
+        let mut members = HashMap::<Member, BTreeSet<Node>>::new();
+        let known =
+            all.names.iter().map(|(node, _)| node).chain(all.waits.iter().map(|(node, _)| node)).chain(&all.over);
+        for &node in known {
+            if let Node::Shard { gang, shard, .. } = node {
+                members.entry((gang, shard)).or_default().insert(node);
+            }
+        }
         let owed: HashMap<Arrival, Node> = all.owed.into_iter().collect();
-        let over: HashSet<Node> = all.over.into_iter().collect();
-        let mut graph = Self { names: all.names.into_iter().collect(), ..Self::default() };
+        let mut graph = Self {
+            members,
+            names: all.names.into_iter().collect(),
+            over: all.over.into_iter().collect(),
+            failed: all.failed,
+            ..Self::default()
+        };
         for (id, phase) in phases {
-            graph.add_phase(id, phase, &over);
+            graph.add_phase(id, phase);
         }
         for (id, calls) in replays {
             graph.add_calls(id, calls);
@@ -143,23 +168,25 @@ impl Graph {
         for (node, Wait { what, on }) in all.waits {
             let on = match on {
                 On::Nodes(on) => on,
-                On::Arrival { arrival, by } => {
-                    let maker = owed.get(&arrival).copied();
-                    if maker.is_none() && over.contains(&by) {
-                        let text = format!("{} is over, and {}{what}", graph.name(by), graph.name(node));
-                        graph.causes.insert(text);
+                On::Arrival { arrival, by } => match owed.get(&arrival) {
+                    Some(&maker) => vec![maker],
+                    None => {
+                        let by = graph.member_beside(node, by);
+                        for by in by.iter().filter(|by| graph.over.contains(by)) {
+                            let text = format!("{} is over, and {}{what}", graph.name(*by), graph.name(node));
+                            graph.causes.insert(text);
+                        }
+                        by
                     }
-                    vec![maker.unwrap_or(by)]
-                }
+                },
             };
             graph.waits.entry(node).or_default().push((what, on));
         }
-        graph.over = over;
         graph.cycles = graph.find_cycles();
         graph
     }
 
-    fn add_phase(&mut self, object: ObjectId, phase: Phase, over: &HashSet<Node>) {
+    fn add_phase(&mut self, object: ObjectId, phase: Phase) {
         let Phase { name, gang, awaited, mut arrived } = phase;
         arrived.sort_unstable_by_key(|(shard, _)| *shard);
         for generation in awaited {
@@ -169,8 +196,8 @@ impl Graph {
             if !missing.is_empty() {
                 self.causes.insert(format!("missing for {of}: shard {}", a_few(&missing)));
             }
-            let shards: Vec<Node> = missing.iter().map(|&shard| Node::Shard { gang, shard }).collect();
-            for node in shards.iter().filter(|node| over.contains(node)) {
+            let shards: Vec<Node> = missing.iter().flat_map(|&shard| self.member((gang, shard))).collect();
+            for node in shards.iter().filter(|node| self.over.contains(node)) {
                 self.causes.insert(format!("{} is over without its arrival for {of}", self.name(*node)));
             }
             // Otherwise it would not be seen why a shard that has arrived is missing.
@@ -199,7 +226,31 @@ impl Graph {
         for shard in missing {
             let node = Node::Call { object, shard, slot: (least % slots.max(1)) as u32 };
             self.names.insert(node, format!("call {least} of `{name}` in shard {shard}"));
-            self.waits.insert(node, vec![(" has not been made".into(), vec![Node::Shard { gang, shard }])]);
+            self.waits.insert(node, vec![(" has not been made".into(), self.member((gang, shard)))]);
+        }
+    }
+
+    /// Who a shard of a gang is: those that run or, if none does, all that have not started or are over.
+    fn member(&self, (gang, shard): Member) -> Vec<Node> {
+        let Some(all) = self.members.get(&(gang, shard)) else {
+            return vec![Node::Shard { gang, shard, launch: None }];
+        };
+        let running: Vec<Node> = all.iter().copied().filter(|node| self.names.contains_key(node)).collect();
+        if running.is_empty() { all.iter().copied().collect() } else { running }
+    }
+
+    /// Who owes something to who waits: of its launch, if that is a shard itself.
+    fn member_beside(&mut self, waits: Node, (gang, shard): Member) -> Vec<Node> {
+        match waits {
+            Node::Shard { gang: its, launch, .. } if its == gang => {
+                let own = Node::Shard { gang, shard, launch };
+                // Where a launch is over on a processor, that one knows no more of it.
+                if !self.members.get(&(gang, shard)).is_some_and(|all| all.contains(&own)) {
+                    self.over.insert(own);
+                }
+                vec![own]
+            }
+            _ => self.member((gang, shard)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The graph of a deadlock as a text and as a drawing.
 
 use crate::diagnose::deadlock::{Graph, Node};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Most edges of a drawing from one node with one reason.
@@ -19,42 +19,70 @@ const AROUND: usize = 12;
 /// Most nodes of a drawing: more can't be read.
 const NODES: usize = 2000;
 
+/// Lines, each once: what is said again is counted.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<(String, usize)>,
+    /// Where each is, by its text without indentation.
+    places: HashMap<String, usize>,
+}
+
+impl Lines {
+    /// False if the line is there already; `counts` whether that makes it one more.
+    fn say(&mut self, depth: usize, text: String, counts: bool) -> bool {
+        if let Some(&at) = self.places.get(&text) {
+            self.lines[at].1 += usize::from(counts);
+            return false;
+        }
+        self.lines.push(("  ".repeat(depth.min(20)) + &text, 1));
+        self.places.insert(text, self.lines.len() - 1);
+        true
+    }
+
+    /// The first `most` of them.
+    fn shown(self, most: usize) -> (impl Iterator<Item = String>, usize) {
+        let more = self.lines.len().saturating_sub(most);
+        let shown = |(line, n)| if n > 1 { format!("{line} ×{n}") } else { line };
+        (self.lines.into_iter().take(most).map(shown), more)
+    }
+}
+
 impl Graph {
-    /// Causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once.
+    /// Failures, causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once, and
+    /// so are those of whom the same is to be said.
     pub fn text(&self) -> String {
-        let mut lines = Vec::new();
-        let causes = self.causes.iter().map(|cause| format!("  {cause}"));
-        let cycles = self.cycles.iter().map(|cycle| format!("  a cycle: {}", self.around(cycle)));
-        for list in [causes.collect::<Vec<_>>(), cycles.collect()] {
-            let more = list.len().saturating_sub(CAUSES);
-            lines.extend(list.into_iter().take(CAUSES));
+        let mut all = Vec::new();
+        let failed = self.failed.iter().cloned();
+        let causes = self.causes.iter().cloned();
+        let cycles = self.cycles.iter().map(|cycle| format!("a cycle: {}", self.around(cycle)));
+        for list in [failed.collect::<Vec<_>>(), causes.collect(), cycles.collect()] {
+            let mut lines = Lines::default();
+            for text in list {
+                lines.say(1, text, true);
+            }
+            let (shown, more) = lines.shown(CAUSES);
+            all.extend(shown);
             if more > 0 {
-                lines.push(format!("  … and {more} more of these"));
+                all.push(format!("  … and {more} more of these"));
             }
         }
         let awaited: HashSet<Node> = self.waits.keys().flat_map(|&node| self.next(node)).collect();
-        let mut shown = HashSet::new();
+        let (mut shown, mut lines) = (HashSet::new(), Lines::default());
         // First those nobody waits for, then what is left: cycles.
         let roots = self.waits.keys().filter(|node| !awaited.contains(node));
-        let mut before = HashSet::new();
         for &root in roots.chain(self.waits.keys()) {
-            let at = lines.len();
             self.tree(root, &mut shown, &mut lines);
-            // Copies of the top-level task on other nodes wait for the same.
-            if lines[at..].iter().all(|line| before.contains(line)) {
-                lines.truncate(at);
-            }
-            before.extend(lines[at..].iter().cloned());
-            if lines.len() > 2 * LINES {
+            if lines.lines.len() > 2 * LINES {
                 // How many there would be in all is not worth the time.
                 break;
             }
         }
-        if lines.len() > LINES {
-            lines.truncate(LINES);
-            lines.push("  … and more".into());
+        let (shown, more) = lines.shown(LINES.saturating_sub(all.len()));
+        all.extend(shown);
+        if more > 0 {
+            all.push("  … and more".into());
         }
-        lines.join("\n")
+        all.join("\n")
     }
 
     /// The nodes of a cycle; of a long one those where it begins.
@@ -67,32 +95,37 @@ impl Graph {
         names.join(" → ")
     }
 
-    fn tree(&self, root: Node, shown: &mut HashSet<Node>, lines: &mut Vec<String>) {
+    fn tree(&self, root: Node, shown: &mut HashSet<Node>, lines: &mut Lines) {
         let mut stack = vec![(root, 1)];
         while let Some((node, depth)) = stack.pop() {
             if !shown.insert(node) {
                 continue;
             }
-            let indent = "  ".repeat(depth.min(20));
             let waits = self.waits.get(&node).map_or(&[][..], |waits| waits);
             // What a barrier lacks is said in front.
-            if !matches!(node, Node::Phase { .. }) {
-                let name = self.name(node);
-                let mut said: Vec<String> = waits.iter().map(|(what, _)| format!("{indent}{name}{what}")).collect();
-                said.dedup();
-                lines.extend(said);
-                match node {
-                    _ if !waits.is_empty() => {}
-                    _ if self.over.contains(&node) => lines.push(format!("{indent}{name} is over")),
-                    Node::Shard { .. } if !self.names.contains_key(&node) => {
-                        lines.push(format!("{indent}{name} is not running"));
-                    }
-                    _ => lines.push(format!("{indent}{name}")),
-                }
-            }
-            let depth = if matches!(node, Node::Phase { .. }) { depth } else { depth + 1 };
+            let said = !matches!(node, Node::Phase { .. }) && self.say(node, waits, depth, lines);
+            // What those wait for who are not shown is shown in their place.
+            let depth = if said { depth + 1 } else { depth };
             stack.extend(waits.iter().rev().flat_map(|(_, on)| on.iter().rev().map(|&on| (on, depth))));
         }
+    }
+
+    /// What is to be said of one node; false if all of it has been said.
+    fn say(&self, node: Node, waits: &[(String, Vec<Node>)], depth: usize, lines: &mut Lines) -> bool {
+        let name = self.name(node);
+        // Copies of the top-level task on other nodes wait for the same.
+        let counts = !matches!(node, Node::Other { .. });
+        let is = match node {
+            _ if !waits.is_empty() => None,
+            _ if self.over.contains(&node) => Some(" is over"),
+            Node::Shard { .. } if !self.names.contains_key(&node) => Some(" is not running"),
+            _ => Some(""),
+        };
+        let (mut its, mut said) = (HashSet::new(), false);
+        for what in waits.iter().map(|(what, _)| &**what).chain(is).filter(|what| its.insert(*what)) {
+            said |= lines.say(depth, format!("{name}{what}"), counts);
+        }
+        said
     }
 
     /// A directed graph for Graphviz: an edge from each who waits to whom it waits for; cycles are red.
@@ -101,7 +134,7 @@ impl Graph {
         for cycle in &self.cycles {
             cyclic.extend(cycle.iter().copied().zip(cycle.iter().copied().cycle().skip(1)));
         }
-        let mut numbers = std::collections::HashMap::new();
+        let mut numbers = HashMap::new();
         let mut text = String::from("digraph deadlock {\n  rankdir = LR;\n  node [shape = box, fontname = sans];\n");
         let mut edges = String::new();
         let mut number = |node: Node, text: &mut String| {

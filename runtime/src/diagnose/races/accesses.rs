@@ -17,7 +17,7 @@ pub(super) struct User {
 
 impl User {
     pub fn place(&self) -> Place {
-        Place { task: crate::error::short_name(self.name), shard: Some(self.shard) }
+        Place { task: crate::names::short_name(self.name), shard: Some(self.shard) }
     }
 
     /// Whether the runtime itself keeps what the two use alike apart: it does so with launches, but for those that are part of

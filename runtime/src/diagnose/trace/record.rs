@@ -4,9 +4,9 @@
 //! chains of one object that follow each other are one slice, what happens within a slice has no time of its own but its
 //! place in the list, and an event takes 16 bytes.
 
-use crate::error::short_name;
 use crate::ids::{ObjectId, ProcessorId, TaskId};
 use crate::message::{Counter, Wire};
+use crate::names::short_name;
 use std::cell::RefCell;
 use std::collections::HashMap;
 

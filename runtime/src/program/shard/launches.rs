@@ -46,7 +46,7 @@ impl Shard {
         if points == 0 {
             return Ok(FutureMap::new(Vec::new()));
         }
-        let task = crate::error::short_name(std::any::type_name::<F>());
+        let task = crate::names::short_name(std::any::type_name::<F>());
         let (shard, processor, machine) = (self.index(), self.processor(), self.core().effects().machine());
         let input = SliceInput { task: &task, shard, processor, points, machine };
         let slices = self.core().effects().ask(

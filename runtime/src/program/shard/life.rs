@@ -92,6 +92,7 @@ impl Shard {
 
     /// After the shard has failed: whoever waits for it must learn of it.
     pub(crate) fn abandon(&self, error: &Error) {
+        self.core().gangs.note_failed(self.launch_key(), error);
         let error = error.poisons(self.place());
         if let Some(races) = &self.core().effects().config.races {
             races.abandons(self.actor());

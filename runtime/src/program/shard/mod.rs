@@ -37,7 +37,7 @@ pub(crate) struct ShardInner {
 
 impl ShardInner {
     fn node(&self) -> Node {
-        Node::Shard { gang: self.gang.id, shard: self.index }
+        Node::Shard { gang: self.gang.id, shard: self.index, launch: Some(self.origin.launch) }
     }
 
     fn actor(&self) -> Actor {

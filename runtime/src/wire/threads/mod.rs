@@ -167,7 +167,9 @@ fn processor(
         shared.post.give_up();
     }
     if shared.post.is_stuck() {
-        shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(core.report());
+        // Before the lock: it may run destructors of the program.
+        let report = core.report();
+        shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(report);
     }
     core.drop_futures();
     let mut stats = Stats::default();

@@ -18,9 +18,9 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
-use crate::error::short_name;
 use crate::ids::{EMPTY, ProcessorId};
 use crate::message::{Message, UNSAID, Wire, Work};
+use crate::names::short_name;
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
@@ -441,7 +441,7 @@ impl Drive<'_> {
                 continue;
             }
             if seen.events == most_steps {
-                return Some(too_many_steps(most_steps));
+                return Some(too_many_steps(most_steps, self.processors.iter().map(|p| &p.core)));
             }
             last = last.max(at);
             if at > END {
