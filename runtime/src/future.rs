@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::diagnose::races;
-use crate::diagnose::races::{Clock, Event};
+use crate::diagnose::races::{Past, VectorClock};
 use crate::effects::polling::Poller;
 use crate::effects::{Waiting, polling};
 use maniple_barriers::{Promise, PromiseState};
@@ -34,7 +34,7 @@ impl From<Box<Error>> for Poison {
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Poison>>,
     /// What comes before the value, if races are looked for.
-    past: OnceCell<Event>,
+    past: OnceCell<Past>,
     task: B,
 }
 
@@ -213,8 +213,8 @@ impl<T: 'static> TaskFuture<T> {
     }
 
     /// What comes before the value, where races are looked for.
-    pub(crate) fn event(&self) -> Event {
-        self.cell.past.get_or_init(Event::default).clone()
+    pub(crate) fn event(&self) -> Past {
+        self.cell.past.get_or_init(Past::default).clone()
     }
 
     /// Registers a waiter; false when the future is settled already.
@@ -291,8 +291,8 @@ impl<T: 'static> Resolver<T> {
     }
 
     /// Where races are looked for: what comes before the value, which is about to be there.
-    pub(crate) fn happens(&self, past: &Clock) {
-        self.cell.past.get_or_init(Event::default).happens(past);
+    pub(crate) fn happens(&self, past: &VectorClock) {
+        self.cell.past.get_or_init(Past::default).happens(past);
     }
 
     /// Settles the future.
@@ -325,7 +325,7 @@ impl<T, B> FutureCell<T, B> {
     }
 
     /// What comes before the value of a task that is launched.
-    pub fn begins(&self, event: Event) {
+    pub fn begins(&self, event: Past) {
         let _ = self.past.set(event);
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// What the replicated top-level task makes: the same list, in the same order, on every node.
 pub(crate) enum Object {
     Tree(Tree),
-    Task(Task),
+    Task(TaskSpec),
     Gang(Arc<GangTable>),
-    Pairs(Pairs),
+    Pairs(PairTable),
     Phase(PhaseSpec),
     Replay(Arc<dyn Replayed>),
 }
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Object {
     }
 }
 
-pub(crate) struct Task {
+pub(crate) struct TaskSpec {
     pub run: Run,
     pub name: Arc<str>,
     /// What starts a shard: who made it knows its type.
@@ -97,7 +97,7 @@ impl GangTable {
 }
 
 /// A family of ready/empty pairs: one for each producing shard of a gang.
-pub(crate) struct Pairs {
+pub(crate) struct PairTable {
     pub name: String,
     pub gang: Arc<GangTable>,
     /// The consumer of each producer.
@@ -108,7 +108,7 @@ pub(crate) struct Pairs {
     pub ready_count: Vec<u32>,
 }
 
-impl Pairs {
+impl PairTable {
     pub fn new(name: &str, gang: Arc<GangTable>, to: Vec<u32>) -> Self {
         let mut ready_count = vec![0; gang.members.len()];
         let ready = to

@@ -8,21 +8,21 @@ use crate::ids::EMPTY;
 use crate::payload::Payload;
 use maniple_barriers::{Arrivals, Arrived, BarrierCell, BarrierError};
 
-type Cell = BarrierCell<Waiting, Payload, Error>;
+type PairCell = BarrierCell<Waiting, Payload, Error>;
 
 /// The cells of one object that live on this processor.
 #[derive(Default)]
 pub(crate) struct Bank {
-    ready: Vec<Cell>,
-    empty: Vec<Cell>,
+    ready: Vec<PairCell>,
+    empty: Vec<PairCell>,
 }
 
 impl Bank {
     pub fn new(ready: usize, empty: usize) -> Self {
         Self {
-            ready: (0..ready).map(|_| Cell::of_one(0)).collect(),
+            ready: (0..ready).map(|_| PairCell::of_one(0)).collect(),
             // A region starts empty: generation 0 of its empty barrier has arrived.
-            empty: (0..empty).map(|_| Cell::of_one(1)).collect(),
+            empty: (0..empty).map(|_| PairCell::of_one(1)).collect(),
         }
     }
 
@@ -31,13 +31,13 @@ impl Bank {
     }
 
     #[inline]
-    pub fn cell(&self, number: u32) -> Option<&Cell> {
+    pub fn cell(&self, number: u32) -> Option<&PairCell> {
         let half = if number & EMPTY == 0 { &self.ready } else { &self.empty };
         half.get((number & !EMPTY) as usize)
     }
 
     #[inline]
-    fn cell_mut(&mut self, number: u32) -> Option<&mut Cell> {
+    fn cell_mut(&mut self, number: u32) -> Option<&mut PairCell> {
         let half = if number & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
         half.get_mut((number & !EMPTY) as usize)
     }
@@ -58,7 +58,7 @@ impl Bank {
     }
 
     pub fn release_others(&mut self, cell: u32) -> Vec<Waiting> {
-        self.cell_mut(cell).map_or_else(Vec::new, Cell::release_others)
+        self.cell_mut(cell).map_or_else(Vec::new, PairCell::release_others)
     }
 
     /// Where a generation stands, without waiting for it.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// The next generation of one end of a barrier.
-pub(crate) type Counter = Rc<Cell<u64>>;
+pub(crate) type GenerationCounter = Rc<Cell<u64>>;
 
 /// Which counter of a pair's end, kept across the launches of a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(crate) enum End {
 
 impl Barriers {
     /// The generation counter of one end of a barrier, kept across launches.
-    pub fn counter(&self, object: u32, shard: u32, end: End) -> Counter {
+    pub fn counter(&self, object: u32, shard: u32, end: End) -> GenerationCounter {
         // A region starts empty: generation 0 of its empty barrier has arrived already.
         let first = u64::from(end == End::ConsumerArrive);
         let mut counters = self.counters.borrow_mut();

@@ -7,7 +7,7 @@ mod phases;
 mod report;
 
 pub(crate) use cells::Bank;
-pub(crate) use ends::{Counter, End};
+pub(crate) use ends::{End, GenerationCounter};
 pub(crate) use phases::{PhaseMember, Phases};
 
 use crate::Error;
@@ -16,7 +16,7 @@ use crate::effects::{Effects, Waiting};
 use crate::ids::{CellAddress, ObjectId, WaitAt};
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
-use crate::object::{Object, Pairs, PhaseSpec};
+use crate::object::{Object, PairTable, PhaseSpec};
 use crate::payload::Payload;
 use maniple_barriers::{Arrived, BarrierError};
 use std::cell::RefCell;
@@ -38,12 +38,12 @@ pub(crate) struct Barriers {
     /// Cells of pairs, by object.
     banks: RefCell<Vec<Option<Box<Bank>>>>,
     pub phases: Phases,
-    counters: RefCell<HashMap<(ObjectId, u32, End), Counter>>,
+    counters: RefCell<HashMap<(ObjectId, u32, End), GenerationCounter>>,
 }
 
 impl Barriers {
     /// Makes this processor's cells of a family of pairs.
-    pub fn add_pairs(&self, effects: &Effects, object: ObjectId, pairs: &Pairs) {
+    pub fn add_pairs(&self, effects: &Effects, object: ObjectId, pairs: &PairTable) {
         let here = effects.id as usize;
         let bank = Bank::new(pairs.ready_count[here] as usize, pairs.gang.members[here].len());
         if !bank.is_empty() {

@@ -1,19 +1,19 @@
 //! Barriers in the report of a deadlock.
 
 use super::Barriers;
-use crate::diagnose::deadlock::{Node, On, Part, Phase, Wait, list, so_far, waits_for};
+use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, waits_for};
 use crate::effects::{Effects, Known, Waiting};
 use crate::ids::EMPTY;
-use crate::object::{Pairs, PhaseSpec};
+use crate::object::{PairTable, PhaseSpec};
 
 impl Barriers {
     /// Who waits for a family of pairs, and for whom. `node_of` says who it is that waits.
     pub fn report_pairs(
         &self,
         effects: &Effects,
-        (known, pairs): (&Known, &Pairs),
+        (known, pairs): (&Known, &PairTable),
         node_of: &dyn Fn(&Waiting) -> Node,
-        part: &mut Part,
+        part: &mut ReportPart,
     ) {
         let banks = self.banks.borrow();
         let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
@@ -36,7 +36,7 @@ impl Barriers {
         &self,
         (known, spec): (&Known, &PhaseSpec),
         node_of: &dyn Fn(&Waiting) -> Node,
-        part: &mut Part,
+        part: &mut ReportPart,
     ) {
         self.phases.with(known.id, |phase| {
             let over = so_far(phase.released(), "over");
@@ -45,7 +45,7 @@ impl Barriers {
                 let on = Node::Phase { object: known.id, generation };
                 part.waits.push((node_of(waiting), waits_for(what, vec![on])));
             }
-            let report = Phase {
+            let report = PhaseReport {
                 name: spec.name.clone(),
                 gang: spec.gang.id,
                 awaited: phase.waiting().map(|(generation, _)| generation).collect(),

@@ -5,7 +5,7 @@
 //! loop of launches comes to go round through the very same ones, which costs a comparison of pointers a field.
 
 use super::plan::{Plan, Wanted};
-use super::versions::Column;
+use super::versions::FieldVersions;
 use super::{Planner, Versions};
 use crate::Error;
 use crate::effects::Effects;
@@ -55,8 +55,8 @@ struct Remembered {
     instances: Option<Box<[Rect]>>,
     plan: Rc<Plan>,
     fields: Vec<(TreeId, FieldId)>,
-    before: Vec<Column>,
-    after: Vec<Column>,
+    before: Vec<FieldVersions>,
+    after: Vec<FieldVersions>,
 }
 
 impl Remembered {
@@ -143,7 +143,8 @@ impl Planner {
         let before = look();
         let uses: usize = wanted.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
         // What is shared is copied when it changes: that is not to cost more than the launch itself.
-        let is_small = before.iter().map(Column::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
+        let is_small =
+            before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
         let (gang, instances) = (wanted.table.id, wanted.instances.map(Box::from));
         let plan = Rc::new(self.plan(effects, wanted, homes)?);

@@ -7,7 +7,7 @@
 //! who use them, of whom a writer takes the place. So a use costs about the same however many operations wait. Then it
 //! counts how many of them are not over; who is over tells its followers.
 
-use super::pieces::{Known, Pieces};
+use super::pieces::{Piece, Pieces};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, NOBODY};
 use crate::maps::{HashMap, HashSet};
 use crate::message::{Batch, Columns, Does, SendColumns, Touch, Transfer};
@@ -57,18 +57,18 @@ enum Until {
 
 /// Operations that use the points of a rectangle, but for those that a later one here follows. Some may be over.
 #[derive(Clone, Default, PartialEq)]
-struct Users {
+struct RectUsers {
     writers: SmallVec<[Number; 2]>,
     /// Who reads, and who brings old values, through the instance over a rectangle.
     readers: Vec<(Number, Rect)>,
     bringers: Vec<(Number, Rect, bool)>,
 }
 
-impl Known for Users {}
+impl Piece for RectUsers {}
 
 #[derive(Default)]
-struct Column {
-    pieces: Pieces<Users>,
+struct FieldUsers {
+    pieces: Pieces<RectUsers>,
     /// With so many pieces, those that need not be apart are joined.
     join_at: usize,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Operations {
     /// Of queued batches, by launch.
     batches: HashMap<LaunchKey, Number>,
     /// Who uses what, but for `unlisted`.
-    users: Option<Box<HashMap<(TreeId, FieldId), Column>>>,
+    users: Option<Box<HashMap<(TreeId, FieldId), FieldUsers>>>,
     /// Those that found nobody to follow, so that nothing had to be looked up: each came when there were only launches that
     /// it is part of. They are listed when somebody comes who may have to follow them.
     unlisted: Vec<Number>,
@@ -173,7 +173,9 @@ impl Operations {
                 alone &= users.add(number, touch);
             });
             if alone && !touch.rect.is_empty() {
-                column.pieces.write(touch.rect, Users { writers: SmallVec::from_slice(&[number]), ..Users::default() });
+                column
+                    .pieces
+                    .write(touch.rect, RectUsers { writers: SmallVec::from_slice(&[number]), ..RectUsers::default() });
             } else if column.pieces.map.len() >= column.join_at {
                 column.pieces.map.values_mut().for_each(|users| users.forget(|n| n == number || self.is_there(n)));
                 column.pieces.join_neighbours();
@@ -185,7 +187,7 @@ impl Operations {
     }
 
     /// Lists those that are not.
-    fn list(&mut self, all: &mut HashMap<(TreeId, FieldId), Column>) {
+    fn list(&mut self, all: &mut HashMap<(TreeId, FieldId), FieldUsers>) {
         for number in std::mem::take(&mut self.unlisted) {
             let queued = self.queued.get(&number).map(|q| &q.place);
             let Some(place) = queued.or_else(|| self.running.get(&number).map(|p| &**p)) else { continue };
@@ -199,7 +201,7 @@ impl Operations {
 
     /// Has it follow those who use one piece. A writer stands for all that it follows from then on, and what is brought into
     /// an instance for those that use the instance: whoever has to wait for one of these later waits for it as well.
-    fn follow(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut Users) -> u32 {
+    fn follow(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut RectUsers) -> u32 {
         let (does, instance) = (touch.does, touch.instance());
         let writes = does == Does::Writes;
         let stands_for_same = writes || does == Does::Brings { lasting: false };
@@ -390,7 +392,7 @@ impl Operations {
     }
 }
 
-impl Users {
+impl RectUsers {
     /// Adds an operation; true if it is the only one.
     fn add(&mut self, number: Number, touch: &Touch) -> bool {
         match (touch.does, touch.instance()) {

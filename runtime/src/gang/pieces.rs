@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What may be known of a piece.
-pub(crate) trait Known: Clone {
+pub(crate) trait Piece: Clone {
     /// Of a part of it.
     fn of_part(&self, _piece: &Rect) -> Self {
         self.clone()
@@ -34,7 +34,7 @@ impl<T: PartialEq> PartialEq for Pieces<T> {
     }
 }
 
-impl<T: Known> Pieces<T> {
+impl<T: Piece> Pieces<T> {
     /// Where pieces that overlap `rect` are.
     pub fn range(&self, rect: Rect) -> Range<Rect> {
         let from = starting_at(rect, rect.lo(0));

@@ -2,14 +2,14 @@
 
 use super::Gangs;
 use super::batches::Asked;
-use crate::diagnose::deadlock::{Node, On, Part, Wait, some_shards, waits_for};
+use crate::diagnose::deadlock::{Node, On, ReportPart, Wait, some_shards, waits_for};
 use crate::effects::Effects;
 use crate::object::Object;
 use std::collections::HashSet;
 
 impl Gangs {
     /// Who waits for launches, and what these wait for.
-    pub fn report(&self, effects: &Effects, part: &mut Part) {
+    pub fn report(&self, effects: &Effects, part: &mut ReportPart) {
         let batches = self.batches().borrow();
         for (asked, left, over) in batches.unfinished() {
             let launch = Node::Launch(asked.launch);

@@ -2,7 +2,7 @@
 
 use super::versions::Versions;
 use crate::diagnose::deadlock::Node;
-use crate::diagnose::races::Clock;
+use crate::diagnose::races::VectorClock;
 use crate::future::Resolver;
 use crate::ids::{LaunchKey, ProcessorId};
 use crate::message::{BatchDone, Message};
@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Takes one shard's result and, where races are looked for, what comes before it.
-pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Option<&Clock>)>;
+pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Option<&VectorClock>)>;
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {

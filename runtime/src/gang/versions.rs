@@ -1,7 +1,7 @@
 //! What one parent, or the top-level task, knows of the regions it launches gangs on: which instances hold valid values,
 //! and what it may still do itself.
 
-use super::pieces::{Known, Pieces};
+use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Transfer, Valid};
@@ -92,7 +92,7 @@ impl Holders {
     }
 }
 
-impl Known for Holders {
+impl Piece for Holders {
     fn of_part(&self, piece: &Rect) -> Self {
         match self {
             Self::Own(own) => Self::Several(Box::new(Several::of([(*piece, *own)]))),
@@ -154,27 +154,27 @@ pub(crate) enum Right {
     All,
 }
 
-impl Known for Right {}
+impl Piece for Right {}
 
 /// What is known to be valid where, as one parent sees it, and what the parent may still do itself. Every copy of a
 /// replicated parent computes the same.
 #[derive(Default)]
 pub(crate) struct Versions {
-    columns: HashMap<(TreeId, FieldId), Column>,
+    columns: HashMap<(TreeId, FieldId), FieldVersions>,
     /// Some right has been lowered.
     restricted: bool,
 }
 
 /// What is known of one field of a tree. Shared with launches that are remembered, until it changes.
 #[derive(Clone, Default)]
-pub(crate) struct Column {
+pub(crate) struct FieldVersions {
     /// Of what was written.
     holders: Rc<Pieces<Holders>>,
     /// Everything where nothing else is said.
     rights: Rc<Pieces<Right>>,
 }
 
-impl Column {
+impl FieldVersions {
     /// Whether the same is known.
     pub fn says(&self, other: &Self) -> bool {
         fn same<T: PartialEq>(a: &Rc<T>, b: &Rc<T>) -> bool {
@@ -248,7 +248,7 @@ impl Versions {
 
     /// `key` was mapped with at least the right `to`.
     pub fn raise(&mut self, key: &ColumnKey, to: Right) {
-        let Some(Column { rights, .. }) = self.columns.get_mut(&(key.tree, key.field)) else { return };
+        let Some(FieldVersions { rights, .. }) = self.columns.get_mut(&(key.tree, key.field)) else { return };
         if to == Right::All {
             if rights.map.keys().all(|piece| key.rect.contains_rect(piece)) {
                 // As if no gang had been launched on it.
@@ -283,12 +283,12 @@ impl Versions {
     }
 
     /// What is known of some columns now.
-    pub fn look(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<Column> {
+    pub fn look(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<FieldVersions> {
         columns.map(|key| self.columns.get(&key).cloned().unwrap_or_default()).collect()
     }
 
     /// Whether of each of the columns the same is known as of the one beside it; these are the very same afterwards.
-    pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut Column)>) -> bool {
+    pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut FieldVersions)>) -> bool {
         for (key, other) in with {
             match self.columns.get(&key) {
                 Some(own) if own.says(other) => *other = own.clone(),
@@ -300,7 +300,7 @@ impl Versions {
     }
 
     /// Puts what is known of some columns into the place of what was.
-    pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a Column)>) {
+    pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a FieldVersions)>) {
         for (key, column) in with {
             self.restricted |= !column.rights.map.is_empty();
             self.columns.insert(key, column.clone());

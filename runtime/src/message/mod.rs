@@ -6,7 +6,7 @@ mod wire;
 
 pub(crate) use offloaded::{Away, Offloaded, SendTask};
 pub(crate) use touch::{Does, Touch, union_of};
-pub(crate) use wire::{Counter, UNSAID, Wire, Work};
+pub(crate) use wire::{CycleCounter, UNSAID, Wire, Work};
 
 use crate::Error;
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, ObjectId, ProcessorId};

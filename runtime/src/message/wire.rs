@@ -17,7 +17,7 @@ pub(crate) trait Wire {
     /// Nanoseconds since the run began; those of processors of one node may be compared.
     fn now(&self) -> u64;
     /// What to read in place of [`Self::now`] where that would cost too much; it counts in a unit of its own.
-    fn counter(&self) -> Option<Counter> {
+    fn counter(&self) -> Option<CycleCounter> {
         None
     }
     /// The present moment by the counter, if there is one, and in nanoseconds since the run began.
@@ -41,9 +41,9 @@ pub(crate) trait Wire {
 
 /// A counter that is quicker to read than the run's clock, in a unit of its own. The wires find one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counter(pub fn() -> u64);
+pub(crate) struct CycleCounter(pub fn() -> u64);
 
-impl Counter {
+impl CycleCounter {
     /// What it has come to.
     #[inline]
     pub fn read(self) -> u64 {

@@ -5,11 +5,11 @@
 //! and [`Core::turn`] runs what is ready. Time comes in through [`Core::time_is`]; the wire says what it is when a timer is
 //! set.
 //!
-//! `launches`: operations that start, and shards that begin and end. `lost`: what is given up. `replicas`: the comparison of
+//! `launches`: operations that start, and shards that begin and end. `failure`: what is given up. `replicas`: the comparison of
 //! nodes. `report`: what a report of a deadlock says of this processor.
 
+mod failure;
 mod launches;
-mod lost;
 mod replicas;
 mod report;
 

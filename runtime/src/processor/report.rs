@@ -1,7 +1,7 @@
 //! What this processor waits for, as its part of a deadlock's graph.
 
 use super::Core;
-use crate::diagnose::deadlock::{Calls, Node, Part, waits_for};
+use crate::diagnose::deadlock::{CallsReport, Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::object::Object;
 use std::collections::{BTreeSet, HashSet};
@@ -19,10 +19,10 @@ impl Core {
     }
 
     /// What this processor waits for. The run is over: futures of which nothing else is known are dropped to find out.
-    pub fn report(&self) -> Part {
+    pub fn report(&self) -> ReportPart {
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
-        let mut part = Part { names, failed: self.failed_shards(), ..Part::default() };
+        let mut part = ReportPart { names, failed: self.failed_shards(), ..ReportPart::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
         effects.objects.each(|known| match &*known.object {
             Object::Pairs(pairs) => barriers.report_pairs(effects, (known, pairs), node_of, &mut part),
@@ -33,7 +33,7 @@ impl Core {
                     chains.report(node_of, &mut part);
                     let (name, gang) = (replay.name().into(), replay.gang().id);
                     let (waits, slots) = (part.waits.len() > before, chains.slots().into());
-                    part.replays.push((known.id, Calls { name, gang, waits, slots, made: chains.calls() }));
+                    part.replays.push((known.id, CallsReport { name, gang, waits, slots, made: chains.calls() }));
                 });
             }
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}

@@ -325,7 +325,7 @@ leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
 /// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
 /// may do what it likes.
-enum Work<F: Leaf<M, O>, M, O> {
+enum Call<F: Leaf<M, O>, M, O> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
     /// The result, while it is held back.
@@ -346,19 +346,19 @@ fn at(source: RegionError) -> Box<Error> {
     Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
-impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Work<F, M, O>>> {
+impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Call<F, M, O>>> {
     fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
-        if let Work::Waits(function, kept) = self.task().replace(Work::Gone) {
+        if let Call::Waits(function, kept) = self.task().replace(Call::Gone) {
             let output = function.call(F::resolve(kept)?, leases).map_err(at)?;
-            self.task().set(Work::Done(output));
+            self.task().set(Call::Done(output));
         }
         Ok(())
     }
 
     fn detach(&self) -> Result<Box<dyn SendTask>, Error> {
-        let call = match self.task().replace(Work::Gone) {
-            Work::Waits(function, kept) => Some((function, F::resolve(kept)?)),
+        let call = match self.task().replace(Call::Gone) {
+            Call::Waits(function, kept) => Some((function, F::resolve(kept)?)),
             _ => None,
         };
         Ok(Box::new(Detached { call, output: None, marker: PhantomData }))
@@ -366,13 +366,13 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
 
     fn take_back(&self, ran: &mut dyn SendTask) {
         if let Some(output) = ran.output().downcast_mut::<Option<O>>().and_then(Option::take) {
-            self.task().set(Work::Done(output));
+            self.task().set(Call::Done(output));
         }
     }
 
     fn succeed(&self, tasks: &Tasks) {
-        let outcome = match self.task().replace(Work::Gone) {
-            Work::Done(output) => Ok(output),
+        let outcome = match self.task().replace(Call::Gone) {
+            Call::Done(output) => Ok(output),
             _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
         };
         self.settle(outcome, |waiting, poison| tasks.tell(waiting, poison));
@@ -383,7 +383,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
     }
 
     fn discard(&self) {
-        self.task().set(Work::Gone);
+        self.task().set(Call::Gone);
     }
 
     fn clear(&self) {
@@ -555,7 +555,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let wanted = LeafLaunch { id, target, priority, unmet };
         match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
             Ok(mapped) => {
-                let work = Cell::new(Work::Waits(self.function, F::keep(self.args)));
+                let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
                 if let Some(races) = &tasks.effects.config.races {

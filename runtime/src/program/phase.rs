@@ -80,7 +80,7 @@ impl Pairs {
         })?
     }
 
-    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::Pairs) -> R) -> Result<R, Error> {
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PairTable) -> R) -> Result<R, Error> {
         let object = shard.core().effects().objects.get(self.id);
         let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
         match object.as_ref().map(|o| &*o.object) {

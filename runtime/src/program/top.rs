@@ -6,7 +6,7 @@ use crate::effects::Asker;
 use crate::future::FutureMap;
 use crate::ids::{ObjectId, Run};
 use crate::message::Message;
-use crate::object::{GangTable, Object, PhaseSpec, Task, Tree};
+use crate::object::{GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
 use crate::program::gang::{Gang, ShardTask, Start};
@@ -190,7 +190,7 @@ impl Top {
             });
         });
         let types = |_: &Object| format!("of {} -> {}", type_name::<A>(), type_name::<R>());
-        let id = self.define(Object::Task(Task { run: self.run, name: name.into(), code: Box::new(code) }), types);
+        let id = self.define(Object::Task(TaskSpec { run: self.run, name: name.into(), code: Box::new(code) }), types);
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
@@ -237,7 +237,7 @@ impl Top {
             Object::Pairs(p) => format!("of gang `{}`, consumers {}", p.gang.name, list(&p.to)),
             _ => String::new(),
         };
-        let id = self.define(Object::Pairs(crate::object::Pairs::new(name, table, to)), of);
+        let id = self.define(Object::Pairs(crate::object::PairTable::new(name, table, to)), of);
         Ok(Pairs { id, run: self.run })
     }
 

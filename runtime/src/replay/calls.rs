@@ -1,6 +1,6 @@
 //! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
 
-use super::chains::{ALONE, Chain, Links, Stage, State, Task, unknown};
+use super::chains::{ALONE, BlockStage, Chain, ChainState, PlannedTask, Progress, unknown};
 use crate::Error;
 use crate::error::panic_message;
 use crate::ids::EMPTY;
@@ -22,7 +22,7 @@ impl ReplayCx<'_> {
     /// The same for a chain that has just taken a call's input and need not be asked for it.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        self.links.chains[chain as usize].state = State::Running;
+        self.links.chains[chain as usize].state = ChainState::Running;
         self.run_begun(object, chain);
     }
 
@@ -30,9 +30,9 @@ impl ReplayCx<'_> {
     #[inline(always)]
     fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         match self.links.chains[chain as usize].state {
-            State::Running | State::Poisoned => true,
-            State::Joined | State::Failed => false,
-            State::Idle => self.take_input(object, chain),
+            ChainState::Running | ChainState::Poisoned => true,
+            ChainState::Joined | ChainState::Failed => false,
+            ChainState::Idle => self.take_input(object, chain),
         }
     }
 
@@ -41,7 +41,7 @@ impl ReplayCx<'_> {
         match object.begin(chain, || self.chains.shard_of(chain)) {
             Ok(begun) => {
                 if begun {
-                    self.links.chains[chain as usize].state = State::Running;
+                    self.links.chains[chain as usize].state = ChainState::Running;
                 }
                 begun
             }
@@ -63,7 +63,7 @@ impl ReplayCx<'_> {
                     None => return,
                 }
             }
-            let Links { chains: all, cells, poison, errors, .. } = &mut *self.links;
+            let Progress { chains: all, cells, poison, errors, .. } = &mut *self.links;
             let now = &mut all[chain as usize];
             let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poison, errors };
             let value = object.running(chain);
@@ -75,7 +75,7 @@ impl ReplayCx<'_> {
                 // The read is done again, and hands the error on.
                 Err(panic) => {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
-                    if now.state == State::Poisoned {
+                    if now.state == ChainState::Poisoned {
                         // Not even its error can be handed on.
                         let first = self.links.errors.remove(&chain).unwrap_or(error);
                         return self.fail(object, chain, first);
@@ -84,8 +84,8 @@ impl ReplayCx<'_> {
                     continue;
                 }
             }
-            let poisoned = now.state == State::Poisoned;
-            (now.done, now.state) = (0, State::Idle);
+            let poisoned = now.state == ChainState::Poisoned;
+            (now.done, now.state) = (0, ChainState::Idle);
             now.generation += 1;
             let outcome = if poisoned { Err(self.take_error(chain, unknown)) } else { Ok(()) };
             if block != ALONE {
@@ -107,28 +107,28 @@ impl ReplayCx<'_> {
     /// of the block, if that can go on.
     #[inline]
     fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
-        let Links { chains, blocks, .. } = &mut *self.links;
+        let Progress { chains, blocks, .. } = &mut *self.links;
         let b = &mut blocks[block as usize];
         if chain != b.leader {
             let now = &mut chains[chain as usize];
-            if now.state == State::Poisoned {
+            if now.state == ChainState::Poisoned {
                 b.failed = Some(b.failed.map_or(chain, |first| first.min(chain)));
             }
-            now.state = State::Joined;
+            now.state = ChainState::Joined;
             b.missing -= 1;
-            if b.missing > 0 || b.stage != Stage::Waits {
+            if b.missing > 0 || b.stage != BlockStage::Waits {
                 return None;
             }
         }
-        if b.stage == Stage::Gathered {
+        if b.stage == BlockStage::Gathered {
             return Some(chain);
         }
         let leader = b.leader;
         if b.missing > 0 {
-            b.stage = Stage::Waits;
+            b.stage = BlockStage::Waits;
             return None;
         }
-        (b.stage, b.missing) = (Stage::Gathered, b.size - 1);
+        (b.stage, b.missing) = (BlockStage::Gathered, b.size - 1);
         let (size, slots) = (b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         match b.failed.take() {
@@ -136,7 +136,7 @@ impl ReplayCx<'_> {
                 let error = self.links.errors.get(&follower).cloned().unwrap_or_else(unknown);
                 self.links.poison_call(leader, error);
             }
-            None if chains[leader as usize].state == State::Running => {
+            None if chains[leader as usize].state == ChainState::Running => {
                 let gather = || pairwise(size, |i, j| object.join(leader + i * slots, leader + j * slots));
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(gather)) {
                     let (place, message) = (self.chains.place(leader), panic_message(panic));
@@ -152,16 +152,16 @@ impl ReplayCx<'_> {
     #[inline]
     fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
         let b = &mut self.links.blocks[block as usize];
-        b.stage = Stage::Away;
+        b.stage = BlockStage::Away;
         let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         for chain in (1..size).map(|i| leader + i * slots) {
             let now = &mut self.links.chains[chain as usize];
-            if now.state != State::Joined {
+            if now.state != ChainState::Joined {
                 // Lost while the leader was under way.
                 continue;
             }
-            now.state = State::Idle;
+            now.state = ChainState::Idle;
             now.generation += 1;
             let outcome = match outcome {
                 Ok(()) => {
@@ -191,7 +191,7 @@ impl ReplayCx<'_> {
             return self.fail_alone(object, chain, error);
         };
         let (leader, size) = (b.leader, b.size);
-        if chain != leader && b.stage == Stage::Gathered {
+        if chain != leader && b.stage == BlockStage::Gathered {
             // The others still get the result of this call.
             b.lost.get_or_insert_with(|| Box::new(error.clone()));
             return self.fail_alone(object, chain, error);
@@ -204,10 +204,10 @@ impl ReplayCx<'_> {
     fn fail_alone<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
         let place = self.chains.place(chain);
         let c = &mut self.links.chains[chain as usize];
-        if c.state == State::Failed {
+        if c.state == ChainState::Failed {
             return;
         }
-        c.state = State::Failed;
+        c.state = ChainState::Failed;
         let Chain { generation, first, len, done, cells, offset, .. } = *c;
         let error = error.poisons(place);
         object.fail(chain, error.clone(), self);
@@ -218,8 +218,8 @@ impl ReplayCx<'_> {
             self.links.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
             let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {
-                Task::Update { .. } => (step.cell + offset, owed),
-                Task::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+                PlannedTask::Update { .. } => (step.cell + offset, owed),
+                PlannedTask::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
             };
             let message =
                 Message::Poison { object: self.chains.id, cell, generation: owed, error: Box::new(error.clone()) };

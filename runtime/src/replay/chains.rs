@@ -58,7 +58,7 @@ pub(crate) struct CellTable {
 /// A subtask with everything worked out that is the same in every call and slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
-    pub(super) task: Task,
+    pub(super) task: PlannedTask,
     /// The cell of this chain that it waits for.
     pub(super) waits: u16,
     /// The peer's processor, and the cell there that it arrives at, in slot 0.
@@ -67,7 +67,7 @@ pub(super) struct Planned {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum PlannedTask {
     /// Its wait is for this many generations after the call's own.
     Update {
         ahead: u8,
@@ -91,7 +91,7 @@ pub(super) struct Chain {
     /// Where its own cells begin, and how far those of its slot lie behind those of slot 0.
     pub(super) cells: u32,
     pub(super) offset: u32,
-    pub(super) state: State,
+    pub(super) state: ChainState,
     /// Its block's number, or `ALONE`.
     pub(super) block: u32,
 }
@@ -107,7 +107,7 @@ pub(super) struct Block {
     pub(super) size: u32,
     /// Followers that have yet to join the present call, or the next once this one has gathered.
     pub(super) missing: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: BlockStage,
     /// The lowest of those that joined with an error instead of a value.
     pub(super) failed: Option<u32>,
     /// Why a follower was lost after the leader had gathered.
@@ -116,7 +116,7 @@ pub(super) struct Block {
 
 /// What the leader of a block does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum BlockStage {
     /// It has not come.
     Away,
     /// It waits until nobody is missing.
@@ -126,7 +126,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ChainState {
     Idle,
     Running,
     /// A call runs that has failed: it hands its error on instead of a value.
@@ -139,15 +139,15 @@ pub(super) enum State {
 
 /// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. The waiter
 /// can only be the chain itself. There are many.
-pub(super) type Cell = CompactCells<Payload>;
+pub(super) type ChainCell = CompactCells<Payload>;
 
-const _: () = assert!(size_of::<Cell>() <= 48);
+const _: () = assert!(size_of::<ChainCell>() <= 48);
 
 /// What changes from call to call.
-pub(crate) struct Links {
+pub(crate) struct Progress {
     pub(super) chains: Vec<Chain>,
     pub(super) blocks: Vec<Block>,
-    pub(super) cells: Vec<Cell>,
+    pub(super) cells: Vec<ChainCell>,
     /// Cells whose generations from the given one on will never complete.
     pub(super) poison: HashMap<u32, (u64, Error)>,
     /// Why calls of poisoned chains have failed.
@@ -167,7 +167,7 @@ pub(super) struct Caller {
     pub(super) under_way: u32,
 }
 
-impl Links {
+impl Progress {
     /// A call of the shard at `position` is over; whose it was.
     #[inline]
     pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
@@ -178,23 +178,23 @@ impl Links {
 
     #[cold]
     pub(super) fn poison_call(&mut self, chain: u32, error: Error) {
-        self.chains[chain as usize].state = State::Poisoned;
+        self.chains[chain as usize].state = ChainState::Poisoned;
         self.errors.entry(chain).or_insert(error);
     }
 }
 
 #[cfg(feature = "plant")]
-impl Links {
+impl Progress {
     pub fn forget(&mut self, chain: u32) {
         let c = &mut self.chains[chain as usize];
-        (c.done, c.state) = (0, State::Idle);
+        (c.done, c.state) = (0, ChainState::Idle);
     }
 }
 
 /// The chains of one object on one processor.
 pub(crate) struct Chains {
     pub(super) state: RefCell<Box<dyn Chained>>,
-    pub(super) links: RefCell<Links>,
+    pub(super) links: RefCell<Progress>,
     pub(super) plan: Vec<Planned>,
     /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
     pub mapping: std::cell::Cell<ExchangeOutput>,
@@ -230,11 +230,11 @@ impl Chains {
                         let u = update;
                         update += 1;
                         let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
-                        (Task::Update { ahead }, waits, peer, at)
+                        (PlannedTask::Update { ahead }, waits, peer, at)
                     }
                     Subtask::Read { peer, at, how } => {
                         read += 1;
-                        (Task::Read { how }, read - 1, peer, at)
+                        (PlannedTask::Read { how }, read - 1, peer, at)
                     }
                 };
                 let (to, _) = gang.at[peer as usize];
@@ -251,12 +251,12 @@ impl Chains {
                     1 => ALONE,
                     size if shard == range.start => {
                         let (leader, missing) = (leader + slot, size - 1);
-                        blocks.push(Block { leader, size, missing, stage: Stage::Away, failed: None, lost: None });
+                        blocks.push(Block { leader, size, missing, stage: BlockStage::Away, failed: None, lost: None });
                         blocks.len() as u32 - 1
                     }
                     _ => chains[(leader + slot) as usize].block,
                 };
-                let (generation, done, state) = (0, 0, State::Idle);
+                let (generation, done, state) = (0, 0, ChainState::Idle);
                 chains.push(Chain { generation, first, len, done, cells, offset, state, block });
             }
         }
@@ -264,10 +264,10 @@ impl Chains {
         blocks.shrink_to_fit();
         Self {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
-            links: RefCell::new(Links {
+            links: RefCell::new(Progress {
                 chains,
                 blocks,
-                cells: std::iter::repeat_with(|| Cell::new(Payload::None))
+                cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
                     .take((slots * table.slot) as usize)
                     .collect(),
                 poison: HashMap::default(),
@@ -387,13 +387,13 @@ impl Chains {
     }
 
     /// The number of a chain's present call among its shard's, or of the next.
-    pub fn call_of(&self, links: &Links, chain: u32) -> u64 {
+    pub fn call_of(&self, links: &Progress, chain: u32) -> u64 {
         links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
     }
 
     /// Whether a chain's calls fail, as a shard that takes part is lost.
-    pub fn is_lost(&self, links: &Links, chain: u32) -> bool {
-        links.chains[chain as usize].state == State::Failed
+    pub fn is_lost(&self, links: &Progress, chain: u32) -> bool {
+        links.chains[chain as usize].state == ChainState::Failed
     }
 
     pub fn slots(&self) -> u32 {
@@ -443,7 +443,7 @@ impl Chains {
     pub(super) fn take_arrival(
         &self,
         effects: &Effects,
-        cells: &mut [Cell],
+        cells: &mut [ChainCell],
         cell: u32,
         generation: u64,
         payload: Payload,
@@ -460,7 +460,14 @@ impl Chains {
     /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
     /// carries may be stored afterwards: the chain it wakes runs later.
     #[inline(always)]
-    pub(super) fn arrive_here(&self, effects: &Effects, to: &mut Cell, half: Half, cell: u32, generation: u64) -> bool {
+    pub(super) fn arrive_here(
+        &self,
+        effects: &Effects,
+        to: &mut ChainCell,
+        half: Half,
+        cell: u32,
+        generation: u64,
+    ) -> bool {
         match to.arrive(half, generation) {
             Ok(Some(chain)) => self.queue(effects, chain),
             Ok(None) => {}
@@ -494,7 +501,7 @@ impl Chains {
     /// Generations of a cell from `generation` on will never complete.
     pub fn poison(&self, effects: &Effects, cell: u32, generation: u64, error: Error) {
         let mut links = self.links.borrow_mut();
-        let Links { cells, poison, .. } = &mut *links;
+        let Progress { cells, poison, .. } = &mut *links;
         let half = Half::of(cell);
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
         let entry = poison.entry(cell).or_insert((generation, error));

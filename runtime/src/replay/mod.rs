@@ -17,7 +17,7 @@ use crate::effects::Waiting;
 use crate::future::{Resolver, TaskFuture};
 use crate::task::Tasks;
 use crate::{Error, Lent};
-pub(crate) use chains::{Chains, Links, ReplayObject};
+pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Refused, Replays};
 
 use maniple_regions::Buffer;
@@ -186,7 +186,7 @@ pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
 pub struct ReplayCx<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) chains: &'a Chains,
-    pub(crate) links: &'a mut Links,
+    pub(crate) links: &'a mut Progress,
 }
 
 impl ReplayCx<'_> {

@@ -1,7 +1,7 @@
 //! Chains in the report of a deadlock.
 
-use super::chains::{Chains, Stage, State};
-use crate::diagnose::deadlock::{Node, Part, so_far, waits_for};
+use super::chains::{BlockStage, ChainState, Chains};
+use crate::diagnose::deadlock::{Node, ReportPart, so_far, waits_for};
 use crate::effects::Waiting;
 use crate::ids::EMPTY;
 use crate::replay::Watch;
@@ -33,10 +33,12 @@ impl Chains {
                 let call = self.call_of(links, chain);
                 match c.state {
                     _ if input => format!("call {call}, waiting for its input"),
-                    State::Running | State::Poisoned => format!("call {call}, before step {} of {}", c.done, c.len),
-                    State::Joined => format!("call {call}"),
-                    State::Failed => "failed".into(),
-                    State::Idle => "idle".into(),
+                    ChainState::Running | ChainState::Poisoned => {
+                        format!("call {call}, before step {} of {}", c.done, c.len)
+                    }
+                    ChainState::Joined => format!("call {call}"),
+                    ChainState::Failed => "failed".into(),
+                    ChainState::Idle => "idle".into(),
                 }
             }
             None => "idle".into(),
@@ -50,7 +52,7 @@ impl Chains {
     }
 
     /// Who waits for whom, and who for the results.
-    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut Part) {
+    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let links = self.links.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));
         for (i, c) in (0u32..).zip(&links.cells) {
@@ -67,11 +69,11 @@ impl Chains {
             ));
         }
         for b in &links.blocks {
-            let joined = |c: &u32| links.chains[*c as usize].state == State::Joined;
+            let joined = |c: &u32| links.chains[*c as usize].state == ChainState::Joined;
             let followers = (1..b.size).map(|i| b.leader + i * self.slots);
             let (leader, awaited) = match b.stage {
-                Stage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
-                Stage::Away | Stage::Gathered => (None, b.leader),
+                BlockStage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
+                BlockStage::Away | BlockStage::Gathered => (None, b.leader),
             };
             for chain in leader.into_iter().chain(followers.filter(joined)) {
                 part.names.push(name(chain));
@@ -89,7 +91,7 @@ impl Chains {
                 part.waits.push((node_of(waiting), waits_for(what, vec![self.node(chain)])));
             };
             state.results(chain, &mut Watch(&mut each));
-            if links.chains[chain as usize].state != State::Idle || state.awaits_input(chain) {
+            if links.chains[chain as usize].state != ChainState::Idle || state.awaits_input(chain) {
                 caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
             }
             if awaited {

@@ -1,6 +1,6 @@
 //! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
 
-use super::chains::{Cell, Chain, Chains, EACH_UPDATE_LENDS, Planned, State, Task, unknown};
+use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, Planned, PlannedTask, unknown};
 use crate::Error;
 use crate::effects::{Effects, Late};
 use crate::ids::EMPTY;
@@ -18,7 +18,7 @@ pub(crate) struct Active<'a> {
     pub chains: &'a Chains,
     pub chain: u32,
     pub now: &'a mut Chain,
-    pub cells: &'a mut [Cell],
+    pub cells: &'a mut [ChainCell],
     pub poison: &'a HashMap<u32, (u64, Error)>,
     pub errors: &'a mut HashMap<u32, Error>,
 }
@@ -43,8 +43,8 @@ impl Active<'_> {
             let at = (self.now.cells + u32::from(step.waits)) as usize;
             let cell = &self.cells[at];
             let (half, ahead) = match step.task {
-                Task::Update { ahead } => (Half::Empty, ahead),
-                Task::Read { .. } => (Half::Ready, 0),
+                PlannedTask::Update { ahead } => (Half::Empty, ahead),
+                PlannedTask::Read { .. } => (Half::Ready, 0),
             };
             let awaited = self.now.generation + u64::from(ahead);
             if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
@@ -55,8 +55,8 @@ impl Active<'_> {
             }
             self.effects.counters.chain_subtasks.add(1);
             match step.task {
-                Task::Update { .. } => self.update(&mut value, step),
-                Task::Read { how } => self.read(&mut value, how, step, at),
+                PlannedTask::Update { .. } => self.update(&mut value, step),
+                PlannedTask::Read { how } => self.read(&mut value, how, step, at),
             }
             self.now.done += 1;
         }
@@ -103,7 +103,7 @@ impl Active<'_> {
     #[inline]
     fn store<V: RunningValue>(&mut self, value: &mut V, step: &Planned, cell: u32) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation);
-        if self.now.state == State::Poisoned {
+        if self.now.state == ChainState::Poisoned {
             let payload = self.error();
             return self.arrive(step, cell, generation, payload);
         }
@@ -137,14 +137,14 @@ impl Active<'_> {
         let how = if how < 2 && effects.config.strikes(crate::plant::Bug::SwappedOperands) { 1 - how } else { how };
         let came = &mut self.cells[at].value;
         let bytes = came.bytes();
-        if self.now.state == State::Poisoned {
+        if self.now.state == ChainState::Poisoned {
             // Nothing to combine it with.
         } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
             let error = match came {
                 Payload::Failed(e) => (**e).clone(),
                 _ => chains.wrong_size(self.chain, step, bytes.len()),
             };
-            self.now.state = State::Poisoned;
+            self.now.state = ChainState::Poisoned;
             self.errors.entry(self.chain).or_insert(error);
         } else if chains.mapping.get().access == Access::Copy && step.to != effects.id {
             effects.counters.region_copies.add(1);

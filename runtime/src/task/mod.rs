@@ -13,7 +13,7 @@ mod slab;
 
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
-use crate::diagnose::races::Event;
+use crate::diagnose::races::Past;
 use crate::effects::{Effects, Item, Waiting};
 use crate::future::{Failures, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId};
@@ -75,7 +75,7 @@ pub(crate) struct Body {
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
     /// All input futures, from its declaration to its launch, if races are looked for.
-    pub inputs: Vec<Event>,
+    pub inputs: Vec<Past>,
     arrivals: Vec<ArrivalAt>,
     /// When it was launched, if the mapper is to be told how it went.
     launched: Cell<Option<u64>>,

@@ -1,7 +1,7 @@
 //! Leaf tasks in the report of a deadlock.
 
 use super::Tasks;
-use crate::diagnose::deadlock::{Node, Part, waits_for};
+use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::ids::{ArrivalAt, CellAddress, TaskId};
 use crate::task::Body;
@@ -14,7 +14,7 @@ impl Tasks {
     }
 
     /// What leaf tasks wait for, and who waits for them.
-    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut Part) {
+    pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let leaves = self.leaves.borrow();
         let busy: Vec<(TaskId, &Leaf, &Body)> = leaves.busy().collect();
         for (id, leaf, body) in &busy {

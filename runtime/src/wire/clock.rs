@@ -1,9 +1,9 @@
 //! A counter for traces: reading it costs less than half of what reading the system's clock does.
 
-use crate::message::Counter;
+use crate::message::CycleCounter;
 
 /// The cycle counter of a machine on which it runs steadily and alike on all processors.
-impl Counter {
+impl CycleCounter {
     /// The counter, where there is one.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     pub fn find() -> Option<Self> {

@@ -1,9 +1,9 @@
 #![doc = include_str!("README.md")]
 
-mod alone;
 pub(crate) mod bind;
 mod clock;
 mod faults;
+mod one_thread;
 pub(crate) mod park;
 pub(crate) mod ring;
 pub(crate) mod seeded;
@@ -11,7 +11,7 @@ mod sync;
 pub(crate) mod threads;
 pub(crate) mod virtual_time;
 
-use crate::diagnose::deadlock::{Graph, Part};
+use crate::diagnose::deadlock::{Graph, ReportPart};
 use crate::ids::ProcessorId;
 use crate::processor::Core;
 use crate::{Error, Place};
@@ -52,7 +52,7 @@ fn too_many_steps<'a>(most: u64, cores: impl Iterator<Item = &'a Rc<Core>>) -> E
 }
 
 /// The error of a run in which nothing can go on.
-fn deadlock(parts: impl IntoIterator<Item = Part>) -> Error {
+fn deadlock(parts: impl IntoIterator<Item = ReportPart>) -> Error {
     let graph = Graph::join(parts);
     Error::Deadlock { report: graph.text(), graph: graph.dot() }
 }

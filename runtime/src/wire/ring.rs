@@ -23,13 +23,13 @@ pub const fn slot_bytes<T>() -> usize {
 
 /// A word on a cache line of its own.
 #[repr(align(64))]
-struct Line(AtomicUsize);
+struct CacheLine(AtomicUsize);
 
 /// What producer and consumer share. Positions count values since the start and wrap around with `usize`.
 struct Ring<T> {
     slots: Box<[Slot<T>]>,
     /// The consumer is done with every position before this one; written by the consumer only.
-    consumed: Line,
+    consumed: CacheLine,
 }
 
 // SAFETY: The cells are reached only through the one `Sender` and the one `Receiver`, which take `&mut self` to do so, and
@@ -133,7 +133,7 @@ fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
     // The stamps of the first lap run from `start + 1` to `start + capacity`, so `start` means empty in every slot.
     let slots =
         (0..capacity).map(|_| Slot { stamp: AtomicUsize::new(start), value: UnsafeCell::new(MaybeUninit::uninit()) });
-    let ring = Arc::new(Ring { slots: slots.collect(), consumed: Line(AtomicUsize::new(start)) });
+    let ring = Arc::new(Ring { slots: slots.collect(), consumed: CacheLine(AtomicUsize::new(start)) });
     let sender = Sender { ring: Arc::clone(&ring), position: start, limit: start.wrapping_add(capacity) };
     let receiver = Receiver { ring, position: start };
     (sender, receiver)

@@ -10,7 +10,7 @@ use crate::ids::ProcessorId;
 use crate::message::{Message, Wire};
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
-use crate::wire::{AnyResult, Begin, OUTSIDE, alone, crashed, deadlock, too_many_steps};
+use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -157,7 +157,7 @@ pub(crate) fn run(
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = compare(&cores[0], &net);
-    alone::conclude(cores, outcomes, failure, compared)
+    one_thread::conclude(cores, outcomes, failure, compared)
 }
 
 /// Has the first processor compare the calls that the nodes have made; an error if the run is to end.

@@ -68,7 +68,7 @@ pub(crate) type Arrival = (ProcessorId, ObjectId, u32, u64);
 
 /// What one processor knows.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct ReportPart {
     /// What is called how.
     pub names: Vec<(Node, String)>,
     pub waits: Vec<(Node, Wait)>,
@@ -78,13 +78,13 @@ pub(crate) struct Part {
     pub failed: BTreeSet<String>,
     /// Shards that are over, of launches that are not.
     pub over: Vec<Node>,
-    pub phases: Vec<(ObjectId, Phase)>,
-    pub replays: Vec<(ObjectId, Calls)>,
+    pub phases: Vec<(ObjectId, PhaseReport)>,
+    pub replays: Vec<(ObjectId, CallsReport)>,
 }
 
 /// One processor's part of a phase barrier; who is missing shows when all are joined.
 #[derive(Debug, Default)]
-pub(crate) struct Phase {
+pub(crate) struct PhaseReport {
     pub name: String,
     pub gang: ObjectId,
     pub awaited: BTreeSet<u64>,
@@ -94,7 +94,7 @@ pub(crate) struct Phase {
 
 /// One processor's part of a collective; who has made fewer calls than others shows when all are joined.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct CallsReport {
     pub name: String,
     pub gang: ObjectId,
     pub waits: bool,
@@ -121,9 +121,9 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub fn join(parts: impl IntoIterator<Item = Part>) -> Self {
-        let mut all = Part::default();
-        let (mut phases, mut replays) = (BTreeMap::<_, Phase>::new(), BTreeMap::<_, Calls>::new());
+    pub fn join(parts: impl IntoIterator<Item = ReportPart>) -> Self {
+        let mut all = ReportPart::default();
+        let (mut phases, mut replays) = (BTreeMap::<_, PhaseReport>::new(), BTreeMap::<_, CallsReport>::new());
         for part in parts {
             all.names.extend(part.names);
             all.waits.extend(part.waits);
@@ -186,8 +186,8 @@ impl Graph {
         graph
     }
 
-    fn add_phase(&mut self, object: ObjectId, phase: Phase) {
-        let Phase { name, gang, awaited, mut arrived } = phase;
+    fn add_phase(&mut self, object: ObjectId, phase: PhaseReport) {
+        let PhaseReport { name, gang, awaited, mut arrived } = phase;
         arrived.sort_unstable_by_key(|(shard, _)| *shard);
         for generation in awaited {
             let lacking = || arrived.iter().filter(|(_, a)| a.next() <= generation);
@@ -214,8 +214,8 @@ impl Graph {
         }
     }
 
-    fn add_calls(&mut self, object: ObjectId, calls: Calls) {
-        let Calls { name, gang, waits, slots, made } = calls;
+    fn add_calls(&mut self, object: ObjectId, calls: CallsReport) {
+        let CallsReport { name, gang, waits, slots, made } = calls;
         let (least, most) = made.iter().fold((u64::MAX, 0), |(a, b), (_, n)| (a.min(*n), b.max(*n)));
         if !waits || least >= most {
             return;

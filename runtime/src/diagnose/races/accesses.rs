@@ -1,7 +1,7 @@
 //! Who used which points last: under simultaneous coherence across shards, otherwise within one.
 
 use crate::Place;
-use crate::diagnose::races::clock::{Clock, Event, Lanes, Stamp};
+use crate::diagnose::races::clock::{Lanes, Past, Stamp, VectorClock};
 use crate::ids::{Ancestors, LaunchKey};
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
 
@@ -29,7 +29,7 @@ impl User {
 
 /// What a task does to points of a field under simultaneous coherence.
 #[derive(Debug, Clone)]
-pub(super) struct Access {
+pub(super) struct Accessed {
     pub user: User,
     pub at: Use,
     pub stamp: Stamp,
@@ -41,12 +41,12 @@ pub(crate) const MOST_ALIKE: usize = 64;
 
 /// The accesses to one field of one tree that a later one may race with.
 #[derive(Debug, Default)]
-pub(super) struct Field(Vec<Access>);
+pub(super) struct FieldUses(Vec<Accessed>);
 
-impl Field {
+impl FieldUses {
     /// Adds an access that comes after `past`; an earlier one that it races with, if there is one.
-    pub fn add(&mut self, access: Access, past: &Clock, lanes: &mut Lanes) -> Option<Access> {
-        let races = |a: &&Access| {
+    pub fn add(&mut self, access: Accessed, past: &VectorClock, lanes: &mut Lanes) -> Option<Accessed> {
+        let races = |a: &&Accessed| {
             !past.has(a.stamp)
                 && !matches!(interference(&a.at, &access.at), Interference::None)
                 && !a.user.is_kept_apart(&access.user)
@@ -56,12 +56,12 @@ impl Field {
         }
         // Whoever is not ordered with one that comes before this and has no points beside it is not with this one either.
         let writes = matches!(access.at.privilege, Privilege::ReadWrite | Privilege::WriteDiscard);
-        let covers = |a: &Access| access.at.region.contains(&a.at.region);
-        let alike = |a: &Access| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
+        let covers = |a: &Accessed| access.at.region.contains(&a.at.region);
+        let alike = |a: &Accessed| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
         let stands_for =
-            |a: &Access| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
-        let same_shard = |a: &Access| (a.user.launch, a.user.shard) == (access.user.launch, access.user.shard);
-        let is_like = |a: &Access| a.at == access.at && same_shard(a);
+            |a: &Accessed| covers(a) && alike(a) && (past.has(a.stamp) || a.user.is_kept_apart(&access.user));
+        let same_shard = |a: &Accessed| (a.user.launch, a.user.shard) == (access.user.launch, access.user.shard);
+        let is_like = |a: &Accessed| a.at == access.at && same_shard(a);
         let mut surplus = (self.0.iter().filter(|a| is_like(a)).count() + 1).saturating_sub(MOST_ALIKE);
         self.0.retain(|a| {
             let is_surplus = surplus > 0 && is_like(a);
@@ -84,20 +84,27 @@ impl Field {
 
 /// The tasks of one shard that used one field last, but for simultaneous coherence: the later follow the earlier.
 #[derive(Debug, Default)]
-pub(super) struct Column(Vec<Used>);
+pub(super) struct ColumnUses(Vec<Used>);
 
 #[derive(Debug)]
 struct Used {
     rect: Rect,
     writes: bool,
     /// What came before those tasks that have begun.
-    begun: Clock,
-    tasks: Vec<Event>,
+    begun: VectorClock,
+    tasks: Vec<Past>,
 }
 
-impl Column {
+impl ColumnUses {
     /// Adds a task's use; those that it follows go to `sources`.
-    pub fn add(&mut self, rect: Rect, privilege: Privilege, task: &Event, past: &mut Clock, sources: &mut Vec<Event>) {
+    pub fn add(
+        &mut self,
+        rect: Rect,
+        privilege: Privilege,
+        task: &Past,
+        past: &mut VectorClock,
+        sources: &mut Vec<Past>,
+    ) {
         let writes = privilege.writes();
         for used in self.0.iter().filter(|u| (u.writes || writes) && u.rect.overlaps(&rect)) {
             past.join(&used.begun);
@@ -110,6 +117,6 @@ impl Column {
             tasks.retain(|t| t.past().map(|past| begun.join(past)).is_none());
             return tasks.push(task.clone());
         }
-        self.0.push(Used { rect, writes, begun: Clock::default(), tasks: vec![task.clone()] });
+        self.0.push(Used { rect, writes, begun: VectorClock::default(), tasks: vec![task.clone()] });
     }
 }

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Of each lane, how many of its accesses come before. Clones share memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Clock(Arc<Vec<u64>>);
+pub(crate) struct VectorClock(Arc<Vec<u64>>);
 
-impl Clock {
+impl VectorClock {
     /// Whether an access comes before.
     pub fn has(&self, stamp: Stamp) -> bool {
         self.of(stamp.lane) >= stamp.count
@@ -17,12 +17,12 @@ impl Clock {
     }
 
     /// Whether all that comes before `self` comes before `other`.
-    fn within(&self, other: &Clock) -> bool {
+    fn within(&self, other: &VectorClock) -> bool {
         self.0.len() <= other.0.len() && self.0.iter().zip(&*other.0).all(|(a, b)| a <= b)
     }
 
     /// Adds all that comes before `other`.
-    pub fn join(&mut self, other: &Clock) {
+    pub fn join(&mut self, other: &VectorClock) {
         if Arc::ptr_eq(&self.0, &other.0) || other.within(self) {
             return;
         }
@@ -64,7 +64,7 @@ impl Lanes {
     /// Puts the access that comes after `past` at the end of a lane whose last access comes before it, or of whose accesses
     /// none is kept: of `favourite`, if that is one, or of the first there is, or of a new one. From here on `past` contains
     /// the access itself.
-    pub fn extend(&mut self, past: &mut Clock, favourite: u32) -> Stamp {
+    pub fn extend(&mut self, past: &mut VectorClock, favourite: u32) -> Stamp {
         let fits = |at: &u32| self.0.get(*at as usize).is_some_and(|lane| lane.kept == 0 || past.of(*at) == lane.last);
         let lane = Some(favourite).filter(fits).or_else(|| (0..self.0.len() as u32).find(fits));
         let lane = lane.unwrap_or_else(|| {
@@ -95,16 +95,16 @@ impl Lanes {
 
 /// Something that happens once, and what came before it, known when it does. Freed when nobody can ask any more.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Event(Arc<OnceLock<Clock>>);
+pub(crate) struct Past(Arc<OnceLock<VectorClock>>);
 
-impl Event {
+impl Past {
     /// It happens, after what is in `clock`. Only the first time counts.
-    pub fn happens(&self, clock: &Clock) {
+    pub fn happens(&self, clock: &VectorClock) {
         let _ = self.0.set(clock.clone());
     }
 
     /// What came before it, if it has happened.
-    pub fn past(&self) -> Option<&Clock> {
+    pub fn past(&self) -> Option<&VectorClock> {
         self.0.get()
     }
 }
@@ -125,10 +125,10 @@ mod tests {
         ) {
             let n = edges.len();
             let mut lanes = Lanes::default();
-            let (mut clocks, mut stamps, mut before) = (Vec::<Clock>::new(), Vec::new(), vec![vec![false; n]; n]);
+            let (mut clocks, mut stamps, mut before) = (Vec::<VectorClock>::new(), Vec::new(), vec![vec![false; n]; n]);
             let mut kept = vec![true; n];
             for (i, sources) in edges.iter().enumerate() {
-                let mut past = Clock::default();
+                let mut past = VectorClock::default();
                 for source in sources.iter().filter(|_| i > 0).map(|s| s.index(i)) {
                     past.join(&clocks[source]);
                     before[i][source] = true;

@@ -1,6 +1,6 @@
 //! What arrivals hand to those who wait for generations of one barrier.
 
-use crate::diagnose::races::clock::Clock;
+use crate::diagnose::races::clock::VectorClock;
 use std::collections::{HashMap, VecDeque};
 
 /// Generations kept apart, at most. Who waits for one that is further behind than this is taken to come after more than it
@@ -11,19 +11,19 @@ pub(super) const MOST: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// What came before the arrivals for generations before `first`.
-    before: Clock,
+    before: VectorClock,
     first: u64,
     kept: VecDeque<Generation>,
     /// For each shard that waits, the generation after the last that it has waited for.
     passed: HashMap<u32, u64>,
     /// What came before the tasks that should have arrived and failed.
-    poison: Clock,
+    poison: VectorClock,
 }
 
 #[derive(Debug, Default)]
 struct Generation {
     /// What came before the arrivals for it and for those before it.
-    clock: Clock,
+    clock: VectorClock,
     /// Tasks and shards that are to wait for it and have not done so.
     pending: u32,
 }
@@ -38,7 +38,7 @@ impl Generations {
         Some(at)
     }
 
-    pub fn arrive(&mut self, generation: u64, clock: &Clock) {
+    pub fn arrive(&mut self, generation: u64, clock: &VectorClock) {
         let at = self.at(generation).unwrap_or_else(|| {
             self.before.join(clock);
             0
@@ -48,12 +48,12 @@ impl Generations {
     }
 
     /// A task that should arrive has failed.
-    pub fn poison(&mut self, clock: &Clock) {
+    pub fn poison(&mut self, clock: &VectorClock) {
         self.poison.join(clock);
     }
 
     /// What comes before whoever learns that a generation will never end.
-    pub fn poisoned(&self) -> &Clock {
+    pub fn poisoned(&self) -> &VectorClock {
         &self.poison
     }
 
@@ -72,7 +72,7 @@ impl Generations {
     }
 
     /// What comes before the end of a generation: all arrivals for it and for those before it.
-    pub fn past(&self, generation: u64) -> &Clock {
+    pub fn past(&self, generation: u64) -> &VectorClock {
         let at = generation.checked_sub(self.first).map(|at| at as usize);
         let kept = at.and_then(|at| self.kept.get(at).or(self.kept.back()));
         kept.map_or(&self.before, |g| &g.clock)
@@ -104,7 +104,7 @@ impl Generations {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::clock::{Clock, Lanes, Stamp};
+    use super::super::clock::{Lanes, Stamp, VectorClock};
     use super::*;
     use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ mod tests {
                 let shard = who as usize % 2;
                 match what {
                     0 => {
-                        let mut clock = Clock::default();
+                        let mut clock = VectorClock::default();
                         let stamp = lanes.extend(&mut clock, 0);
                         lanes.keep(stamp);
                         generations.arrive(arrived[who as usize], &clock);

@@ -1,6 +1,6 @@
 //! Where a run tells the check what happens.
 
-use super::clock::{Clock, Event};
+use super::clock::{Past, VectorClock};
 use super::state::{Actor, BarrierKey, State, common};
 use crate::error::{Access, Error};
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
@@ -73,7 +73,7 @@ pub(crate) fn resume() {
 
 /// Whoever is polled has found a future settled.
 #[cold]
-pub(crate) fn seen(event: &Event) {
+pub(crate) fn seen(event: &Past) {
     let observer = if PAUSED.get() { None } else { OBSERVER.with_borrow(Clone::clone) };
     if let (Some((races, actor)), Some(past)) = (observer, event.past()) {
         races.state().sees(actor, past);
@@ -81,7 +81,7 @@ pub(crate) fn seen(event: &Event) {
 }
 
 /// A leaf task of a processor.
-type Task = (ProcessorId, TaskId);
+type LeafId = (ProcessorId, TaskId);
 /// A generation of a barrier.
 type Generation = (BarrierKey, u64);
 
@@ -96,17 +96,17 @@ impl Races {
     #[cold]
     pub fn leaf_launched(
         &self,
-        task: Task,
+        task: LeafId,
         by: Actor,
-        inputs: Vec<Event>,
+        inputs: Vec<Past>,
         exclusive: impl Iterator<Item = Use>,
-    ) -> Event {
+    ) -> Past {
         self.state().launch_leaf(task, by, inputs, exclusive)
     }
 
     /// A leaf task waits for a generation, as so many do.
     #[cold]
-    pub fn leaf_waits(&self, task: Task, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
+    pub fn leaf_waits(&self, task: LeafId, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
         self.state().leaf_waits(task, barrier, generation, waiters);
     }
 
@@ -114,14 +114,14 @@ impl Races {
     #[cold]
     pub fn leaf_begins(
         &self,
-        task: Task,
+        task: LeafId,
         name: &'static str,
         shared: &[Use],
         describe: impl FnOnce(TreeId, FieldId) -> (String, String),
     ) -> Result<(), Error> {
         let Some((first, second)) = self.state().leaf_begins(task, name, shared) else { return Ok(()) };
         let (region, field) = describe(second.at.region.tree, second.at.field);
-        let access = |a: &super::accesses::Access| {
+        let access = |a: &super::accesses::Accessed| {
             let Use { region, privilege, .. } = a.at;
             Box::new(Access { place: a.user.place(), privilege, rect: region.rect })
         };
@@ -136,18 +136,18 @@ impl Races {
     }
 
     #[cold]
-    pub fn leaf_ends(&self, task: Task, arrivals: impl Iterator<Item = Generation>) {
+    pub fn leaf_ends(&self, task: LeafId, arrivals: impl Iterator<Item = Generation>) {
         self.state().leaf_ends(task, arrivals);
     }
 
     #[cold]
-    pub fn leaf_fails(&self, task: Task, arrivals: impl Iterator<Item = Generation>) {
+    pub fn leaf_fails(&self, task: LeafId, arrivals: impl Iterator<Item = Generation>) {
         self.state().leaf_fails(task, arrivals.map(|(barrier, _)| barrier));
     }
 
     /// A leaf task that waits is not waited for any more, as its shard has failed.
     #[cold]
-    pub fn leaf_dropped(&self, task: Task) {
+    pub fn leaf_dropped(&self, task: LeafId) {
         self.state().leaf_dropped(task);
     }
 
@@ -196,12 +196,12 @@ impl Races {
     }
 
     #[cold]
-    pub fn call_takes(&self, object: ObjectId, call: u64, input: Event) {
+    pub fn call_takes(&self, object: ObjectId, call: u64, input: Past) {
         self.state().call_takes(object, call, input);
     }
 
     #[cold]
-    pub fn call_over(&self, call: (ObjectId, u64), shard: u32, shards_and_slots: (u32, u32)) -> Clock {
+    pub fn call_over(&self, call: (ObjectId, u64), shard: u32, shards_and_slots: (u32, u32)) -> VectorClock {
         self.state().call_over(call, shard, shards_and_slots)
     }
 
@@ -223,13 +223,13 @@ impl Races {
     }
 
     #[cold]
-    pub fn end_of(&self, launch: LaunchKey, shard: u32) -> Clock {
+    pub fn end_of(&self, launch: LaunchKey, shard: u32) -> VectorClock {
         self.state().end_of((launch, shard))
     }
 
     /// A launch is over, on a run of so many copies of the top-level task.
     #[cold]
-    pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> Clock {
+    pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> VectorClock {
         // The top-level task's launches are known on every node.
         let nodes = if launch >> 32 == 0 { copies } else { 1 };
         self.state().launch_over(launch, nodes)

@@ -30,6 +30,6 @@ mod state;
 
 #[cfg(all(test, not(loom)))]
 pub(crate) use accesses::MOST_ALIKE;
-pub(crate) use clock::{Clock, Event};
+pub(crate) use clock::{Past, VectorClock};
 pub(crate) use hooks::{Races, resume, seen};
 pub(crate) use state::{Actor, BarrierKey};

@@ -1,7 +1,7 @@
 //! The order of what has happened so far in a run.
 
-use crate::diagnose::races::accesses::{Access, Column, Field, User};
-use crate::diagnose::races::clock::{Clock, Event, Lanes};
+use crate::diagnose::races::accesses::{Accessed, ColumnUses, FieldUses, User};
+use crate::diagnose::races::clock::{Lanes, Past, VectorClock};
 use crate::diagnose::races::generations::Generations;
 use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
@@ -18,10 +18,10 @@ type TaskKey = (ProcessorId, u32, u32);
 #[derive(Debug, Default)]
 struct Acting {
     /// What it has awaited.
-    clock: Clock,
+    clock: VectorClock,
     /// What came before its leaf tasks that are over.
-    leaves: Clock,
-    columns: HashMap<(TreeId, FieldId), Column>,
+    leaves: VectorClock,
+    columns: HashMap<(TreeId, FieldId), ColumnUses>,
     /// Its launch, the one its parent is part of, and so on.
     within: Ancestors,
     /// Where its last access is.
@@ -30,19 +30,19 @@ struct Acting {
 
 /// A leaf task that is not over.
 #[derive(Debug)]
-struct Task {
+struct LeafPast {
     actor: Actor,
-    past: Clock,
-    sources: Vec<Event>,
+    past: VectorClock,
+    sources: Vec<Past>,
     barriers: Vec<(BarrierKey, u64, usize)>,
-    event: Event,
+    event: Past,
 }
 
 /// A call of a collective.
 #[derive(Debug, Default)]
 struct Call {
-    inputs: Clock,
-    later: Vec<Event>,
+    inputs: VectorClock,
+    later: Vec<Past>,
     /// The launches of the shards that have called.
     callers: HashMap<u32, LaunchKey>,
     /// Shards that have the result.
@@ -51,8 +51,8 @@ struct Call {
 
 #[derive(Debug, Default)]
 struct Launch {
-    start: Clock,
-    ends: HashMap<u32, Clock>,
+    start: VectorClock,
+    ends: HashMap<u32, VectorClock>,
     /// Nodes that have all results.
     over: u32,
 }
@@ -61,17 +61,17 @@ struct Launch {
 pub(super) struct State {
     lanes: Lanes,
     actors: HashMap<Actor, Acting>,
-    tasks: HashMap<TaskKey, Task>,
+    tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
     calls: HashMap<(ObjectId, u64), Call>,
     /// What came before the calls of one slot that are over on all shards: a slot's next call begins after that.
-    slots: HashMap<(ObjectId, u64), Clock>,
+    slots: HashMap<(ObjectId, u64), VectorClock>,
     launches: HashMap<LaunchKey, Launch>,
     /// What came before the ends of launches that are over, by the launcher's number.
-    launched: HashMap<u32, Clock>,
-    fields: HashMap<(TreeId, FieldId), Field>,
+    launched: HashMap<u32, VectorClock>,
+    fields: HashMap<(TreeId, FieldId), FieldUses>,
     /// What shards had awaited that failed: whoever learns of a poisoned barrier is taken to come after it.
-    lost: Clock,
+    lost: VectorClock,
     /// A race was found: others may follow from it.
     found: bool,
 }
@@ -82,11 +82,11 @@ fn key(processor: ProcessorId, id: TaskId) -> TaskKey {
 
 impl State {
     /// What an actor sees comes before what it does from now on.
-    pub fn sees(&mut self, actor: Actor, past: &Clock) {
+    pub fn sees(&mut self, actor: Actor, past: &VectorClock) {
         self.actors.entry(actor).or_default().clock.join(past);
     }
 
-    pub fn clock_of(&self, actor: Actor) -> Clock {
+    pub fn clock_of(&self, actor: Actor) -> VectorClock {
         self.actors.get(&actor).map(|a| a.clock.clone()).unwrap_or_default()
     }
 
@@ -103,17 +103,17 @@ impl State {
         &mut self,
         (processor, id): (ProcessorId, TaskId),
         actor: Actor,
-        inputs: Vec<Event>,
+        inputs: Vec<Past>,
         uses: impl Iterator<Item = Use>,
-    ) -> Event {
+    ) -> Past {
         let acting = self.actors.entry(actor).or_default();
-        let event = Event::default();
+        let event = Past::default();
         let (mut past, mut sources) = (acting.clock.clone(), inputs);
         for Use { region, field, privilege, .. } in uses {
             let column = acting.columns.entry((region.tree, field)).or_default();
             column.add(region.rect, privilege, &event, &mut past, &mut sources);
         }
-        let task = Task { actor, past, sources, barriers: Vec::new(), event: event.clone() };
+        let task = LeafPast { actor, past, sources, barriers: Vec::new(), event: event.clone() };
         self.tasks.insert(key(processor, id), task);
         event
     }
@@ -139,7 +139,7 @@ impl State {
         (processor, id): (ProcessorId, TaskId),
         name: &'static str,
         uses: &[Use],
-    ) -> Option<(Access, Access)> {
+    ) -> Option<(Accessed, Accessed)> {
         let task = self.tasks.get_mut(&key(processor, id))?;
         let mut past = std::mem::take(&mut task.past);
         task.sources.drain(..).filter_map(|s| s.past().cloned()).for_each(|source| past.join(&source));
@@ -157,7 +157,7 @@ impl State {
             acting.lane = stamp.lane;
             let user = User { name, shard, launch, within: acting.within.clone() };
             for at in uses {
-                let access = Access { user: user.clone(), at: *at, stamp };
+                let access = Accessed { user: user.clone(), at: *at, stamp };
                 let field = self.fields.entry((at.region.tree, at.field)).or_default();
                 if let Some(other) = field.add(access.clone(), &past, &mut self.lanes)
                     && !self.found
@@ -193,7 +193,7 @@ impl State {
         if let Some(begun) = task.event.past() {
             past = begun.clone();
         }
-        task.sources.iter().filter_map(Event::past).for_each(|source| past.join(source));
+        task.sources.iter().filter_map(Past::past).for_each(|source| past.join(source));
         for (barrier, generation, _) in task.barriers {
             let generations = self.barriers.entry(barrier).or_default();
             past.join(generations.poisoned());
@@ -263,13 +263,18 @@ impl State {
         entry.callers.insert(actor.1, actor.0);
     }
 
-    pub fn call_takes(&mut self, object: ObjectId, call: u64, input: Event) {
+    pub fn call_takes(&mut self, object: ObjectId, call: u64, input: Past) {
         self.calls.entry((object, call)).or_default().later.push(input);
     }
 
     /// `shard`, one of `shards`, has the result of a call, or the error that is handed on in its place. The end of the shard
     /// comes after that, awaited or not.
-    pub fn call_over(&mut self, (object, call): (ObjectId, u64), shard: u32, (shards, slots): (u32, u32)) -> Clock {
+    pub fn call_over(
+        &mut self,
+        (object, call): (ObjectId, u64),
+        shard: u32,
+        (shards, slots): (u32, u32),
+    ) -> VectorClock {
         let entry = self.calls.entry((object, call)).or_default();
         for input in std::mem::take(&mut entry.later) {
             match input.past() {
@@ -315,13 +320,13 @@ impl State {
     }
 
     /// What comes before the result of a shard.
-    pub fn end_of(&self, actor: Actor) -> Clock {
+    pub fn end_of(&self, actor: Actor) -> VectorClock {
         self.launches.get(&actor.0).and_then(|l| l.ends.get(&actor.1)).cloned().unwrap_or_default()
     }
 
     /// One of `nodes` nodes has all results of a launch; what comes before them.
-    pub fn launch_over(&mut self, launch: LaunchKey, nodes: u32) -> Clock {
-        let mut clock = Clock::default();
+    pub fn launch_over(&mut self, launch: LaunchKey, nodes: u32) -> VectorClock {
+        let mut clock = VectorClock::default();
         if let Some(l) = self.launches.get_mut(&launch) {
             l.ends.values().for_each(|end| clock.join(end));
             l.over += 1;
@@ -345,7 +350,7 @@ impl State {
     /// See [`Races::size`](super::Races::size).
     pub fn size(&self) -> [usize; 6] {
         let generations = self.barriers.values().map(Generations::len).sum();
-        let accesses = self.fields.values().map(Field::len).sum();
+        let accesses = self.fields.values().map(FieldUses::len).sum();
         let (shards, launches) = (self.actors.len() + self.tasks.len(), self.launches.len());
         [self.lanes.len(), shards, generations, self.calls.len(), launches, accesses]
     }

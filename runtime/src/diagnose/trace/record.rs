@@ -5,7 +5,7 @@
 //! place in the list, and an event takes 16 bytes.
 
 use crate::ids::{ObjectId, ProcessorId, TaskId};
-use crate::message::{Counter, Wire};
+use crate::message::{CycleCounter, Wire};
 use crate::names::short_name;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -198,7 +198,7 @@ pub(crate) struct Recorder {
     /// The place of the slice that runs; `NONE` when none does, or its event is lost.
     slice: usize,
     idle: bool,
-    counter: Option<Counter>,
+    counter: Option<CycleCounter>,
     /// What the clock goes on by at once, if it does: a slice is over with its step.
     step: u64,
     names: Names,

@@ -16,9 +16,9 @@ use super::bind::Places;
 use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
-use crate::diagnose::deadlock::Part;
+use crate::diagnose::deadlock::ReportPart;
 use crate::ids::ProcessorId;
-use crate::message::{Counter, Message, Wire, Work};
+use crate::message::{CycleCounter, Message, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, crashed, deadlock};
 use drive::{Owner, drive};
@@ -38,12 +38,12 @@ const UNTIMED: u32 = 16;
 struct Shared {
     post: Arc<Post<Message>>,
     /// What traces take times from.
-    counter: Option<Counter>,
+    counter: Option<CycleCounter>,
     /// Where workers are bound.
     places: Places,
     /// There are more processors than cores for them.
     crowded: bool,
-    report: Mutex<Vec<Part>>,
+    report: Mutex<Vec<ReportPart>>,
 }
 
 struct ThreadsWire {
@@ -73,7 +73,7 @@ impl Wire for Rc<ThreadsWire> {
         self.shared.post.start.elapsed().as_nanos() as u64
     }
 
-    fn counter(&self) -> Option<Counter> {
+    fn counter(&self) -> Option<CycleCounter> {
         self.shared.counter
     }
 
@@ -94,7 +94,7 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
     // Asked here, since one who is bound is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = n > cores || places.shared();
-    let counter = config.trace.as_ref().and_then(|_| Counter::find());
+    let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
     let shared = Arc::new(Shared { counter, crowded, ..Shared::new(Arc::new(Post::new(n)), places) });
     let (ends, end) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {

@@ -15,7 +15,7 @@ pub const UNFENCED: u32 = if cfg!(loom) { 1 } else { 16 };
 
 pub struct Outbox<M> {
     id: ProcessorId,
-    to: Vec<RefCell<Link<M>>>,
+    to: Vec<RefCell<Outlet<M>>>,
     post: Arc<Post<M>>,
     sent: Cell<u64>,
     /// Turns since the first message after the last fence; 0 when there was none.
@@ -24,7 +24,7 @@ pub struct Outbox<M> {
     backlog: Cell<bool>,
 }
 
-struct Link<M> {
+struct Outlet<M> {
     /// Opened with the first message: most pairs of many processors have nothing to say to each other.
     ring: Option<Sender<M>>,
     /// What did not fit into the ring.
@@ -33,7 +33,7 @@ struct Link<M> {
 
 impl<M: Send> Outbox<M> {
     pub fn new(id: ProcessorId, post: Arc<Post<M>>) -> Self {
-        let link = |_| RefCell::new(Link { ring: None, waiting: VecDeque::new() });
+        let link = |_| RefCell::new(Outlet { ring: None, waiting: VecDeque::new() });
         let to = (0..post.processors.len()).map(link).collect();
         Self { id, to, post, sent: Cell::new(0), unfenced: Cell::new(0), backlog: Cell::new(false) }
     }
@@ -41,7 +41,7 @@ impl<M: Send> Outbox<M> {
     #[inline(always)]
     pub fn send(&self, to: ProcessorId, message: M) {
         let mut link = self.to[to as usize].borrow_mut();
-        let Link { ring, waiting } = &mut *link;
+        let Outlet { ring, waiting } = &mut *link;
         let ring = ring.get_or_insert_with(|| self.open(to));
         if waiting.is_empty() && ring.has_room() {
             // Asked first: a push that may give the message back copies it once more.
@@ -116,7 +116,7 @@ impl<M: Send> Outbox<M> {
         let mut left = false;
         for (link, public) in self.to.iter().zip(&self.post.processors) {
             let mut link = link.borrow_mut();
-            let Link { ring: Some(ring), waiting } = &mut *link else {
+            let Outlet { ring: Some(ring), waiting } = &mut *link else {
                 continue;
             };
             // What waits for a processor that is gone stays: it goes with the wire.

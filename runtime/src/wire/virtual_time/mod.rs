@@ -24,7 +24,7 @@ use crate::names::short_name;
 use crate::payload::Payload;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
-use crate::wire::{AnyResult, Begin, OUTSIDE, alone, crashed, deadlock, too_many_steps};
+use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
 pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use mail::Mail;
@@ -333,7 +333,7 @@ pub(crate) fn run(
     let compared = drive.compare();
     drop(clock);
     let cores = processors.into_iter().map(|p| p.core).collect();
-    let (result, stats) = alone::conclude(cores, outcomes, failure, compared)?;
+    let (result, stats) = one_thread::conclude(cores, outcomes, failure, compared)?;
     Ok((result, Stats { events: seen.events, digest: seen.digest, ..stats }))
 }
 
