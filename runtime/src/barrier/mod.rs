@@ -108,12 +108,12 @@ impl Barriers {
             Err(source) => return self.refuse(effects, at, generation, source, tell),
         };
         if let Some(waiting) = first {
-            effects.note_release(object, generation, &waiting);
+            effects.releases(object, generation, &waiting);
             tell(waiting, None);
         }
         if others {
             for waiting in self.with(object, |bank| bank.release_others(cell)).unwrap_or_default() {
-                effects.note_release(object, generation, &waiting);
+                effects.releases(object, generation, &waiting);
                 tell(waiting, None);
             }
         }

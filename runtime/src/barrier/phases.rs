@@ -214,7 +214,7 @@ impl Phases {
             effects.send(child, Message::Release { object, generation, value });
         }
         for waiting in first.into_iter().chain(others) {
-            effects.note_release(object, generation, &waiting);
+            effects.releases(object, generation, &waiting);
             tell(waiting, None);
         }
     }

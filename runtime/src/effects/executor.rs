@@ -2,6 +2,7 @@
 
 use super::{Effects, Item, polling};
 use crate::Place;
+use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::{Actor, Races};
 use crate::error::panic_message;
@@ -160,7 +161,7 @@ impl Effects {
 
     /// Adds a future to be polled.
     pub fn spawn(&self, whose: Rc<dyn Resident>, future: ShardFuture) {
-        let noted = self.trace.as_ref().map(|trace| (trace, whose.place()));
+        let place = self.is_observed().then(|| whose.place());
         let slot = {
             let mut exec = self.exec.borrow_mut();
             let slot = exec.slot();
@@ -168,8 +169,8 @@ impl Effects {
             (s.whose, s.future) = (Some(whose), Some(future));
             slot
         };
-        if let Some((trace, place)) = noted {
-            trace.borrow_mut().is_in_slot(slot, &place.task, place.shard);
+        if let Some(place) = place {
+            self.event(|| Event::InSlot { slot, task: &place.task, shard: place.shard });
         }
         self.wake_shard(slot);
     }
@@ -198,7 +199,7 @@ impl Effects {
 
     #[inline]
     pub fn poll_shard(&self, slot: u32) {
-        match &self.config.races {
+        match self.races() {
             None => self.poll_future(slot),
             Some(races) => self.poll_observed(races, slot),
         }
@@ -238,9 +239,7 @@ impl Effects {
             Ok(Poll::Ready(())) => None,
             Err(panic) => Some(panic_message(panic)),
         };
-        if let Some(trace) = &self.trace {
-            trace.borrow_mut().was_last_poll(slot);
-        }
+        self.event(|| Event::LastPolled { slot });
         // Dropping what the future holds may run user code and may panic too.
         let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
             Ok(()) => panic,

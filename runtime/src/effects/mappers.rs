@@ -2,7 +2,6 @@
 
 use super::Effects;
 use crate::Error;
-use crate::diagnose::trace::record::Recorder;
 use crate::error::panic_message;
 use maniple_mapper::{Mapper, MapperError, Named, Reader};
 use std::cell::RefCell;
@@ -62,30 +61,11 @@ impl Effects {
         check: impl FnOnce(&str, A) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
         let question = AssertUnwindSafe(|| question(&*named.mapper));
-        let answer = match &self.trace {
-            None => catch_unwind(question),
-            Some(trace) => self.question_noted(trace, (&named.name, call), || catch_unwind(question)),
-        };
+        let answer = self.asked((&named.name, call), || catch_unwind(question));
         match answer {
             Ok(answer) => Ok(check(&named.name, answer)?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn question_noted<A>(
-        &self,
-        trace: &RefCell<Recorder>,
-        (mapper, call): (&str, &'static str),
-        question: impl FnOnce() -> A,
-    ) -> A {
-        let start = trace.borrow_mut().asks(&*self.wire, mapper, call);
-        let answer = question();
-        if let Some(start) = start {
-            trace.borrow_mut().answers(&*self.wire, call, start);
-        }
-        answer
     }
 
     /// The replicated part of the program asks this one of the run's mappers from now on.

@@ -16,14 +16,13 @@ mod waiting;
 pub(crate) use executor::{Resident, ShardFuture, Signal};
 pub(crate) use mappers::Asker;
 pub(crate) use objects::{Known, Objects};
-pub(crate) use observe::arrival_key;
+use observe::Observers;
 pub(crate) use queue::{Item, ReadyQueue};
 pub(crate) use timers::Timer;
 pub(crate) use waiting::Waiting;
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::diagnose::trace::record::Recorder;
 use crate::error::panic_message;
 use crate::ids::{ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
@@ -49,7 +48,7 @@ pub(crate) struct Effects {
     pub config: Arc<Config>,
     pub wire: Box<dyn Wire>,
     pub counters: Counters,
-    pub trace: Option<Box<RefCell<Recorder>>>,
+    observers: Option<Box<Observers>>,
     pub queue: ReadyQueue,
     pub objects: Objects,
     /// Messages of this processor to itself.
@@ -70,11 +69,9 @@ pub(crate) struct Effects {
 
 impl Effects {
     pub fn new(id: ProcessorId, config: Arc<Config>, wire: Box<dyn Wire>, signal: Signal) -> Self {
-        let recorder =
-            |t: &crate::diagnose::trace::Tracing| Recorder::new(t.list(), t.most, config.machine.processors(), &*wire);
         Self {
             id,
-            trace: config.trace.as_ref().map(recorder),
+            observers: Observers::of(&config, &*wire),
             wire,
             counters: Counters::default(),
             queue: ReadyQueue::default(),
@@ -111,8 +108,8 @@ impl Effects {
             self.inbox.borrow_mut().push_back(message);
         } else {
             self.counters.messages.add(1);
-            if let Some(trace) = &self.trace {
-                return self.send_noted(trace, to, message);
+            if self.observers.is_some() {
+                return self.send_observed(to, message);
             }
             self.wire.send(to, message);
         }
@@ -123,8 +120,8 @@ impl Effects {
     pub fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, word: u64) {
         self.counters.messages.add(1);
         let also = self.also(to, object);
-        if let Some(trace) = &self.trace {
-            return self.send_noted(trace, to, Message::word(object, cell, generation, also, word));
+        if self.observers.is_some() {
+            return self.send_observed(to, Message::word(object, cell, generation, also, word));
         }
         self.wire.send_word(to, object, cell, generation, also, word);
     }

@@ -1,90 +1,131 @@
-//! Events of a processor, for those who observe the run: the trace and the check for races.
-//!
-//! Without an observer each event is one branch on whether there is one; all else is out of line.
+//! The one seam for those who observe a run. Each event is one branch on whether somebody does; all else is out of line.
 
 use super::{Effects, Waiting};
-use crate::diagnose::races::BarrierKey;
-use crate::diagnose::trace::record::Recorder;
-use crate::ids::{ArrivalAt, ObjectId, ProcessorId, TaskId, WaitAt};
-use crate::message::Message;
+use crate::config::Config;
+use crate::diagnose::Event;
+use crate::diagnose::races::Races;
+use crate::diagnose::trace::Recorder;
+use crate::ids::{ObjectId, ProcessorId, WaitAt};
+use crate::message::{Message, Wire};
 use crate::object::Object;
 use std::cell::RefCell;
+use std::sync::Arc;
 
-impl Effects {
+/// Who observes a processor.
+pub(crate) struct Observers {
+    trace: Option<RefCell<Recorder>>,
+    pub races: Option<Arc<Races>>,
+}
+
+impl Observers {
+    /// Those that the run asks for, if it asks for any.
+    pub fn of(config: &Config, wire: &dyn Wire) -> Option<Box<Self>> {
+        let recorder = |t: &crate::diagnose::trace::Tracing| {
+            RefCell::new(Recorder::new(t.list(), t.most, config.machine.processors(), wire))
+        };
+        let (trace, races) = (config.trace.as_ref().map(recorder), config.races.clone());
+        (trace.is_some() || races.is_some()).then(|| Box::new(Self { trace, races }))
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn send_noted(&self, trace: &RefCell<Recorder>, to: ProcessorId, message: Message) {
-        let name = message.name();
-        // First, as somebody may be waiting for it.
-        self.wire.send(to, message);
-        trace.borrow_mut().sends(to, name);
+    fn take(&self, effects: &Effects, event: Event<'_>) {
+        if let Some(trace) = &self.trace {
+            trace.borrow_mut().take(&*effects.wire, &event);
+        }
+        if let Some(races) = &self.races {
+            races.take(effects.id, event);
+        }
+    }
+}
+
+impl Effects {
+    /// Something happens.
+    #[inline(always)]
+    pub fn event<'a>(&self, event: impl FnOnce() -> Event<'a>) {
+        if let Some(observers) = &self.observers {
+            observers.take(self, event());
+        }
+    }
+
+    /// Whether somebody observes the run.
+    #[inline]
+    pub fn is_observed(&self) -> bool {
+        self.observers.is_some()
+    }
+
+    /// The check for races, if it is asked for: what it has to say of an event is asked where the event happens.
+    #[inline]
+    pub fn races(&self) -> Option<&Arc<Races>> {
+        self.observers.as_ref()?.races.as_ref()
     }
 
     /// An arrival at a barrier, or the end of its generation, releases somebody.
     #[inline]
-    pub fn note_release(&self, object: ObjectId, generation: u64, released: &Waiting) {
-        if let Some(trace) = &self.trace {
-            note_release(trace, object, generation, released);
+    pub fn releases(&self, object: ObjectId, generation: u64, released: &Waiting) {
+        if let Some(observers) = &self.observers {
+            match *released {
+                Waiting::Task(task) => observers.take(self, Event::TaskReleased { object, generation, task }),
+                Waiting::Shard(slot) => observers.take(self, Event::ShardReleased { object, generation, slot }),
+                Waiting::Chain { .. } | Waiting::Waker(_) => {}
+            }
         }
     }
 
-    /// A leaf task whose turn it is is not called here.
-    pub fn note_dispatch(&self, id: TaskId) {
-        if let Some(trace) = &self.trace {
-            trace.borrow_mut().dispatches(&*self.wire, id);
+    #[cold]
+    #[inline(never)]
+    pub(super) fn send_observed(&self, to: ProcessorId, message: Message) {
+        let name = message.name();
+        // First, as somebody may be waiting for it.
+        self.wire.send(to, message);
+        self.event(|| Event::Sent { to, name });
+    }
+
+    /// Puts a question to the mapper, and notes how long the answer took.
+    #[inline]
+    pub(super) fn asked<A>(&self, (mapper, call): (&str, &'static str), question: impl FnOnce() -> A) -> A {
+        match self.observers.as_ref().and_then(|observers| observers.trace.as_ref()) {
+            None => question(),
+            Some(trace) => self.asked_noted(trace, (mapper, call), question),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn asked_noted<A>(
+        &self,
+        trace: &RefCell<Recorder>,
+        (mapper, call): (&str, &'static str),
+        question: impl FnOnce() -> A,
+    ) -> A {
+        let start = trace.borrow_mut().asks(&*self.wire, mapper, call);
+        let answer = question();
+        if let Some(start) = start {
+            trace.borrow_mut().answers(&*self.wire, call, start);
+        }
+        answer
     }
 
     /// Runs `f`, which sleeps until there is something to do.
     pub fn parked(&self, f: impl FnOnce()) {
-        let Some(trace) = &self.trace else { return f() };
-        trace.borrow_mut().parks(&*self.wire);
+        self.event(|| Event::Parked);
         f();
-        trace.borrow_mut().is_idle(&*self.wire);
-    }
-
-    /// The top-level task begins, which is on no executor yet.
-    pub fn note_beginning(&self) {
-        if let Some(trace) = &self.trace {
-            trace.borrow_mut().top_level_begins(&*self.wire);
-        }
+        self.event(|| Event::Idle);
     }
 
     /// Hands over what was noted, if anything was.
     pub fn hand_over_trace(&self) {
-        let (Some(trace), Some(tracing)) = (&self.trace, &self.config.trace) else { return };
+        let trace = self.observers.as_ref().and_then(|observers| observers.trace.as_ref());
+        let (Some(trace), Some(tracing)) = (trace, &self.config.trace) else { return };
         tracing.add(trace.borrow_mut().hand_over(&*self.wire, self.id, self.objects.names()));
     }
 
-    /// The barrier and the generation of a wait here, and how many wait for it.
-    pub fn wait_key(&self, at: WaitAt) -> (BarrierKey, u64, usize) {
-        match at {
-            WaitAt::Cell { object, cell, generation } => ((object, self.id, cell), generation, 1),
-            WaitAt::Phase { object, generation } => {
-                let waiters = self.objects.with(object, |known| match known.map(|k| &*k.object) {
-                    Some(Object::Phase(spec)) => spec.waiters.len(),
-                    _ => 1,
-                });
-                ((object, 0, 0), generation, waiters)
-            }
-        }
-    }
-}
-
-/// The barrier and the generation of an arrival.
-pub(crate) fn arrival_key(at: ArrivalAt) -> (BarrierKey, u64) {
-    match at {
-        ArrivalAt::Cell(at, generation) => ((at.object, at.processor, at.cell), generation),
-        ArrivalAt::Phase { object, generation, .. } => ((object, 0, 0), generation),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn note_release(trace: &RefCell<Recorder>, object: ObjectId, generation: u64, released: &Waiting) {
-    match released {
-        Waiting::Task(id) => trace.borrow_mut().releases_task(object, generation, *id),
-        Waiting::Shard(slot) => trace.borrow_mut().releases_shard(object, generation, *slot),
-        Waiting::Chain { .. } | Waiting::Waker(_) => {}
+    /// How many wait for the generations of a barrier.
+    pub fn waiters(&self, at: WaitAt) -> usize {
+        let WaitAt::Phase { object, .. } = at else { return 1 };
+        self.objects.with(object, |known| match known.map(|k| &*k.object) {
+            Some(Object::Phase(spec)) => spec.waiters.len(),
+            _ => 1,
+        })
     }
 }

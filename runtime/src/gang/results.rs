@@ -76,7 +76,7 @@ impl LaunchState {
             if let Err(e) = &result {
                 self.failed.borrow_mut().push(e.clone());
             }
-            let past = tasks.effects.config.races.as_ref().map(|races| races.end_of(self.key, shard));
+            let past = tasks.effects.races().map(|races| races.end_of(self.key, shard));
             (self.settle.borrow_mut())(tasks, shard, result, past.as_ref());
         }
         self.left.set(self.left.get() - 1);
@@ -85,7 +85,7 @@ impl LaunchState {
                 tasks.effects.send(p, Message::LaunchOver { launch: self.key });
             }
             if let Some(over) = self.over.borrow_mut().take() {
-                if let Some(races) = &tasks.effects.config.races {
+                if let Some(races) = tasks.effects.races() {
                     over.happens(&races.launch_over(self.key, tasks.effects.copies().nodes()));
                 }
                 over.settle(Ok(()), |waiting, poison| tasks.tell(waiting, poison));

@@ -13,10 +13,9 @@ mod launches;
 mod replicas;
 mod report;
 
-pub(crate) use launches::{Origin, Seat, ShardCode};
-
 use crate::config::Config;
 use crate::data::{Came, Request};
+use crate::diagnose::Event;
 use crate::diagnose::replicas::Replicas;
 use crate::effects::{Effects, Item, Signal};
 use crate::gang::{Gangs, Order};
@@ -26,6 +25,8 @@ use crate::object::Object;
 use crate::payload::Payload;
 use crate::replay::{ReplayObject, Replays};
 use crate::task::Tasks;
+pub(crate) use launches::{Origin, Seat, ShardCode};
+
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,9 +60,7 @@ impl Core {
     /// Takes in one message that the wire brings from another processor.
     #[inline]
     pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
-        if let Some(trace) = &self.effects().trace {
-            trace.borrow_mut().receives(&*self.effects().wire, from, message.name());
-        }
+        self.effects().event(|| Event::Received { from, name: message.name() });
         self.deliver(from, message);
     }
 
@@ -191,10 +190,8 @@ impl Core {
         ran |= effects.collect_wakes();
         // Those that are sent meanwhile are for the next turn.
         let own = effects.own_messages();
-        if own > 0
-            && let Some(trace) = &effects.trace
-        {
-            trace.borrow_mut().receives_own(&*effects.wire);
+        if own > 0 {
+            effects.event(|| Event::OwnReceived);
         }
         for _ in 0..own {
             let Some(message) = effects.next_own_message() else { break };
@@ -207,11 +204,12 @@ impl Core {
                 break;
             };
             ran = true;
-            if effects.trace.is_some() {
-                self.note_item(item);
-            }
             match item {
-                Item::Chain { object, chain } => self.replays.run(&self.tasks, object, chain),
+                Item::Chain { object, chain } => {
+                    let first = || self.replays.call_now(object, chain);
+                    effects.event(|| Event::ChainRan { object, first: &first });
+                    self.replays.run(&self.tasks, object, chain);
+                }
                 Item::Leaf(id) => {
                     effects.send_what_is_late();
                     self.tasks.run_leaf(id);
@@ -219,29 +217,18 @@ impl Core {
                     break;
                 }
                 Item::Away(id) => self.tasks.run_leaf(id),
-                Item::Shard(slot) => effects.poll_shard(slot),
+                Item::Shard(slot) => {
+                    effects.event(|| Event::Polled { slot });
+                    effects.poll_shard(slot);
+                }
             }
             effects.call_wakers();
         }
         effects.send_what_is_late();
-        if !ran && let Some(trace) = &effects.trace {
-            trace.borrow_mut().is_idle(&*effects.wire);
+        if !ran {
+            effects.event(|| Event::Idle);
         }
         ran
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_item(&self, item: Item) {
-        let Some(trace) = &self.effects().trace else { return };
-        let (mut trace, wire) = (trace.borrow_mut(), &*self.effects().wire);
-        match item {
-            Item::Leaf(_) | Item::Away(_) => {}
-            Item::Shard(slot) => trace.polls(wire, slot),
-            Item::Chain { object, chain } => {
-                trace.runs_chain(wire, object, || self.replays.with(object, |chains| chains.now(chain)).flatten());
-            }
-        }
     }
 
     /// The run's clock says `now`: wakes those whose time has come.

@@ -1,5 +1,6 @@
 //! Waits with a deadline, and barrier waits that are given up.
 
+use crate::diagnose::Event;
 use crate::effects::Timer;
 use crate::effects::polling::Poller;
 use crate::ids::WaitAt;
@@ -125,9 +126,7 @@ impl<'a, B: Waitable> UnderWay<'a, B> {
     /// Takes the next generation.
     pub fn next(core: &'a Core, barrier: &'a B) -> Self {
         let point = barrier.next_wait();
-        if let Some(races) = &core.effects().config.races {
-            races.waits(core.effects().wait_key(point.0));
-        }
+        core.effects().event(|| Event::Waits { at: point.0 });
         Self { core, barrier, point, registered: None }
     }
 
@@ -141,9 +140,7 @@ impl<B: Waitable> Drop for UnderWay<'_, B> {
         let Some(poller) = self.registered else { return };
         // Its waker's destructor is not ours: nothing is borrowed any more.
         drop(self.core.tasks.barriers.withdraw(self.point(), poller));
-        if let Some(races) = &self.core.effects().config.races {
-            races.gives_up(self.core.effects().wait_key(self.point()));
-        }
+        self.core.effects().event(|| Event::WaitGivenUp { at: self.point() });
         #[cfg(feature = "plant")]
         if self.core.effects().config.strikes(crate::plant::Bug::LostTimeOut) {
             return;

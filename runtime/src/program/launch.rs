@@ -182,7 +182,7 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg {
             declaring.shard.core().effects().counters.inputs.add(1);
-            if declaring.shard.core().effects().config.races.is_some() {
+            if declaring.shard.core().effects().races().is_some() {
                 declaring.body.inputs.push(future.event());
             }
             if future.wait(Waiting::Task(declaring.task)) {
@@ -558,7 +558,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
                 let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
-                if let Some(races) = &tasks.effects.config.races {
+                if let Some(races) = tasks.effects.races() {
                     let inputs = std::mem::take(&mut body.inputs);
                     let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
                     let by = shard.actor();

@@ -1,10 +1,11 @@
 //! Who launches gangs: the replicated top-level task, and parents.
 
+use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::replicas::hash;
 use crate::future::{Failures, FutureMap, TaskFuture};
 use crate::gang::{LaunchState, Plan, Planner, Settle, Wanted};
-use crate::ids::{Ancestors, LaunchKey, NOBODY, ObjectId, ProcessorId};
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
 use crate::message::{Batch, Held, Message, Reply, SendColumns, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
@@ -172,9 +173,7 @@ impl Launcher {
         }
         let number = self.launches.replace(self.launches.get() + 1);
         let launch: LaunchKey = u64::from(self.number) << 32 | u64::from(number);
-        if let Some(races) = &self.core.effects().config.races {
-            races.launches((NOBODY, self.core.effects().id), launch);
-        }
+        self.core.effects().event(|| Event::Launched { launch });
         let (over, done) = TaskFuture::pending();
         let held = plan.batches.iter().filter(|b| b.hold && self.starts(b.at)).map(|b| b.at);
         let state = LaunchState {
@@ -247,9 +246,7 @@ impl Launcher {
             .planner
             .plan_or_recall(self.core.effects(), Wanted { table: &table, held, instances: Some(&instances) })?;
         self.dispatch(&plan, (0, &table), |_| Vec::new(), Box::new(|_, _, _, _| {}))?.await?;
-        if let Some(races) = &self.core.effects().config.races {
-            races.mapped(self.number);
-        }
+        self.core.effects().event(|| Event::Mapped { launcher: self.number });
         Ok(())
     }
 
@@ -263,9 +260,7 @@ impl Launcher {
 
     /// Nothing is launched any more.
     pub fn ended(&self) {
-        if let Some(races) = &self.core.effects().config.races {
-            races.launcher_over(self.number);
-        }
+        self.core.effects().event(|| Event::LauncherEnded { launcher: self.number });
     }
 
     /// Waits for every launch under way.

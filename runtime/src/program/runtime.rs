@@ -3,6 +3,7 @@
 use super::top::Top;
 use crate::config::Config;
 use crate::counters::Stats;
+use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::diagnose::trace::TraceFile;
@@ -323,7 +324,7 @@ type AnyTop = dyn Fn(Top) -> AnyFuture + Send + Sync;
 /// Starts a node's copy of the top-level task on its first processor.
 fn start_top(core: &Rc<Core>, function: &AnyTop) -> Outcome {
     let outcome = Outcome::default();
-    core.effects().note_beginning();
+    core.effects().event(|| Event::TopLevelBegan);
     let top = Top::new(core);
     let (inner, at_end) = (outcome.clone(), outcome.clone());
     // Called now, so that the function itself need not outlive this call; its future runs on the executor.

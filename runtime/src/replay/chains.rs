@@ -1,5 +1,6 @@
 //! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
 
+use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
 use crate::ids::{EMPTY, ObjectId, ProcessorId};
 use crate::maps::HashMap;
@@ -481,9 +482,7 @@ impl Chains {
 
     #[inline(never)]
     pub(super) fn queue(&self, effects: &Effects, chain: u32) {
-        if let Some(trace) = &effects.trace {
-            trace.borrow_mut().releases_chain(self.id);
-        }
+        effects.event(|| Event::ChainReleased { object: self.id });
         effects.queue.push(self.mapping.get().priority, Item::Chain { object: self.id, chain });
     }
 

@@ -13,6 +13,7 @@ mod replays;
 mod report;
 mod subtasks;
 
+use crate::diagnose::Event;
 use crate::effects::Waiting;
 use crate::future::{Resolver, TaskFuture};
 use crate::task::Tasks;
@@ -193,7 +194,7 @@ impl ReplayCx<'_> {
     /// Settles the future of a call of the chain's shard: the call is over.
     #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
-        if self.tasks.effects.config.races.is_some() {
+        if self.tasks.effects.is_observed() {
             self.happens(chain, resolver);
         }
         self.tasks.effects.counters.chain_calls.add(1);
@@ -210,9 +211,7 @@ impl ReplayCx<'_> {
     /// comes after nothing.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        if let Some(races) =
-            self.tasks.effects.config.races.as_ref().filter(|_| !self.chains.is_lost(self.links, chain))
-        {
+        if let Some(races) = self.tasks.effects.races().filter(|_| !self.chains.is_lost(self.links, chain)) {
             let (shards, slots) = (self.chains.shards(), self.chains.slots());
             let call = self.chains.call_of(self.links, chain).saturating_sub(slots.into());
             let shard = self.chains.shard_of(chain);
@@ -225,9 +224,10 @@ impl ReplayCx<'_> {
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
         self.tasks.effects.counters.inputs.add(1);
-        if let Some(races) = &self.tasks.effects.config.races {
-            races.call_takes(self.chains.id, self.chains.call_of(self.links, chain), future.event());
-        }
+        self.tasks.effects.event(|| {
+            let call = self.chains.call_of(self.links, chain);
+            Event::CallTakes { object: self.chains.id, call, input: future.event() }
+        });
         future.wait(self.waiting(chain))
     }
 

@@ -40,6 +40,12 @@ impl Replays {
         Some(f(self.0.borrow().get(object as usize)?.as_deref()?))
     }
 
+    /// Whose a chain is and which call of its slot it is at, for traces.
+    #[cold]
+    pub fn call_now(&self, object: ObjectId, chain: u32) -> Option<(u32, u64)> {
+        self.with(object, |chains| chains.now(chain)).flatten()
+    }
+
     /// Takes in an arrival from another processor; gives what it carries back if it is none at a chain.
     #[inline]
     pub fn arrive(

@@ -2,7 +2,8 @@
 
 use super::Tasks;
 use crate::data::{Column, Staged};
-use crate::effects::{Known, Waiting, arrival_key};
+use crate::diagnose::Event;
+use crate::effects::{Known, Waiting};
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId};
 use crate::task::slab::{Leaf, Next, Stage};
 use crate::task::{Body, Owner, task_place};
@@ -74,9 +75,7 @@ impl Tasks {
                 u.column.clear_poison();
             }
         }
-        if let Some(races) = &self.effects.config.races {
-            races.leaf_ends((self.effects.id, id), body.arrivals.iter().map(|at| arrival_key(*at)));
-        }
+        self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
         for arrival in &body.arrivals {
             self.arrive(*arrival);
         }
@@ -137,9 +136,7 @@ impl Tasks {
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);
-        if let Some(races) = &self.effects.config.races {
-            races.leaf_fails((self.effects.id, id), arrivals.iter().map(|at| arrival_key(*at)));
-        }
+        self.effects.event(|| Event::TaskFailed { task: id, arrivals: &arrivals });
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
             task.fail(self, error.clone());
@@ -178,9 +175,7 @@ impl Tasks {
             all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
         };
         for id in waiting {
-            if let Some(races) = &self.effects.config.races {
-                races.leaf_dropped((self.effects.id, id));
-            }
+            self.effects.event(|| Event::TaskDropped { task: id });
             self.fail_leaf(id, &self.poisons(id, error));
         }
     }

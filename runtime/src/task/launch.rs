@@ -4,6 +4,7 @@ use super::Tasks;
 use crate::Error;
 use crate::barrier::Waited;
 use crate::data::{Came, Column, Fetch, Staged};
+use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
@@ -48,9 +49,7 @@ impl Tasks {
         for at in waits {
             #[cfg(feature = "plant")]
             let at = self.planted_wait(at);
-            if let Some(races) = &self.effects.config.races {
-                races.leaf_waits((self.effects.id, id), self.effects.wait_key(at));
-            }
+            self.effects.event(|| Event::TaskWaits { task: id, at, waiters: self.effects.waiters(at) });
             match self.barriers.wait(&self.effects, at, Waiting::Task(id)) {
                 Waited::Complete => {}
                 Waited::Registered => unmet += 1,

@@ -3,6 +3,7 @@
 use super::Tasks;
 use crate::Error;
 use crate::data::{Staged, Store, UseAt};
+use crate::diagnose::Event;
 use crate::diagnose::races::Races;
 use crate::effects::Asker;
 use crate::error::panic_message;
@@ -30,7 +31,7 @@ impl Tasks {
         let processor = leaf.processor;
         let Some(mut body) = leaf.body.take() else { return };
         drop(leaves);
-        if let Some(races) = &self.effects.config.races
+        if let Some(races) = self.effects.races()
             && let Err(error) = self.checked_for_races(races, id, &body)
         {
             return self.refuse_racing(id, body, &error);
@@ -70,7 +71,7 @@ impl Tasks {
     /// Ends a task that was poisoned before it ran.
     #[cold]
     fn refuse_leaf(&self, id: TaskId) {
-        self.effects.note_dispatch(id);
+        self.effects.event(|| Event::TaskDispatched { task: id });
         let poison = self.leaves.borrow_mut().get(id).and_then(|leaf| {
             let own = leaf.poison.take().map(|e| *e);
             let poisoned = || leaf.uses().iter().find(|u| u.column.is_poisoned_for(u.privilege));
@@ -102,7 +103,7 @@ impl Tasks {
         let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
-        self.effects.note_dispatch(id);
+        self.effects.event(|| Event::TaskDispatched { task: id });
         self.effects.send(to, Message::Leaf(Box::new(leaf)));
     }
 
@@ -114,9 +115,7 @@ impl Tasks {
         id: Option<TaskId>,
         run: impl FnOnce() -> Result<(), Box<Error>>,
     ) -> Result<(), Box<Error>> {
-        if let Some(trace) = &self.effects.trace {
-            trace.borrow_mut().calls(&*self.effects.wire, work.name(), shard, id);
-        }
+        self.effects.event(|| Event::TaskCalled { name: work.name(), shard, task: id });
         self.effects.wire.works(work);
         let ran = catch_unwind(AssertUnwindSafe(run));
         // Afterwards: in virtual time it is this that takes time.

@@ -153,7 +153,7 @@ pub(crate) fn run(
             Core::new(id, config.clone(), Box::new(wire), Arc::new(move || parker.wake()))
         })
         .collect();
-    let outcomes: Vec<_> = cores.iter().map(|core| begin(core)).collect();
+    let outcomes: Vec<_> = cores.iter().map(begin).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
     let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
     let compared = compare(&cores[0], &net);

@@ -2,8 +2,9 @@
 
 use super::clock::{Past, VectorClock};
 use super::state::{Actor, BarrierKey, State, common};
+use crate::diagnose::Event;
 use crate::error::{Access, Error};
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
+use crate::ids::{ArrivalAt, LaunchKey, NOBODY, ObjectId, ProcessorId, TaskId, WaitAt};
 use maniple_regions::{FieldId, TreeId, Use};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -65,12 +66,6 @@ impl Drop for Observing {
     }
 }
 
-/// Whoever is polled sees futures again, which the runtime has looked at since [`Races::calls`].
-#[cold]
-pub(crate) fn resume() {
-    PAUSED.set(false);
-}
-
 /// Whoever is polled has found a future settled.
 #[cold]
 pub(crate) fn seen(event: &Past) {
@@ -82,8 +77,6 @@ pub(crate) fn seen(event: &Past) {
 
 /// A leaf task of a processor.
 type LeafId = (ProcessorId, TaskId);
-/// A generation of a barrier.
-type Generation = (BarrierKey, u64);
 
 impl Races {
     /// A shard or the top-level task is polled.
@@ -102,12 +95,6 @@ impl Races {
         exclusive: impl Iterator<Item = Use>,
     ) -> Past {
         self.state().launch_leaf(task, by, inputs, exclusive)
-    }
-
-    /// A leaf task waits for a generation, as so many do.
-    #[cold]
-    pub fn leaf_waits(&self, task: LeafId, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
-        self.state().leaf_waits(task, barrier, generation, waiters);
     }
 
     /// The error of a task that races with an earlier one; `describe` says what a region tree and a field are called.
@@ -135,91 +122,74 @@ impl Races {
         Err(self.found.get_or_init(|| race).clone())
     }
 
+    /// Takes in what happens on a processor, as far as it orders leaf tasks.
     #[cold]
-    pub fn leaf_ends(&self, task: LeafId, arrivals: impl Iterator<Item = Generation>) {
-        self.state().leaf_ends(task, arrivals);
-    }
-
-    #[cold]
-    pub fn leaf_fails(&self, task: LeafId, arrivals: impl Iterator<Item = Generation>) {
-        self.state().leaf_fails(task, arrivals.map(|(barrier, _)| barrier));
-    }
-
-    /// A leaf task that waits is not waited for any more, as its shard has failed.
-    #[cold]
-    pub fn leaf_dropped(&self, task: LeafId) {
-        self.state().leaf_dropped(task);
-    }
-
-    /// A shard has waited for its leaf tasks.
-    #[cold]
-    pub fn leaves_over(&self, shard: Actor) {
-        self.state().leaves_over(shard);
-    }
-
-    #[cold]
-    pub fn arrives(&self, shard: Actor, (barrier, generation): Generation) {
-        self.state().arrive(shard, barrier, generation);
-    }
-
-    /// A shard has taken a generation that it waits for.
-    #[cold]
-    pub fn waits(&self, (barrier, generation, _): (BarrierKey, u64, usize)) {
-        self.state().waits(barrier, generation);
-    }
-
-    #[cold]
-    pub fn gives_up(&self, (barrier, generation, _): (BarrierKey, u64, usize)) {
-        self.state().gives_up(barrier, generation);
-    }
-
-    #[cold]
-    pub fn waited_in_vain(&self, shard: Actor, (barrier, generation, _): (BarrierKey, u64, usize)) {
-        self.state().waited_in_vain(shard, barrier, generation);
-    }
-
-    #[cold]
-    pub fn waited(&self, shard: Actor, (barrier, generation, waiters): (BarrierKey, u64, usize)) {
-        self.state().waited(shard, barrier, generation, waiters);
-    }
-
-    #[cold]
-    pub fn abandons(&self, shard: Actor) {
-        self.state().abandons(shard);
-    }
-
-    /// A shard makes a call of a collective. It does not see what the runtime looks at before [`resume`].
-    #[cold]
-    pub fn calls(&self, shard: Actor, object: ObjectId, call: u64) {
-        PAUSED.set(true);
-        self.state().calls(shard, object, call);
-    }
-
-    #[cold]
-    pub fn call_takes(&self, object: ObjectId, call: u64, input: Past) {
-        self.state().call_takes(object, call, input);
+    #[inline(never)]
+    pub fn take(&self, processor: ProcessorId, event: Event<'_>) {
+        let leaf = |task: TaskId| (processor, task);
+        let awaited = |at: WaitAt| match at {
+            WaitAt::Cell { object, cell, generation } => ((object, processor, cell), generation),
+            WaitAt::Phase { object, generation } => ((object, 0, 0), generation),
+        };
+        match event {
+            Event::TaskWaits { task, at, waiters } => {
+                let (barrier, generation) = awaited(at);
+                self.state().leaf_waits(leaf(task), barrier, generation, waiters);
+            }
+            Event::TaskEnded { task, arrivals } => {
+                self.state().leaf_ends(leaf(task), arrivals.iter().map(|at| arrival_key(*at)));
+            }
+            Event::TaskFailed { task, arrivals } => {
+                self.state().leaf_fails(leaf(task), arrivals.iter().map(|at| arrival_key(*at).0));
+            }
+            Event::TaskDropped { task } => self.state().leaf_dropped(leaf(task)),
+            Event::ShardStarted { shard, within } => self.state().shard_starts(shard, within.clone()),
+            Event::ShardEnded { shard } => self.state().shard_ends(shard),
+            Event::ShardFailed { shard } => self.state().abandons(shard),
+            Event::TasksAwaited { shard } => self.state().leaves_over(shard),
+            Event::Arrived { shard, at } => {
+                let (barrier, generation) = arrival_key(at);
+                self.state().arrive(shard, barrier, generation);
+            }
+            Event::Waits { at } => {
+                let (barrier, generation) = awaited(at);
+                self.state().waits(barrier, generation);
+            }
+            Event::Waited { shard, at, waiters } => {
+                let (barrier, generation) = awaited(at);
+                self.state().waited(shard, barrier, generation, waiters);
+            }
+            Event::WaitedInVain { shard, at } => {
+                let (barrier, generation) = awaited(at);
+                self.state().waited_in_vain(shard, barrier, generation);
+            }
+            Event::WaitGivenUp { at } => {
+                let (barrier, generation) = awaited(at);
+                self.state().gives_up(barrier, generation);
+            }
+            Event::Calls { shard, object, call } => {
+                PAUSED.set(true);
+                self.state().calls(shard, object, call);
+            }
+            Event::CallMade => PAUSED.set(false),
+            Event::CallTakes { object, call, input } => self.state().call_takes(object, call, input),
+            Event::Launched { launch } => {
+                let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
+                self.state().launches(actor.unwrap_or((NOBODY, processor)), launch);
+            }
+            Event::Mapped { launcher } => {
+                if let Some((_, actor)) = OBSERVER.with_borrow(Clone::clone) {
+                    self.state().mapped(actor, launcher);
+                }
+            }
+            Event::LauncherEnded { launcher } => self.state().launcher_over(launcher),
+            _ => {}
+        }
     }
 
     #[cold]
     pub fn call_over(&self, call: (ObjectId, u64), shard: u32, shards_and_slots: (u32, u32)) -> VectorClock {
         self.state().call_over(call, shard, shards_and_slots)
-    }
-
-    /// Whoever is polled launches shards; if nobody is, `top` does.
-    #[cold]
-    pub fn launches(&self, top: Actor, launch: LaunchKey) {
-        let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
-        self.state().launches(actor.unwrap_or(top), launch);
-    }
-
-    #[cold]
-    pub fn shard_starts(&self, shard: Actor, within: &Ancestors) {
-        self.state().shard_starts(shard, within.clone());
-    }
-
-    #[cold]
-    pub fn shard_ends(&self, shard: Actor) {
-        self.state().shard_ends(shard);
     }
 
     #[cold]
@@ -234,18 +204,12 @@ impl Races {
         let nodes = if launch >> 32 == 0 { copies } else { 1 };
         self.state().launch_over(launch, nodes)
     }
+}
 
-    /// Whoever is polled has mapped a region, and launches as number `launcher`.
-    #[cold]
-    pub fn mapped(&self, launcher: u32) {
-        if let Some((_, actor)) = OBSERVER.with_borrow(Clone::clone) {
-            self.state().mapped(actor, launcher);
-        }
-    }
-
-    /// A parent is over.
-    #[cold]
-    pub fn launcher_over(&self, launcher: u32) {
-        self.state().launcher_over(launcher);
+/// The barrier and the generation of an arrival.
+fn arrival_key(at: ArrivalAt) -> (BarrierKey, u64) {
+    match at {
+        ArrivalAt::Cell(at, generation) => ((at.object, at.processor, at.cell), generation),
+        ArrivalAt::Phase { object, generation, .. } => ((object, 0, 0), generation),
     }
 }

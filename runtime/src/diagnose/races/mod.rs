@@ -31,5 +31,5 @@ mod state;
 #[cfg(all(test, not(loom)))]
 pub(crate) use accesses::MOST_ALIKE;
 pub(crate) use clock::{Past, VectorClock};
-pub(crate) use hooks::{Races, resume, seen};
-pub(crate) use state::{Actor, BarrierKey};
+pub(crate) use hooks::{Races, seen};
+pub(crate) use state::Actor;

@@ -1,9 +1,9 @@
 //! Traces: where they go, and what a run collects for one. What is noted is in `record`, the format in `write`.
 
-pub(crate) mod record;
+mod record;
 mod write;
 
-pub(crate) use record::{Event, Kind, Recording};
+pub(crate) use record::{Entry, Kind, Recorder, Recording};
 
 use crate::Error;
 use maniple_mapper::{Machine, files};
@@ -41,7 +41,7 @@ pub struct TraceFile {
     file: files::Whole,
     /// The most events that one processor keeps.
     most: usize,
-    spare: Arc<Mutex<Vec<Vec<Event>>>>,
+    spare: Arc<Mutex<Vec<Vec<Entry>>>>,
 }
 
 /// What a run that is traced collects.
@@ -49,12 +49,12 @@ pub(crate) struct Tracing {
     /// The most events that one processor keeps.
     pub most: usize,
     recordings: Mutex<Vec<Recording>>,
-    spare: Arc<Mutex<Vec<Vec<Event>>>>,
+    spare: Arc<Mutex<Vec<Vec<Entry>>>>,
 }
 
 impl Tracing {
     /// A list for a processor's events, if there is one from an earlier run: its memory has been touched before.
-    pub fn list(&self) -> Vec<Event> {
+    pub fn list(&self) -> Vec<Entry> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 

@@ -4,10 +4,10 @@
 //! chains of one object that follow each other are one slice, what happens within a slice has no time of its own but its
 //! place in the list, and an event takes 16 bytes.
 
-use crate::ids::{ObjectId, ProcessorId, TaskId};
+use crate::diagnose::Event;
+use crate::ids::{ProcessorId, TaskId};
 use crate::message::{CycleCounter, Wire};
 use crate::names::short_name;
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// What an event says. The first ones begin slices, one after the other on their processor.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Poll,
     /// The last poll of a shard.
     LastPoll,
-    /// Runs of chains: the object, the first one's shard, [`Event::runs`].
+    /// Runs of chains: the object, the first one's shard, [`Entry::runs`].
     Chains,
     /// Taking in messages.
     Messages,
@@ -66,7 +66,7 @@ impl Kind {
 
 /// One entry of the list. There are many: they are small.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Event {
+pub(crate) struct Entry {
     /// Ticks, of which the low 48 bits, and the number of a name or an object, or `UNKNOWN`.
     time_what: u64,
     /// The kind in 4 bits and 28 more, or `UNKNOWN`.
@@ -74,9 +74,9 @@ pub(crate) struct Event {
     pub key: u32,
 }
 
-const _: () = assert!(size_of::<Event>() == 16);
+const _: () = assert!(size_of::<Entry>() == 16);
 
-impl Event {
+impl Entry {
     pub const TIME: u64 = u64::MAX >> 16;
     const MANY: u32 = u32::MAX >> 4;
 
@@ -191,7 +191,7 @@ impl Names {
 /// What one processor has noted.
 pub(crate) struct Recorder {
     /// Full, it is a ring: the oldest event is at `next`.
-    events: Vec<Event>,
+    events: Vec<Entry>,
     next: usize,
     most: usize,
     dropped: u64,
@@ -216,7 +216,7 @@ const NONE: usize = usize::MAX;
 /// What a processor hands over at the end.
 pub(crate) struct Recording {
     pub processor: ProcessorId,
-    pub events: Vec<Event>,
+    pub events: Vec<Entry>,
     /// How many events came before those.
     pub dropped: u64,
     pub names: Vec<String>,
@@ -230,10 +230,10 @@ pub(crate) struct Recording {
 
 impl Recorder {
     /// `events` is a list to use again.
-    pub fn new(mut events: Vec<Event>, most: usize, processors: u32, wire: &dyn Wire) -> Box<RefCell<Self>> {
+    pub fn new(mut events: Vec<Entry>, most: usize, processors: u32, wire: &dyn Wire) -> Self {
         events.clear();
         events.reserve(most.min(1 << 12));
-        Box::new(RefCell::new(Self {
+        Self {
             events,
             next: 0,
             most,
@@ -247,7 +247,7 @@ impl Recorder {
             sent: vec![0; processors as usize],
             received: vec![0; processors as usize],
             began: wire.moment(),
-        }))
+        }
     }
 
     #[inline]
@@ -260,7 +260,7 @@ impl Recorder {
 
     /// Adds an event; its place.
     #[inline]
-    fn add(&mut self, event: Event) -> usize {
+    fn add(&mut self, event: Entry) -> usize {
         if self.events.len() < self.most {
             self.events.push(event);
             return self.events.len() - 1;
@@ -269,7 +269,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn replace_oldest(&mut self, event: Event) -> usize {
+    fn replace_oldest(&mut self, event: Entry) -> usize {
         let at = self.next;
         self.next = if at + 1 == self.most { 0 } else { at + 1 };
         self.events[at] = event;
@@ -283,13 +283,13 @@ impl Recorder {
 
     /// The slice that runs, if it is not lost.
     #[inline]
-    fn running(&mut self) -> Option<&mut Event> {
+    fn running(&mut self) -> Option<&mut Entry> {
         self.events.get_mut(self.slice)
     }
 
     /// The slice that runs, if it is of this kind and goes on.
     #[inline]
-    fn same(&mut self, kind: Kind) -> Option<&mut Event> {
+    fn same(&mut self, kind: Kind) -> Option<&mut Entry> {
         if self.step > 0 { None } else { self.running().filter(|s| s.is(kind)) }
     }
 
@@ -297,7 +297,7 @@ impl Recorder {
     #[inline]
     fn begin(&mut self, wire: &dyn Wire, kind: Kind, what: u32, who: u32, key: u32) {
         let now = self.ticks(wire);
-        self.slice = self.add(Event::new(kind, now, what, who, key));
+        self.slice = self.add(Entry::new(kind, now, what, who, key));
         self.idle = false;
     }
 
@@ -311,114 +311,77 @@ impl Recorder {
 
     #[inline]
     fn within(&mut self, kind: Kind, what: u32, who: u32, key: u32) {
-        self.add(Event::new(kind, 0, what, who, key));
+        self.add(Entry::new(kind, 0, what, who, key));
     }
 }
 
-/// Events. What is hot is out of line and ends with the call, so that nothing has to outlive it.
 impl Recorder {
-    /// A shard is polled. Of leaf tasks [`Self::calls`] and [`Self::dispatches`] tell.
+    /// Notes what happens. It is out of line and ends with the call, so that nothing has to outlive it.
     #[cold]
     #[inline(never)]
-    pub fn polls(&mut self, wire: &dyn Wire, slot: u32) {
-        let (name, shard) = self.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
-        self.begin(wire, Kind::Poll, name, shard, slot);
-    }
-
-    /// A chain is run: `first` tells whose it is and which call it is at.
-    #[cold]
-    #[inline(never)]
-    pub fn runs_chain(&mut self, wire: &dyn Wire, object: ObjectId, first: impl FnOnce() -> Option<(u32, u64)>) {
-        if let Some(slice) = self.same(Kind::Chains).filter(|s| s.what() == object) {
-            return slice.one_more_run();
-        }
-        let (shard, call) = first().unwrap_or((UNKNOWN, u64::MAX));
-        self.begin(wire, Kind::Chains, object, shard, Event::first_run(call));
-    }
-
-    /// A leaf task is called, for this processor or, with no number, for another one.
-    #[cold]
-    #[inline(never)]
-    pub fn calls(&mut self, wire: &dyn Wire, name: &'static str, shard: u32, id: Option<TaskId>) {
-        let name = self.names.number_of_static(name);
-        self.begin(wire, Kind::Leaf, name, shard, id.map_or(UNKNOWN, task_key));
-    }
-
-    /// A leaf task whose turn it is is not called here.
-    pub fn dispatches(&mut self, wire: &dyn Wire, id: TaskId) {
-        self.begin(wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(id));
-    }
-
-    /// In a turn there was nothing to do.
-    #[cold]
-    #[inline(never)]
-    pub fn is_idle(&mut self, wire: &dyn Wire) {
-        self.end(wire);
-    }
-
-    /// A future is in a slot: a shard's, or another one.
-    #[cold]
-    #[inline(never)]
-    pub fn is_in_slot(&mut self, slot: u32, task: &str, shard: Option<u32>) {
-        let name = self.names.number(task);
-        if self.slots.len() <= slot as usize {
-            self.slots.resize(slot as usize + 1, (UNKNOWN, UNKNOWN));
-        }
-        self.slots[slot as usize] = (name, shard.unwrap_or(UNKNOWN));
-    }
-
-    /// The shard that is polled is over.
-    #[cold]
-    #[inline(never)]
-    pub fn was_last_poll(&mut self, slot: u32) {
-        if let Some(slice) = self.running().filter(|s| s.is(Kind::Poll) && s.key == slot) {
-            slice.set_kind(Kind::LastPoll);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub fn sends(&mut self, to: ProcessorId, name: &'static str) {
-        let (name, number) = (self.names.number_of_static(name), self.sent[to as usize]);
-        self.sent[to as usize] = number.wrapping_add(1);
-        self.within(Kind::Send, name, to, number);
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub fn receives(&mut self, wire: &dyn Wire, from: ProcessorId, name: &'static str) {
-        if self.same(Kind::Messages).is_none() {
-            self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
-        }
-        let (name, number) = (self.names.number_of_static(name), self.received[from as usize]);
-        self.received[from as usize] = number.wrapping_add(1);
-        self.within(Kind::Receive, name, from, number);
-    }
-
-    /// Messages of this processor to itself are taken in.
-    #[cold]
-    #[inline(never)]
-    pub fn receives_own(&mut self, wire: &dyn Wire) {
-        self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
-    }
-
-    /// An arrival, or the end of a phase barrier's generation, releases a leaf task.
-    pub fn releases_task(&mut self, object: ObjectId, generation: u64, id: TaskId) {
-        self.within(Kind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(id));
-    }
-
-    /// The same releases a shard.
-    pub fn releases_shard(&mut self, object: ObjectId, generation: u64, slot: u32) {
-        self.within(Kind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
-    }
-
-    /// An arrival lets a chain go on.
-    #[cold]
-    #[inline(never)]
-    pub fn releases_chain(&mut self, object: ObjectId) {
-        // Within one slice there is nothing to show.
-        if self.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) {
-            self.within(Kind::ReleasedChain, object, UNKNOWN, 0);
+    pub fn take(&mut self, wire: &dyn Wire, event: &Event<'_>) {
+        match *event {
+            Event::Polled { slot } => {
+                let (name, shard) = self.slots.get(slot as usize).copied().unwrap_or((UNKNOWN, UNKNOWN));
+                self.begin(wire, Kind::Poll, name, shard, slot);
+            }
+            Event::LastPolled { slot } => {
+                if let Some(slice) = self.running().filter(|s| s.is(Kind::Poll) && s.key == slot) {
+                    slice.set_kind(Kind::LastPoll);
+                }
+            }
+            Event::ChainRan { object, first } => {
+                if let Some(slice) = self.same(Kind::Chains).filter(|s| s.what() == object) {
+                    return slice.one_more_run();
+                }
+                let (shard, call) = first().unwrap_or((UNKNOWN, u64::MAX));
+                self.begin(wire, Kind::Chains, object, shard, Entry::first_run(call));
+            }
+            Event::TaskCalled { name, shard, task } => {
+                let name = self.names.number_of_static(name);
+                self.begin(wire, Kind::Leaf, name, shard, task.map_or(UNKNOWN, task_key));
+            }
+            Event::TaskDispatched { task } => self.begin(wire, Kind::Dispatch, UNKNOWN, UNKNOWN, task_key(task)),
+            Event::Idle => self.end(wire),
+            Event::Parked => self.begin(wire, Kind::Parked, UNKNOWN, UNKNOWN, 0),
+            Event::TopLevelBegan => {
+                let name = self.names.number("top level");
+                self.begin(wire, Kind::LastPoll, name, UNKNOWN, UNKNOWN);
+            }
+            Event::InSlot { slot, task, shard } => {
+                let name = self.names.number(task);
+                if self.slots.len() <= slot as usize {
+                    self.slots.resize(slot as usize + 1, (UNKNOWN, UNKNOWN));
+                }
+                self.slots[slot as usize] = (name, shard.unwrap_or(UNKNOWN));
+            }
+            Event::Sent { to, name } => {
+                let (name, number) = (self.names.number_of_static(name), self.sent[to as usize]);
+                self.sent[to as usize] = number.wrapping_add(1);
+                self.within(Kind::Send, name, to, number);
+            }
+            Event::Received { from, name } => {
+                if self.same(Kind::Messages).is_none() {
+                    self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
+                }
+                let (name, number) = (self.names.number_of_static(name), self.received[from as usize]);
+                self.received[from as usize] = number.wrapping_add(1);
+                self.within(Kind::Receive, name, from, number);
+            }
+            Event::OwnReceived => self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0),
+            Event::TaskReleased { object, generation, task } => {
+                self.within(Kind::ReleasedTask, object, generation.min(u64::from(UNKNOWN)) as u32, task_key(task));
+            }
+            Event::ShardReleased { object, generation, slot } => {
+                self.within(Kind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
+            }
+            // Within one slice there is nothing to show.
+            Event::ChainReleased { object }
+                if self.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) =>
+            {
+                self.within(Kind::ReleasedChain, object, UNKNOWN, 0);
+            }
+            _ => {}
         }
     }
 
@@ -436,18 +399,7 @@ impl Recorder {
     pub fn answers(&mut self, wire: &dyn Wire, call: &'static str, start: u64) {
         let took = self.ticks(wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
         let name = self.names.number_of_static(call);
-        self.add(Event::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
-    }
-
-    /// The processor sleeps until there is something to do.
-    pub fn parks(&mut self, wire: &dyn Wire) {
-        self.begin(wire, Kind::Parked, UNKNOWN, UNKNOWN, 0);
-    }
-
-    /// The top-level task begins, which is on no executor yet.
-    pub fn top_level_begins(&mut self, wire: &dyn Wire) {
-        let name = self.names.number("top level");
-        self.begin(wire, Kind::LastPoll, name, UNKNOWN, UNKNOWN);
+        self.add(Entry::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
     }
 
     /// Hands over what was noted.

@@ -5,7 +5,7 @@
 //! finds there. When exactly in its slice a message was sent is not noted: as late as it can have been.
 
 use crate::Error;
-use crate::diagnose::trace::{Event, Kind, Recording};
+use crate::diagnose::trace::{Entry, Kind, Recording};
 use crate::ids::ProcessorId;
 use maniple_mapper::Machine;
 use serde::Serialize;
@@ -155,7 +155,7 @@ impl Times {
     /// Of ticks in full or of their low bits.
     fn ns(&self, ticks: u64) -> u64 {
         // Another processor may have begun a little earlier.
-        let unused = Event::TIME.count_zeros();
+        let unused = Entry::TIME.count_zeros();
         let since = (ticks.wrapping_sub(self.first.0) << unused) as i64 >> unused;
         (self.first.1 as f64 + since as f64 * self.tick).max(0.0).round() as u64
     }
@@ -165,7 +165,7 @@ impl Times {
 struct Row<'a> {
     recording: &'a Recording,
     /// From the first slice on: what comes before it has no time.
-    events: &'a [Event],
+    events: &'a [Entry],
     times: Times,
 }
 
@@ -189,7 +189,7 @@ impl<'a> Row<'a> {
     }
 
     /// Each event with the slice that it is in.
-    fn events(&self) -> impl Iterator<Item = (&'a Event, Spot)> {
+    fn events(&self) -> impl Iterator<Item = (&'a Entry, Spot)> {
         let (processor, end) = (self.recording.processor, self.times.ns(self.recording.moments[1].0));
         let mut slice = Spot { processor, start: 0, end: 0 };
         self.events.iter().enumerate().map(move |(i, event)| {
@@ -231,7 +231,7 @@ impl<'a> Row<'a> {
     }
 
     /// A call of the mapper: a slice, or an instant where it took too little time to measure.
-    fn mapper(&self, event: &Event, around: Spot, args: Args<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
+    fn mapper(&self, event: &Entry, around: Spot, args: Args<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
         let (name, cat, ticks) = (self.name(event.what()), "mapper", u64::from(event.key));
         if ticks == 0 {
             let line = Line { name, cat, ph: "i", ts: us(around.start), s: Some("t"), args, ..Line::default() };
@@ -245,9 +245,9 @@ impl<'a> Row<'a> {
 
     /// From poll to poll.
     fn waits(&self, end: u64, file: &mut File<'_, impl Write>) -> io::Result<()> {
-        let mut since: HashMap<u32, (u64, &Event)> = HashMap::new();
+        let mut since: HashMap<u32, (u64, &Entry)> = HashMap::new();
         let processor = self.recording.processor;
-        let mut wait = |slot: u32, from: u64, to: u64, poll: &Event, unfinished: Option<bool>| {
+        let mut wait = |slot: u32, from: u64, to: u64, poll: &Entry, unfinished: Option<bool>| {
             let (name, cat) = (self.name(poll.what()), "wait");
             let id = || Some(format!("{:#x}", u64::from(processor) << 32 | u64::from(slot)));
             let args = Args { shard: poll.who(), unfinished, ..Args::default() };
@@ -290,7 +290,7 @@ fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
 /// Arrows from whoever arrives to whom that releases, which runs later.
 fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> io::Result<()> {
     let me = row.recording.processor;
-    let mut pending: HashMap<Released, Vec<(Spot, &Event)>> = HashMap::new();
+    let mut pending: HashMap<Released, Vec<(Spot, &Entry)>> = HashMap::new();
     // Where the last message came from.
     let mut sender = None;
     for (event, slice) in row.events() {

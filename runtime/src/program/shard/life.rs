@@ -1,6 +1,7 @@
 //! A shard from its start to its end.
 
 use super::{Shard, ShardInner};
+use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::effects::{Resident, ShardFuture};
@@ -50,9 +51,7 @@ impl Shard {
     pub(crate) fn start(core: &Rc<Core>, seat: Seat, code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>) {
         let Seat { origin, gang, shard, args, held, refused } = seat;
         let shard = Shard::new(core, &origin, &gang, shard, held);
-        if let Some(races) = &core.effects().config.races {
-            races.shard_starts(shard.actor(), &origin.within);
-        }
+        core.effects().event(|| Event::ShardStarted { shard: shard.actor(), within: &origin.within });
         let begun = shard.clone();
         // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
         let started = catch_unwind(AssertUnwindSafe(move || match refused {
@@ -84,9 +83,7 @@ impl Shard {
     fn over(&self, result: Result<Parcel, Error>) {
         let valid = self.take_valid();
         self.give_up_columns();
-        if let Some(races) = &self.core().effects().config.races {
-            races.shard_ends(self.actor());
-        }
+        self.core().effects().event(|| Event::ShardEnded { shard: self.actor() });
         self.core().end_shard(self.launch_key(), self.index(), result, valid);
     }
 
@@ -94,9 +91,7 @@ impl Shard {
     pub(crate) fn abandon(&self, error: &Error) {
         self.core().gangs.note_failed(self.launch_key(), error);
         let error = error.poisons(self.place());
-        if let Some(races) = &self.core().effects().config.races {
-            races.abandons(self.actor());
-        }
+        self.core().effects().event(|| Event::ShardFailed { shard: self.actor() });
         self.core().abandon(&self.inner.gang, self.inner.index, &error);
         self.core().tasks.fail_waiting(&self.inner.owner, &error);
     }

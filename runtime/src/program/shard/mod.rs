@@ -7,8 +7,8 @@ mod life;
 mod regions;
 mod waits;
 
+use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
-use crate::diagnose::races;
 use crate::diagnose::races::Actor;
 use crate::future::TaskFuture;
 use crate::gang::Versions;
@@ -169,15 +169,12 @@ impl Shard {
                         "a call while calls of another launch are under way",
                     ),
                 };
-                let races = &effects.config.races;
-                if let Some(races) = races {
-                    let call = core.replays.with(object, |chains| chains.calls_of(position));
-                    races.calls(self.actor(), object, call.unwrap_or(0));
-                }
+                effects.event(|| {
+                    let call = core.replays.with(object, |chains| chains.calls_of(position)).unwrap_or(0);
+                    Event::Calls { shard: self.actor(), object, call }
+                });
                 let made = core.replays.call(&core.tasks, object, (position, &self.inner.owner), refuse, f);
-                if races.is_some() {
-                    races::resume();
-                }
+                effects.event(|| Event::CallMade);
                 // The shard's own code may now take its time.
                 effects.send_what_is_late();
                 made

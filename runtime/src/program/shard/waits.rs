@@ -3,8 +3,9 @@
 use super::Shard;
 use crate::Error;
 use crate::barrier::Waited;
+use crate::diagnose::Event;
 use crate::effects::polling::Poller;
-use crate::effects::{Waiting, arrival_key, polling};
+use crate::effects::{Waiting, polling};
 use crate::ids::ArrivalAt;
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Waitable};
@@ -41,15 +42,13 @@ impl Shard {
             let over = match outcome {
                 Waited::Registered => return Poll::Pending,
                 Waited::Complete => {
-                    if let Some(races) = &core.effects().config.races {
-                        races.waited(self.actor(), core.effects().wait_key(point));
-                    }
+                    let effects = core.effects();
+                    let waiters = || effects.waiters(point);
+                    effects.event(|| Event::Waited { shard: self.actor(), at: point, waiters: waiters() });
                     Ok(())
                 }
                 Waited::Poisoned(e) => {
-                    if let Some(races) = &core.effects().config.races {
-                        races.waited_in_vain(self.actor(), core.effects().wait_key(point));
-                    }
+                    core.effects().event(|| Event::WaitedInVain { shard: self.actor(), at: point });
                     Err(e.poisons(self.place()))
                 }
             };
@@ -62,9 +61,7 @@ impl Shard {
     /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
     pub fn arrive(&self, barrier: &impl Arrivable) {
         let at = barrier.next_arrival().0;
-        if let Some(races) = &self.core().effects().config.races {
-            races.arrives(self.actor(), arrival_key(at));
-        }
+        self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
         self.core().tasks.arrive(at);
     }
 
@@ -72,9 +69,7 @@ impl Shard {
     pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
         let PhaseAddress { object, arriver } = barrier.address();
         let at = ArrivalAt::Phase { object, arriver, generation: barrier.take(), value };
-        if let Some(races) = &self.core().effects().config.races {
-            races.arrives(self.actor(), arrival_key(at));
-        }
+        self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
         self.core().tasks.arrive(at);
     }
 
@@ -120,9 +115,7 @@ impl Shard {
             false => Poll::Pending,
         })
         .await;
-        if let Some(races) = &self.core().effects().config.races {
-            races.leaves_over(self.actor());
-        }
+        self.core().effects().event(|| Event::TasksAwaited { shard: self.actor() });
     }
 
     /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
