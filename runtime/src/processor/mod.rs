@@ -204,12 +204,11 @@ impl Core {
                 break;
             };
             ran = true;
+            if effects.is_observed() {
+                self.show(item);
+            }
             match item {
-                Item::Chain { object, chain } => {
-                    let first = || self.replays.call_now(object, chain);
-                    effects.event(|| Event::ChainRan { object, first: &first });
-                    self.replays.run(&self.tasks, object, chain);
-                }
+                Item::Chain { object, chain } => self.replays.run(&self.tasks, object, chain),
                 Item::Leaf(id) => {
                     effects.send_what_is_late();
                     self.tasks.run_leaf(id);
@@ -217,10 +216,7 @@ impl Core {
                     break;
                 }
                 Item::Away(id) => self.tasks.run_leaf(id),
-                Item::Shard(slot) => {
-                    effects.event(|| Event::Polled { slot });
-                    effects.poll_shard(slot);
-                }
+                Item::Shard(slot) => effects.poll_shard(slot),
             }
             effects.call_wakers();
         }
@@ -229,6 +225,20 @@ impl Core {
             effects.event(|| Event::Idle);
         }
         ran
+    }
+
+    /// Shows an item that is about to run to those who observe the run. Leaf tasks are shown where they are called.
+    #[cold]
+    #[inline(never)]
+    fn show(&self, item: Item) {
+        match item {
+            Item::Leaf(_) | Item::Away(_) => {}
+            Item::Shard(slot) => self.effects().event(|| Event::Polled { slot }),
+            Item::Chain { object, chain } => {
+                let first = || self.replays.call_now(object, chain);
+                self.effects().event(|| Event::ChainRan { object, first: &first });
+            }
+        }
     }
 
     /// The run's clock says `now`: wakes those whose time has come.

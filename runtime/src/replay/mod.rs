@@ -19,7 +19,7 @@ use crate::future::{Resolver, TaskFuture};
 use crate::task::Tasks;
 use crate::{Error, Lent};
 pub(crate) use chains::{Chains, Progress, ReplayObject};
-pub(crate) use replays::{Refused, Replays};
+pub(crate) use replays::{Caller, Refused, Replays};
 
 use maniple_regions::Buffer;
 use std::any::Any;

@@ -3,21 +3,33 @@
 use super::chains::{Chains, ReplayObject};
 use super::{Replay, ReplayCx};
 use crate::Error;
+use crate::diagnose::Event;
 use crate::effects::Effects;
-use crate::ids::{ObjectId, ProcessorId};
+use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use crate::message::Also;
+use crate::object::GangTable;
 use crate::payload::Payload;
 use crate::task::{Owner, Tasks};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Why a call was not made.
 pub(crate) enum Refused {
-    /// The object is not of the type that the caller says.
+    /// The object is not of the type that the caller says, or of another gang.
     OtherKind,
     /// Calls of another launch's shard at the same position are under way.
     OtherLaunch,
+}
+
+/// The shard that makes a call.
+pub(crate) struct Caller<'a> {
+    pub gang: &'a Arc<GangTable>,
+    pub shard: u32,
+    pub launch: LaunchKey,
+    /// Counts its calls and leaf tasks.
+    pub owner: &'a Rc<Owner>,
 }
 
 /// The replayed objects that shards of one processor call, by number.
@@ -63,36 +75,43 @@ impl Replays {
         Ok(())
     }
 
-    /// Gives `f` the state of an object, if it is of type `R`, for a call of `owner`'s, which is the shard at `position`.
+    /// Gives `f` the state of an object, if it is of type `R`, for a call of a shard.
     #[inline]
     pub fn call<R: Replay, T>(
         &self,
         tasks: &Tasks,
         object: ObjectId,
-        (position, owner): (u32, &Rc<Owner>),
+        by: Caller<'_>,
         refuse: impl Fn(Refused) -> Error,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let all = self.0.borrow();
-        let Some(Some(chains)) = all.get(object as usize) else { return Err(refuse(Refused::OtherKind)) };
+        let chains = all.get(object as usize).and_then(|chains| chains.as_deref());
+        let Some(chains) = chains.filter(|chains| Arc::ptr_eq(&chains.gang, by.gang)) else {
+            return Err(refuse(Refused::OtherKind));
+        };
         chains.keep_mapped(&tasks.effects)?;
+        let position = by.gang.at[by.shard as usize].1;
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
         let links = &mut *chains.links.borrow_mut();
         let caller = &mut links.callers[position as usize];
-        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, owner)) {
+        if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, by.owner)) {
             if caller.under_way > 0 {
                 return Err(refuse(Refused::OtherLaunch));
             }
-            caller.owner = Some(owner.clone());
+            caller.owner = Some(by.owner.clone());
         }
-        owner.one_more();
+        by.owner.one_more();
         caller.under_way += 1;
         let number = caller.calls;
         caller.calls += 1;
+        tasks.effects.event(|| Event::Calls { shard: (by.launch, by.shard), object, call: number });
         let mut cx = ReplayCx { tasks, chains, links };
-        Ok(tasks.effects.in_chains(|| f(state, (position, number), &mut cx)))
+        let made = tasks.effects.in_chains(|| f(state, (position, number), &mut cx));
+        tasks.effects.event(|| Event::CallMade);
+        Ok(made)
     }
 
     /// Fails every chain of a shard that is over.

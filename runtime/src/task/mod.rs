@@ -146,11 +146,19 @@ impl Tasks {
 
     /// Tells a waiter that what it waits for is there, or why it never will be. Shards and chains look for the reason
     /// themselves.
-    #[inline]
+    #[inline(always)]
     pub fn tell(&self, waiting: Waiting, poison: Option<&Error>) {
-        match (waiting, poison) {
-            (Waiting::Task(id), Some(error)) => self.poison_leaf(id, error.clone()),
-            (waiting, _) => self.notify(waiting),
+        match poison {
+            None => self.notify(waiting),
+            Some(error) => self.tell_poison(waiting, error),
+        }
+    }
+
+    #[cold]
+    fn tell_poison(&self, waiting: Waiting, error: &Error) {
+        match waiting {
+            Waiting::Task(id) => self.poison_leaf(id, error.clone()),
+            waiting => self.notify(waiting),
         }
     }
 

@@ -7,16 +7,15 @@ mod life;
 mod regions;
 mod waits;
 
-use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::future::TaskFuture;
 use crate::gang::Versions;
 use crate::ids::{LaunchKey, ObjectId};
 use crate::message::Held;
-use crate::object::{GangTable, Object};
+use crate::object::GangTable;
 use crate::processor::{Core, Origin};
-use crate::replay::{Refused, Replay, ReplayCx};
+use crate::replay::{Caller, Refused, Replay, ReplayCx};
 use crate::task::Owner;
 use crate::{Error, Place};
 use std::cell::{OnceCell, RefCell};
@@ -154,34 +153,29 @@ impl Shard {
         object: ObjectId,
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
-        let wrong = |came: String| {
-            Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", came)
-        };
         let (core, effects) = (self.core(), self.core().effects());
-        effects.objects.with(object, |known| match known.map(|k| &*k.object) {
-            Some(Object::Replay(replay)) if self.in_gang(replay.gang()) => {
-                let position = self.inner.gang.at[self.inner.index as usize].1;
-                let refuse = |why| match why {
-                    Refused::OtherKind => wrong(replay.name().into()),
-                    Refused::OtherLaunch => Error::misuse(
-                        format!("a call of `{}` in {}", replay.name(), self.place()),
-                        "one launch at a time that uses it",
-                        "a call while calls of another launch are under way",
-                    ),
-                };
-                effects.event(|| {
-                    let call = core.replays.with(object, |chains| chains.calls_of(position)).unwrap_or(0);
-                    Event::Calls { shard: self.actor(), object, call }
-                });
-                let made = core.replays.call(&core.tasks, object, (position, &self.inner.owner), refuse, f);
-                effects.event(|| Event::CallMade);
-                // The shard's own code may now take its time.
-                effects.send_what_is_late();
-                made
+        let ShardInner { gang, index, owner, origin, .. } = &*self.inner;
+        let caller = Caller { gang, shard: *index, launch: origin.launch, owner };
+        let made = core.replays.call(&core.tasks, object, caller, |why| self.refused(object, why), f);
+        // The shard's own code may now take its time.
+        effects.send_what_is_late();
+        made
+    }
+
+    /// Why a call of a replayed object is not made.
+    #[cold]
+    fn refused(&self, object: ObjectId, why: Refused) -> Error {
+        let name = self.core().effects().objects.name(object);
+        match why {
+            Refused::OtherKind => {
+                Error::misuse(format!("a call in {}", self.place()), "an object made for this shard's gang", name)
             }
-            Some(o) => Err(wrong(o.describe())),
-            None => Err(wrong(format!("object {object}"))),
-        })
+            Refused::OtherLaunch => Error::misuse(
+                format!("a call of {name} in {}", self.place()),
+                "one launch at a time that uses it",
+                "a call while calls of another launch are under way",
+            ),
+        }
     }
 
     /// Whether a bug is planted for a test and strikes now.
