@@ -2,8 +2,10 @@
 
 use crate::Failure;
 use crate::machines::MachineFile;
-use crate::output::{Field, Format, Output, Record, styled};
-use crate::workers::VirtualWire;
+use crate::options::Reported;
+use crate::options::numbers::{at_least_one, count};
+use crate::options::workers::VirtualWire;
+use crate::output::{Field, Output, Record, styled};
 use indicatif::{ProgressBar, ProgressStyle};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
@@ -24,9 +26,10 @@ A run that does not end after a minute is named, and is the last one.
 
 Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
 are at fault.")]
-pub struct Args {
+#[command(mut_arg("format", |arg| arg.help("How the counts are reported")))]
+pub struct ExploreOptions {
     /// How many seeds
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count, allow_negative_numbers = true)]
     seeds: usize,
 
     /// The first seed
@@ -46,7 +49,7 @@ pub struct Args {
     machine: Option<String>,
 
     /// Threads that run seeds side by side; a run is in one thread
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     workers: usize,
 
     /// Seconds after which no more seeds are begun
@@ -57,9 +60,8 @@ pub struct Args {
     #[arg(long)]
     no_shrink: bool,
 
-    /// How the counts are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    #[command(flatten)]
+    reported: Reported,
 
     /// Plant a protocol bug in every run
     #[cfg(feature = "plant")]
@@ -74,7 +76,7 @@ fn planted(name: &str) -> Result<maniple::runtime::plant::Bug, String> {
     Bug::ALL.into_iter().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
-impl Args {
+impl ExploreOptions {
     /// Those that a seed's run depends on.
     fn options(&self) -> String {
         let mut text = String::new();
@@ -107,17 +109,17 @@ impl Args {
 }
 
 /// Explores and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let seeds = match args.seed {
         Some(seed) => (seed, 1),
-        None => (args.from, crate::micro::at_least_one("seeds", args.seeds)? as u64),
+        None => (args.from, at_least_one("seeds", args.seeds)? as u64),
     };
     let Some(end) = seeds.0.checked_add(seeds.1) else {
         let message = format!("expected seeds up to {}, found {} from {} on", u64::MAX - 1, seeds.1, seeds.0);
         return Err(Failure::Usage(message));
     };
     let seeds = seeds.0..end;
-    let workers = crate::micro::at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
+    let workers = at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
             Ok(limit) => Some(limit),
@@ -174,7 +176,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut output = Output::new(args.format);
+    let mut output = Output::new(args.reported.format);
     let failed_seed = found.as_ref().map(|(seed, _)| *seed);
     output.add(record(&counts, failed_seed, began.elapsed()))?;
     output.finish_with(table)?;

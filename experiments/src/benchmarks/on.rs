@@ -3,9 +3,9 @@
 use super::others::{self, Pair};
 use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
 use crate::machines::MachineFile;
-use crate::micro::exchange::{beside_ns, yardstick_ns};
+use crate::measure::yardstick::Yardstick;
 use crate::micro::kernel;
-use crate::workers::{OnWire, Told};
+use crate::options::workers::{OnWire, Told};
 use crate::{Failure, parts};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
@@ -18,6 +18,7 @@ pub const WORKERS: u32 = 2;
 /// What all rows run on.
 pub struct On {
     machines: Option<Machines>,
+    yardstick: Yardstick,
     /// For a process of its own.
     told: Told,
 }
@@ -27,8 +28,6 @@ struct Machines {
     here: VirtualMachine,
     /// What stands for MPI, where that is known.
     mpi: Option<VirtualMachine>,
-    /// Their exchange.
-    exchange_ns: f64,
     /// Name, and what machine it is.
     about: String,
     mpi_about: Option<String>,
@@ -43,14 +42,18 @@ impl On {
         let (here, mpi_machine) = (wire.machine(workers)?, mpi.load(wire, workers)?);
         let Some(here) = here else {
             let arguments = vec!["--workers".into(), WORKERS.to_string()];
-            return Ok(Self { machines: None, told: Told { arguments, input: String::new() } });
+            return Ok(Self {
+                machines: None,
+                yardstick: Yardstick::Host,
+                told: Told { arguments, input: String::new() },
+            });
         };
         let about = |file: &MachineFile| format!("{} in virtual time: {}", file.name, file.about);
         let here = parts::expect_two_processors(&here)?;
         Ok(Self {
             told: wire.with_nodes(here.nodes).told()?,
+            yardstick: Yardstick::of(Some(&here))?,
             machines: Some(Machines {
-                exchange_ns: beside_ns(&here)?,
                 here,
                 mpi: mpi_machine.as_ref().map(parts::expect_two_processors).transpose()?,
                 about: about(wire.file()?),
@@ -113,8 +116,7 @@ impl On {
 
     /// The yardstick in nanoseconds, where there is one.
     pub fn exchange_ns(&self) -> Option<f64> {
-        let e = self.machines.as_ref().map_or_else(yardstick_ns, |machines| machines.exchange_ns);
-        Some(e).filter(|e| !e.is_nan())
+        Some(self.yardstick.ns()).filter(|e| !e.is_nan())
     }
 
     /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.

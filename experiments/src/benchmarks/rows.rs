@@ -3,6 +3,7 @@
 use super::on::{On, WORKERS};
 use super::others::starpu_task_ns;
 use crate::Failure;
+use crate::measure::noise::Beside;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{gang, memory, tasks};
 use maniple::prelude::{Algorithm, Runtime};
@@ -21,19 +22,24 @@ pub struct Row {
     pub measure: Measure,
 }
 
-/// One measurement.
-pub struct Sample {
+/// A measurement held to its target.
+pub struct Held {
     /// In the row's unit.
     pub measured: f64,
     /// The target in the row's unit, or why there is nothing to compare with.
     pub target: Result<f64, String>,
-    /// The exchange right after it, in nanoseconds, where the target depends on it or on another program's time.
-    pub exchange_ns: Option<f64>,
 }
 
+/// One measurement, with the exchange right after it where the target depends on it or on another program's time.
+pub type Sample = Beside<Held>;
+
 impl Sample {
+    fn new(measured: f64, target: Result<f64, String>, exchange_ns: Option<f64>) -> Self {
+        Self { found: Held { measured, target }, exchange_ns }
+    }
+
     fn against(measured: f64, target: f64) -> Self {
-        Self { measured, target: Ok(target), exchange_ns: None }
+        Self::new(measured, Ok(target), None)
     }
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
@@ -44,7 +50,7 @@ impl Sample {
             Some(e) => Ok(target * e / 1000.0),
             None => Err("the exchange needs two processors".into()),
         };
-        Self { measured: measured_ns / 1000.0, target, exchange_ns }
+        Self::new(measured_ns / 1000.0, target, exchange_ns)
     }
 }
 
@@ -132,11 +138,8 @@ fn beside_mpi(on: &Rc<On>, shards: u32, elements: usize, factor: f64) -> Measure
     let on = on.clone();
     let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
     Box::new(move || match on.beside_mpi((shards, elements, iterations), us)? {
-        Ok(pair) => {
-            let target = Ok(factor * pair.mpi_us);
-            Ok(Sample { measured: pair.ours_us, target, exchange_ns: pair.exchange_ns })
-        }
-        Err(how) => Ok(Sample { measured: us(&on.runtime())?, target: Err(how), exchange_ns: None }),
+        Ok(pair) => Ok(Sample::new(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
+        Err(how) => Ok(Sample::new(us(&on.runtime())?, Err(how), None)),
     })
 }
 
@@ -181,7 +184,7 @@ fn leaf_task(on: &Rc<On>) -> Measure {
     Box::new(move || {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: on.exchange_ns() })
+        Ok(Sample::new(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
     })
 }
 
@@ -201,6 +204,6 @@ fn waiting(on: &Rc<On>, algorithm: Algorithm, kib: f64) -> Measure {
     Box::new(move || {
         let bytes = memory::measure(MANY, on.told(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
-        Ok(Sample { measured: bytes / 1024.0, target, exchange_ns: None })
+        Ok(Sample::new(bytes / 1024.0, target, None))
     })
 }

@@ -1,10 +1,10 @@
 //! The report: a page, tables for programs, a summary for the terminal.
 
 use super::study::{Band, Point, Study};
+use crate::calibrate::prediction::{Row, errors};
+use crate::measure::page::{escaped, head};
+use crate::measure::stats::microseconds;
 use crate::output::{quoted, styled};
-use crate::page::{escaped, head};
-use crate::prediction::{Row, errors};
-use crate::stats::microseconds;
 use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;

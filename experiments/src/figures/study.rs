@@ -2,8 +2,8 @@
 
 use super::runs::{Job, Runs, Took, WHOLE, machine_of};
 use crate::Failure;
+use crate::calibrate::prediction::Row;
 use crate::machines::MachineFile;
-use crate::prediction::Row;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
 use serde::Serialize;

@@ -4,9 +4,9 @@ use super::figures;
 use super::fit::{Fit, METHOD, Model};
 use super::measure::{Point, exchange_ns};
 use super::plan::Plan;
-use super::report::Environment;
-use crate::page::{escaped, head};
-use crate::stats::microseconds;
+use crate::measure::environment::Environment;
+use crate::measure::page::{escaped, head};
+use crate::measure::stats::microseconds;
 use maniple_stencil::Collective;
 
 /// The page for what has been measured so far.
@@ -20,7 +20,7 @@ pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fi
         format!("<h2>Plots</h2>\n{}\n", pictures.join("\n")),
         format!("<h2>Cost model</h2>\n{}", models(plan, points, fits)),
         format!("<h2>Parameters</h2>\n{}", pairs(&plan.described())),
-        format!("<h2>Machine and toolchain</h2>\n{}", pairs(&described(environment, points))),
+        format!("<h2>Machine and toolchain</h2>\n{}", pairs(&provenance(environment, points))),
         "<h2>Files</h2>\n<p>Every sample: <a href=\"samples.csv\">samples.csv</a>, \
          <a href=\"samples.jsonl\">samples.jsonl</a> (one object a run, with the exchange measured before its pair). The \
          table above: <a href=\"summary.csv\">summary.csv</a>, <a href=\"summary.json\">summary.json</a> (with the fits). \
@@ -122,32 +122,15 @@ fn in_exchanges(alpha: f64) -> String {
     if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
 }
 
-fn described(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
-    let Environment { began, machine: m, toolchain: t } = environment;
-    let known = |text: Option<String>| text.unwrap_or_else(|| "not known".into());
-    let number = |n: Option<usize>| known(n.map(|n| n.to_string()));
+/// Where the figures come from.
+fn provenance(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
     let exchange = match exchange_ns(points) {
         e if e.is_nan() => "not measured".into(),
         e => format!("{e:.1} ns: a cache line from one processor to another, the fastest of batches, median"),
     };
-    vec![
-        ("began", began.clone()),
-        ("exchange e", exchange),
-        ("processor", known(m.cpu.clone())),
-        ("processors on line", number(m.processors)),
-        ("processors available to the process", number(m.available)),
-        ("affinity mask", known(m.affinity.clone())),
-        ("governor", known(m.governor.clone())),
-        ("memory", known(m.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30))))),
-        ("load average before the first run", known(m.load_average.map(|l| l.map(|l| format!("{l:.2}")).join(", ")))),
-        ("system", m.system.clone()),
-        ("kernel", known(m.kernel.clone())),
-        ("host", known(m.hostname.clone())),
-        ("maniple", format!("{} for {}", t.maniple, t.target)),
-        ("compiler", t.rustc.into()),
-        ("profile", format!("{}, opt-level {}", t.profile, t.opt_level)),
-        ("features", if t.features.is_empty() { "none".into() } else { t.features.join(", ") }),
-    ]
+    let mut all = vec![("began", environment.began.clone()), ("exchange e", exchange)];
+    all.extend(environment.facts());
+    all
 }
 
 fn pairs(pairs: &[(&'static str, String)]) -> String {

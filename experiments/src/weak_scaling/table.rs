@@ -4,8 +4,9 @@ use super::figures;
 use super::fit::Fit;
 use super::measure::Point;
 use super::plan::Plan;
+use crate::measure::noise::OUTLIER_RULE;
+use crate::measure::stats::microseconds;
 use crate::output::styled;
-use crate::stats::{OUTLIER_RULE, microseconds};
 use std::path::Path;
 use tabled::builder::Builder;
 

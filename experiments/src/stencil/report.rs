@@ -1,50 +1,27 @@
-//! Reports on stdout: a table for people, JSON lines or CSV for programs.
+//! Runs of the stencil on stdout: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
-use crate::output::{Format, Stdout, quoted, styled};
-use crate::stats::{median, microseconds};
+use crate::measure::stats::{median, microseconds};
+use crate::measure::turns::warm;
+use crate::output::{Line, quoted, styled};
 use maniple_stencil::{HostRun, RunReport, Times, bytes};
 use tabled::builder::Builder;
 
-/// Writes reports to stdout.
-pub struct Printer {
-    format: Format,
-    out: Stdout,
-    /// For the table, and to know whether the CSV header is out.
-    reports: Vec<RunReport>,
-}
-
-impl Printer {
-    /// Nothing is written yet.
-    pub fn new(format: Format) -> Self {
-        Self { format, out: Stdout::new(), reports: Vec::new() }
+impl Line for RunReport {
+    fn json(&self) -> Result<String, Failure> {
+        serde_json::to_string(self).map_err(|e| Failure::Run(format!("can't write the report as JSON: {e}")))
     }
 
-    /// Reports a run.
-    pub fn add(&mut self, report: RunReport) -> Result<(), Failure> {
-        let text = match self.format {
-            Format::Table => String::new(),
-            Format::Json => json(&report)?,
-            Format::Csv if self.reports.is_empty() => csv_header(&report) + &csv(&report),
-            Format::Csv => csv(&report),
-        };
-        self.reports.push(report);
-        self.out.write(&text)
+    fn csv_header(&self) -> String {
+        csv_header(self)
     }
 
-    /// Writes what must wait for the last run.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        match self.format {
-            Format::Table => self.out.write(&table(&self.reports)),
-            Format::Json | Format::Csv => Ok(()),
-        }
+    fn csv(&self) -> String {
+        csv(self)
     }
-}
 
-fn json(report: &RunReport) -> Result<String, Failure> {
-    match serde_json::to_string(report) {
-        Ok(line) => Ok(line + "\n"),
-        Err(e) => Err(Failure::Run(format!("can't write the report as JSON: {e}"))),
+    fn table(reports: &[Self]) -> String {
+        table(reports)
     }
 }
 
@@ -131,7 +108,7 @@ fn table(reports: &[RunReport]) -> String {
         row.extend(statistics(&r.collective_us).map(microseconds));
         rows.push_record(row);
     }
-    let measured = if reports.len() > 1 { &reports[1..] } else { reports };
+    let measured = warm(reports);
     let over_runs = |times: fn(&RunReport) -> &Times| {
         std::array::from_fn::<_, 5, _>(|k| microseconds(median(measured.iter().map(|r| statistics(times(r))[k]))))
     };

@@ -1,9 +1,9 @@
 //! What a run is on, as every command that has one asks for it: workers on threads, or a machine in virtual time.
 
+use super::numbers::{at_least_one, count};
 use crate::Failure;
 use crate::files::Files;
 use crate::machines::{MachineFile, STDIN};
-use crate::micro::at_least_one;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
 use std::cell::OnceCell;
@@ -18,6 +18,14 @@ pub enum Wire {
 }
 
 /// The wire of commands that have no other.
+#[derive(Debug, clap::Args)]
+pub struct InVirtualTime {
+    /// What carries the messages
+    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
+    _wire: VirtualWire,
+}
+
+/// The only wire there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum VirtualWire {
     /// A machine that exists in virtual time only
@@ -37,7 +45,7 @@ pub struct OnWire {
     machine: Option<String>,
 
     /// Nodes of that machine [default: what its file says, or one a shard]
-    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     nodes: Option<usize>,
 
     /// Noise in virtual time: each latency and each leaf task takes up to this much longer, as a part of it [default: 0]
@@ -159,12 +167,19 @@ pub struct Told {
     pub input: String,
 }
 
+/// How many workers.
+#[derive(Debug, clap::Args)]
+pub struct Threads {
+    /// Worker threads [default: the processors this process may use]
+    #[arg(long, value_name = "W", value_parser = count, allow_negative_numbers = true)]
+    pub workers: Option<usize>,
+}
+
 /// Options of commands that run on workers.
 #[derive(Debug, clap::Args)]
 pub struct Workers {
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
+    #[command(flatten)]
+    threads: Threads,
 
     /// Where workers stay: none, where the operating system moves them; cores, each on a processor of its own if there are
     /// enough
@@ -172,7 +187,7 @@ pub struct Workers {
     pub bind: Bind,
 
     /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
-    #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "U", default_value_t = 0, value_parser = count, allow_negative_numbers = true)]
     pub utility: usize,
 
     #[command(flatten)]
@@ -182,12 +197,14 @@ pub struct Workers {
 impl Workers {
     /// How many.
     pub fn count(&self) -> usize {
-        self.workers.unwrap_or_else(|| Config::default().workers)
+        self.threads.workers.unwrap_or_else(|| Config::default().workers)
     }
 
     /// The machine in virtual time, if there is to be one, for a run of so many shards.
     pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
-        if self.wire.in_virtual_time()? && (self.workers.is_some() || self.bind != Bind::None || self.utility > 0) {
+        if self.wire.in_virtual_time()?
+            && (self.threads.workers.is_some() || self.bind != Bind::None || self.utility > 0)
+        {
             let refusal =
                 "--workers, --bind and --utility are for --wire threads: a machine says what processors it has";
             return Err(Failure::Usage(refusal.into()));

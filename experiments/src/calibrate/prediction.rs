@@ -1,26 +1,30 @@
 //! `maniple predict`: times in virtual time beside those on threads.
 
+use super::REPEAT;
+use super::calibrator::{Calibrator, NOISE};
 use crate::Failure;
-use crate::calibrate::{NEAR, REPEAT, Turns, is_near, warn_if_busy};
 use crate::machines::MachineFile;
+use crate::measure::noise::{Beside, Sifted, warn_if_busy};
+use crate::measure::stats::{median, microseconds, quantile_of, undisturbed};
+use crate::measure::turns::{Order, Rounds, When, counted, until_enough};
+use crate::measure::yardstick::Yardstick;
 use crate::micro::allreduce::{Op, Spec};
-use crate::micro::{at_least_one, exchange::yardstick_ns, field};
-use crate::output::{Format, Output, Record, styled};
-use crate::stats::{median, microseconds, quantile_of, undisturbed};
+use crate::options::help::exit_codes;
+use crate::options::workers::InVirtualTime;
+use crate::options::{Cells, GrowingShards, Repeat, Reported};
+use crate::output::{Output, Record, field, styled};
 use crate::stencil::failure;
-use crate::weak_scaling::counts::Counts;
-use crate::workers::VirtualWire;
 use clap::ArgAction;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Collective, Config, DEFAULT_CELLS, Session, alternating};
+use maniple_stencil::{Collective, Config, Session};
 use serde::Serialize;
 use std::sync::Arc;
 use tabled::builder::Builder;
 
 /// Allreduce and stencil on threads, and what virtual time predicts for them on a machine that describes this host
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Programs and numbers of shards take turns on threads; then each runs once on the machine in virtual time, where every run \
 is the same. Without --machine what maniple calibrate runs takes turns with them, so that both see the same \
 host where it is faster at one time than at another.
@@ -40,36 +44,36 @@ median of all, and `disturbed` says so
   predicted_us  the same in virtual time
   error         predicted_us ÷ measured_us − 1
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
-pub struct Args {
-    /// What the predictions are made on
-    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
-    _wire: VirtualWire,
+", exit_codes!()))]
+#[command(mut_arg("_wire", |arg| arg.help("What the predictions are made on")))]
+#[command(mut_arg("repeat", |arg| {
+    let what = "Runs on threads of each program with each number of shards, and turns of the calibration between them";
+    arg.default_value(REPEAT).help(what)
+}))]
+#[command(mut_arg("format", |arg| arg.help("How results are reported")))]
+pub struct PredictOptions {
+    #[command(flatten)]
+    _wire: InVirtualTime,
 
     /// The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it [default: this host, calibrated between the runs]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
 
-    /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
-    #[arg(long, value_name = "LIST", default_value = "2..512", allow_hyphen_values = true)]
-    shards: Counts,
+    #[command(flatten)]
+    shards: GrowingShards,
 
     /// The programs, with commas between
     #[arg(long, value_name = "LIST", default_value = "allreduce,stencil", value_delimiter = ',', action = ArgAction::Set)]
     programs: Vec<Program>,
 
-    /// Cells a shard of the stencil, at least 4
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    cells: usize,
+    #[command(flatten)]
+    cells: Cells,
 
-    /// Runs on threads of each program with each number of shards, and turns of the calibration between them
-    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = crate::count, allow_negative_numbers = true)]
-    repeat: usize,
+    #[command(flatten)]
+    repeat: Repeat,
 
-    /// How results are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    #[command(flatten)]
+    reported: Reported,
 }
 
 /// What is measured and predicted.
@@ -133,8 +137,8 @@ impl Program {
             Some(wrong) => Err(Failure::Run(format!("{} of {shards} shards: {wrong}", self.name()))),
             // The first iterations allocate.
             None => {
-                let samples = report.samples.iteration_us.get(config.iterations / 4..).unwrap_or_default();
-                Ok(median(alternating(samples, shards, config.processors())))
+                let warmup = config.iterations / 4;
+                Ok(median(counted(&report.samples.iteration_us, warmup, shards, config.processors())))
             }
         }
     }
@@ -175,17 +179,16 @@ pub struct Row {
 }
 
 impl Row {
-    /// One out of its runs, each with the exchange of a cache line beside it: those count that are near `own`.
+    /// One out of its runs: those count that are near `own`, the exchange of the calibration.
     fn new(
         (program, shards): (Program, usize),
-        runs: &[(f64, f64)],
+        runs: &[Beside<f64>],
         own: Option<f64>,
         repeat: usize,
         predicted_us: f64,
     ) -> Self {
-        let near = near(runs, own);
-        let disturbed = 2 * near.len() < repeat;
-        let kept = if disturbed { runs.iter().map(|(us, _)| *us).collect() } else { near };
+        let Sifted { kept, disturbed } = NOISE.sift(runs, own, repeat);
+        let kept: Vec<f64> = kept.into_iter().copied().collect();
         let quartiles_us = [0.25, 0.5, 0.75].map(|q| quantile_of(&kept, q));
         Self {
             program: program.name(),
@@ -208,11 +211,6 @@ impl Row {
     pub fn error_of_median(&self) -> f64 {
         self.predicted_us / self.quartiles_us[1] - 1.0
     }
-}
-
-/// The times of the runs with an exchange near this one.
-fn near(runs: &[(f64, f64)], own: Option<f64>) -> Vec<f64> {
-    runs.iter().filter(|(_, exchange)| is_near(*exchange, own)).map(|(us, _)| *us).collect()
 }
 
 /// The median and the largest of the errors of some rows, without their signs.
@@ -242,14 +240,14 @@ const PATIENCE: usize = 3;
 /// The host of a comparison.
 enum Host<'a> {
     Described(&'a MachineFile),
-    Calibrated(Box<Turns>),
+    Calibrated(Box<Calibrator>),
 }
 
 impl Host<'_> {
     fn processors(&self) -> u32 {
         match self {
             Host::Described(file) => file.machine(Some(1), 1).per_node,
-            Host::Calibrated(turns) => turns.processors(),
+            Host::Calibrated(calibrator) => calibrator.processors(),
         }
     }
 
@@ -257,7 +255,7 @@ impl Host<'_> {
     fn exchange_ns(&self) -> Option<f64> {
         match self {
             Host::Described(file) => file.exchange_ns,
-            Host::Calibrated(turns) => turns.exchange_ns(),
+            Host::Calibrated(calibrator) => calibrator.exchange_ns(),
         }
     }
 }
@@ -279,33 +277,30 @@ const HOST: &str = "host";
 pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
     let Plan { machine, programs, shards, cells, repeat } = plan;
     let (cells, repeat) = (*cells, *repeat);
-    let each: Vec<(Program, usize)> =
+    let mut each: Vec<(Program, usize)> =
         programs.iter().flat_map(|&program| shards.iter().map(move |&shards| (program, shards))).collect();
-    let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Turns::of_this_host())), Host::Described);
+    let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Calibrator::of_this_host())), Host::Described);
     let threads = On::Threads(host.processors());
-    let mut runs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); each.len()];
-    let enough = |runs: &[Vec<(f64, f64)>], own| runs.iter().all(|runs| near(runs, own).len() >= repeat);
-    for round in 0..PATIENCE * repeat {
-        if round >= repeat && enough(&runs, host.exchange_ns()) {
-            break;
+    let mut runs: Vec<Vec<Beside<f64>>> = vec![Vec::new(); each.len()];
+    let mut rounds = Rounds::new(Order::Same, When::AroundTurn, Yardstick::Host);
+    until_enough(repeat, PATIENCE, || {
+        if let Host::Calibrated(calibrator) = &mut host {
+            calibrator.take()?;
         }
-        if let Host::Calibrated(turns) = &mut host {
-            turns.take(yardstick_ns)?;
-        }
-        let mut before = yardstick_ns();
-        for (runs, (program, shards)) in runs.iter_mut().zip(&each) {
-            let us = program.run(*shards, cells, &threads)?;
-            let after = yardstick_ns();
-            runs.push((us, before.max(after)));
-            before = after;
-        }
-    }
+        let run = |(program, shards): &mut (Program, usize)| program.run(*shards, cells, &threads);
+        rounds.take(&mut each, run, |turn| {
+            runs[turn.side].push(turn.beside());
+            Ok(())
+        })?;
+        let own = host.exchange_ns();
+        Ok(runs.iter().all(|runs| NOISE.quiet(runs, own).count() >= repeat))
+    })?;
     let own = host.exchange_ns();
     let (virtually, text) = match host {
         Host::Described(file) => (file.machine(Some(1), 1), None),
-        Host::Calibrated(turns) => {
+        Host::Calibrated(calibrator) => {
             own.into_iter().for_each(warn_if_busy);
-            let text = turns.calibration().text(HOST, None);
+            let text = calibrator.calibration().text(HOST, None);
             // Nobody gave this file: what is wrong with it is no fault of the arguments.
             let file = MachineFile::parse(HOST, &text).and_then(MachineFile::expect_host).map_err(|e| match e {
                 Failure::Usage(what) | Failure::Run(what) => {
@@ -325,18 +320,17 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
 }
 
 /// Measures, predicts and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
     let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
-    let repeat = at_least_one("repeat", args.repeat)?;
-    for &shards in &args.shards.0 {
-        let config = Config { shards, cells: Some(args.cells), ..Config::default() };
-        config.check().and_then(|()| config.check_memory(shards * args.cells)).map_err(failure)?;
+    let (repeat, cells, shards) = (args.repeat.number()?, args.cells.cells, args.shards.shards.0.clone());
+    for &shards in &shards {
+        let config = Config { shards, cells: Some(cells), ..Config::default() };
+        config.check().and_then(|()| config.check_memory(shards * cells)).map_err(failure)?;
     }
-    let (shards, programs) = (args.shards.0.clone(), args.programs.clone());
-    let Comparison { rows, .. } =
-        compare(&Plan { machine: machine.as_ref(), programs, shards, cells: args.cells, repeat })?;
+    let programs = args.programs.clone();
+    let Comparison { rows, .. } = compare(&Plan { machine: machine.as_ref(), programs, shards, cells, repeat })?;
     let name = args.machine.as_deref().unwrap_or(HOST);
-    let mut output = Output::new(args.format);
+    let mut output = Output::new(args.reported.format);
     for row in &rows {
         output.add(row.record(name))?;
     }
@@ -385,10 +379,10 @@ fn table(rows: &[Row], machine: &str) -> String {
         let (middle, worst) = errors(rows.iter().filter(|row| row.program == name), Row::error);
         text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
     }
-    if rows.iter().any(|row| row.disturbed) {
+    if let Some(near) = NOISE.within.filter(|_| rows.iter().any(|row| row.disturbed)) {
         text += &format!(
             "disturbed: a cache line took another time between processors than when the machine was calibrated, by more than a \
-             factor of {NEAR}; calibrate it anew, or leave --machine out\n"
+             factor of {near}; calibrate it anew, or leave --machine out\n"
         );
     }
     for (what, error) in [("against the runs' medians", Row::error_of_median as fn(&Row) -> f64), ("all", Row::error)] {
@@ -412,7 +406,8 @@ mod tests {
         // 1 to 21 in any order, and twice as many in another state.
         let near = (0..21).map(|i| (f64::from(1 + (i * 8) % 21), 30.0));
         let far = (0..42).map(|i| (0.1 + f64::from(i), 300.0));
-        let runs: Vec<(f64, f64)> = far.clone().chain(near).collect();
+        let beside = |(found, ns): (f64, f64)| Beside { found, exchange_ns: Some(ns) };
+        let runs: Vec<_> = far.clone().chain(near).map(beside).collect();
         let row = Row::new((Program::Stencil, 4), &runs, Some(31.0), 21, 3.3);
         let expected = Row {
             program: "stencil",
@@ -432,7 +427,7 @@ mod tests {
         assert!(table(&[row], "mine").contains(" 6.000 11.00 16.00 "));
 
         // Ten of 21 are too few.
-        let few: Vec<(f64, f64)> = far.take(11).chain((0..10).map(|_| (50.0, 30.0))).collect();
+        let few: Vec<_> = far.take(11).chain((0..10).map(|_| (50.0, 30.0))).map(beside).collect();
         let row = Row::new((Program::Stencil, 4), &few, Some(31.0), 21, 3.3);
         assert_eq!((row.runs, row.disturbed, row.measured_us), (21, true, 10.1));
         assert!(!Row::new((Program::Stencil, 4), &few, Some(31.0), 20, 3.3).disturbed);
