@@ -186,16 +186,18 @@ pub trait Line: Sized {
 }
 
 impl Line for Record {
+    /// By hand, so that the fields keep their order.
     fn json(&self) -> Result<String, Failure> {
-        Ok(json(self))
+        let fields = self.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
+        Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
     }
 
     fn csv_header(&self) -> String {
-        csv_header(self)
+        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
     }
 
     fn csv(&self) -> String {
-        csv(self)
+        self.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
     }
 
     fn table(records: &[Self]) -> String {
@@ -249,22 +251,6 @@ impl<L: Line> Output<L> {
             Format::Json | Format::Csv => Ok(()),
         }
     }
-}
-
-/// A record as a JSON object; by hand, so that the fields keep their order.
-pub fn json(record: &Record) -> String {
-    let fields = record.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
-
-/// The line above all records of this kind.
-pub fn csv_header(record: &Record) -> String {
-    record.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
-}
-
-/// A record as a line of CSV.
-pub fn csv(record: &Record) -> String {
-    record.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Rows in the style of all tables: the first row is a header, and the columns from `figures` on are aligned right.

@@ -1,6 +1,7 @@
 //! `maniple figures`.
 
 mod draw;
+mod page;
 mod report;
 mod runs;
 mod study;
@@ -172,7 +173,7 @@ fn write(study: &Study, directory: &Directory) -> Result<(), Failure> {
     directory.write("shares.csv", report::shares_csv(study))?;
     directory.write("predictions.csv", report::predictions_csv(study))?;
     directory.write("figures.json", pretty(study)?)?;
-    directory.write("index.html", report::page(study, &pictures))
+    directory.write("index.html", page::page(study, &pictures))
 }
 
 /// Most shards there may be; they would not fit into any host.

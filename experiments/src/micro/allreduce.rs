@@ -1,11 +1,10 @@
 //! `maniple allreduce`.
 
-use super::{Bench, SHARD_BYTES, now, run_error};
+use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count};
-use crate::options::on::OnWorkers;
-use crate::options::{Collective, Iterations, ReportedRuns, Shards, Traced};
+use crate::options::{Collective, Iterations, Shards};
 use crate::output::{Field, field};
 use maniple::prelude::*;
 use maniple_stencil::HostRun;
@@ -48,13 +47,7 @@ pub struct AllreduceOptions {
     collective: Collective,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: OnWorkersTraced,
 }
 
 /// How long contributions are.
@@ -257,15 +250,14 @@ pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
     let (elements, op, algorithm) = (args.elements.elements, args.op.op, args.collective.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
     spec.check_memory()?;
-    let (workers, runtime) = args.on.runtime(args.shards.shards, &args.traced)?;
+    let (bench, workers, runtime) = args.bench.bench("allreduce", args.shards.shards)?;
     let expected = spec.expected();
     let measure = || {
         let began = Instant::now();
         let (results, us, stats) = spec.run_counted(&runtime)?;
         Ok((results, us, HostRun::of(&stats, began.elapsed())))
     };
-    let bench = Bench::on("allreduce", &args.on, args.shards.shards, &args.runs)?.with_exchange()?;
-    bench.report(measure, |(results, us, host), exchange_ns| {
+    bench.with_exchange()?.report(measure, |(results, us, host), exchange_ns| {
         let verified = results.iter().all(|last| *last == expected);
         let mut fields = vec![
             field("shards", shards),
@@ -274,7 +266,7 @@ pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
             field("iterations", iterations),
             field("op", op.name()),
             field("collective", algorithm.name()),
-            field("mapper", args.on.mapper.name()),
+            field("mapper", args.bench.on.mapper.name()),
             field("verified", verified),
             field("result", results[0]),
             field("expected", expected),

@@ -1,11 +1,10 @@
 //! `maniple barrier`.
 
-use super::{Bench, SHARD_BYTES, now, run_error};
+use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::check_memory;
-use crate::options::on::OnWorkers;
-use crate::options::{Iterations, ReportedRuns, Shards, Traced};
+use crate::options::{Iterations, Shards};
 use crate::output::field;
 use maniple::prelude::*;
 
@@ -40,13 +39,7 @@ pub struct BarrierOptions {
     iterations: Iterations,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: OnWorkersTraced,
 }
 
 /// Passes the generations; how many shards each found to have arrived is added up, beside the nanoseconds it took.
@@ -72,7 +65,7 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("expected at most {MOST} shards for a barrier, found {shards}")));
     }
     check_memory("shards", shards as usize, SHARD_BYTES + PART_BYTES)?;
-    let (workers, runtime) = args.on.runtime(args.shards.shards, &args.traced)?;
+    let (bench, workers, runtime) = args.bench.bench("barrier", args.shards.shards)?;
     let measure = || {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
@@ -82,15 +75,14 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
         });
         Ok(outcome.map_err(run_error)?.0)
     };
-    let bench = Bench::on("barrier", &args.on, args.shards.shards, &args.runs)?.with_exchange()?;
-    bench.report(measure, |results, exchange_ns| {
+    bench.with_exchange()?.report(measure, |results, exchange_ns| {
         let verified = results.iter().all(|r| r.0 == u64::from(shards) * (warm_up + iterations));
         let ns = results.iter().map(|r| r.1).max().unwrap_or(0) as f64 / iterations as f64;
         let fields = vec![
             field("shards", shards),
             field("workers", workers),
             field("iterations", iterations),
-            field("mapper", args.on.mapper.name()),
+            field("mapper", args.bench.on.mapper.name()),
             field("verified", verified),
             field("barrier_us", ns / 1000.0),
             field("exchange_ns", exchange_ns),

@@ -1,11 +1,10 @@
 //! `maniple gang`.
 
-use super::{Bench, SHARD_BYTES, now, run_error};
+use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
+use crate::options::Shards;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
-use crate::options::on::OnWorkers;
-use crate::options::{ReportedRuns, Shards, Traced};
 use crate::output::field;
 use maniple::prelude::*;
 
@@ -32,13 +31,7 @@ pub struct GangOptions {
     launches: usize,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: OnWorkersTraced,
 }
 
 /// Who started, and when.
@@ -70,16 +63,15 @@ pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, 
 pub fn execute(args: &GangOptions) -> Result<(), Failure> {
     let (shards, launches) = (args.shards.number()?, at_least_one("launches", args.launches)?);
     check_memory("shards", shards as usize, SHARD_BYTES)?;
-    let (workers, runtime) = args.on.runtime(args.shards.shards, &args.traced)?;
-    let bench = Bench::on("gang", &args.on, args.shards.shards, &args.runs)?.with_exchange()?;
-    bench.report(
+    let (bench, workers, runtime) = args.bench.bench("gang", args.shards.shards)?;
+    bench.with_exchange()?.report(
         || measure(&runtime, shards, launches),
         |(ns, verified), exchange_ns| {
             let fields = vec![
                 field("shards", shards),
                 field("workers", workers),
                 field("launches", launches),
-                field("mapper", args.on.mapper.name()),
+                field("mapper", args.bench.on.mapper.name()),
                 field("verified", verified),
                 field("launch_us", ns / 1000.0),
                 field("per_shard_us", ns / 1000.0 / f64::from(shards)),

@@ -11,11 +11,32 @@ pub mod tasks;
 use crate::Failure;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
-use crate::options::ReportedRuns;
 use crate::options::on::OnWorkers;
 use crate::options::workers::OnWire;
+use crate::options::{ReportedRuns, Traced};
 use crate::output::{Output, Record, field};
-use maniple::runtime::VirtualMachine;
+use maniple::runtime::{Runtime, VirtualMachine};
+
+/// What microbenchmarks on workers are asked whose runs can be looked at.
+#[derive(Debug, clap::Args)]
+pub struct OnWorkersTraced {
+    #[command(flatten)]
+    on: OnWorkers,
+
+    #[command(flatten)]
+    traced: Traced,
+
+    #[command(flatten)]
+    runs: ReportedRuns,
+}
+
+impl OnWorkersTraced {
+    /// A microbenchmark of so many shards, the processors that run its leaf tasks, and the runtime on them.
+    fn bench(&self, program: &'static str, shards: usize) -> Result<(Bench<'_>, usize, Runtime), Failure> {
+        let (workers, runtime) = self.on.runtime(shards, &self.traced)?;
+        Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, runtime))
+    }
+}
 
 /// A microbenchmark: what it is on, and how its runs are reported.
 struct Bench<'a> {

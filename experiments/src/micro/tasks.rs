@@ -1,11 +1,9 @@
 //! `maniple tasks`.
 
-use super::{Bench, now, run_error};
+use super::{OnWorkersTraced, now, run_error};
 use crate::Failure;
 use crate::options::help::{exit_codes, machine_columns};
 use crate::options::numbers::{at_least_one, check_memory, count};
-use crate::options::on::OnWorkers;
-use crate::options::{ReportedRuns, Traced};
 use crate::output::field;
 use maniple::prelude::*;
 
@@ -35,13 +33,7 @@ pub struct TasksOptions {
     working_set: usize,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: OnWorkersTraced,
 }
 
 const X: Field<u64> = Field::new(0, "x");
@@ -132,8 +124,7 @@ pub fn execute(args: &TasksOptions) -> Result<(), Failure> {
     }
     let set = args.working_set;
     check_memory("regions", set, REGION_BYTES)?;
-    let (workers, runtime) = args.on.runtime(1, &args.traced)?;
-    let bench = Bench::on("tasks", &args.on, 1, &args.runs)?;
+    let (bench, workers, runtime) = args.bench.bench("tasks", 1)?;
     bench.report(
         || measure(&runtime, count, regions, set),
         |(ns, verified), _| {
@@ -142,7 +133,7 @@ pub fn execute(args: &TasksOptions) -> Result<(), Failure> {
                 field("count", count),
                 field("regions", regions),
                 field("working_set", set),
-                field("mapper", args.on.mapper.name()),
+                field("mapper", args.bench.on.mapper.name()),
                 field("verified", verified),
                 field("task_ns", ns),
             ];

@@ -7,24 +7,6 @@ use crate::output::{Line, quoted, styled};
 use maniple_stencil::{HostRun, RunReport, Times, bytes};
 use tabled::builder::Builder;
 
-impl Line for RunReport {
-    fn json(&self) -> Result<String, Failure> {
-        serde_json::to_string(self).map_err(|e| Failure::Run(format!("can't write the report as JSON: {e}")))
-    }
-
-    fn csv_header(&self) -> String {
-        csv_header(self)
-    }
-
-    fn csv(&self) -> String {
-        csv(self)
-    }
-
-    fn table(reports: &[Self]) -> String {
-        table(reports)
-    }
-}
-
 /// The statistics of a set of times, in the order of the columns.
 const STATISTICS: [&str; 5] = ["min", "mean", "median", "p99", "max"];
 
@@ -32,50 +14,61 @@ fn statistics(times: &Times) -> [f64; 5] {
     [times.min, times.mean, times.median, times.p99, times.max]
 }
 
-/// A run in virtual time has more columns: what it took of the host.
-fn csv_header(first: &RunReport) -> String {
-    let mut header = String::from(
-        "program,wire,shards,workers,cells,iterations,repeat,collective,mapper,verified,result,expected,error",
-    );
-    for times in ["iteration_us", "collective_us"] {
-        for statistic in STATISTICS {
-            header += &format!(",{times}_{statistic}");
-        }
+impl Line for RunReport {
+    fn json(&self) -> Result<String, Failure> {
+        serde_json::to_string(self).map_err(|e| Failure::Run(format!("can't write the report as JSON: {e}")))
     }
-    header += ",total_cells,input";
-    if first.host.is_some() {
-        header += ",events,digest,host_s,shard_rounds_per_s,peak_bytes";
-    }
-    header + "\n"
-}
 
-/// What was not measured is empty, and so is the input where there is none.
-fn csv(r: &RunReport) -> String {
-    let number = |x: f64| if x.is_nan() { String::new() } else { format!("{x:?}") };
-    let mut fields = vec![
-        r.program.to_owned(),
-        r.wire.to_owned(),
-        r.shards.to_string(),
-        r.workers.to_string(),
-        r.cells.to_string(),
-        r.iterations.to_string(),
-        r.repeat.to_string(),
-        r.collective.to_string(),
-        quoted(r.mapper.name()),
-        r.verified.to_string(),
-        number(r.result),
-        number(r.expected),
-        number(r.error),
-    ];
-    fields.extend(statistics(&r.iteration_us).map(number));
-    fields.extend(statistics(&r.collective_us).map(number));
-    fields.push(r.total_cells.to_string());
-    fields.push(r.input.as_deref().map_or(String::new(), quoted));
-    if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = &r.host {
-        fields.extend([events.to_string(), digest.clone(), number(*host_s), number(*shard_rounds_per_s)]);
-        fields.push(peak_bytes.map_or(String::new(), |bytes| bytes.to_string()));
+    /// A run in virtual time has more columns: what it took of the host.
+    fn csv_header(&self) -> String {
+        let mut header = String::from(
+            "program,wire,shards,workers,cells,iterations,repeat,collective,mapper,verified,result,expected,error",
+        );
+        for times in ["iteration_us", "collective_us"] {
+            for statistic in STATISTICS {
+                header += &format!(",{times}_{statistic}");
+            }
+        }
+        header += ",total_cells,input";
+        if self.host.is_some() {
+            header += ",events,digest,host_s,shard_rounds_per_s,peak_bytes";
+        }
+        header + "\n"
     }
-    fields.join(",") + "\n"
+
+    /// What was not measured is empty, and so is the input where there is none.
+    fn csv(&self) -> String {
+        let r = self;
+        let number = |x: f64| if x.is_nan() { String::new() } else { format!("{x:?}") };
+        let mut fields = vec![
+            r.program.to_owned(),
+            r.wire.to_owned(),
+            r.shards.to_string(),
+            r.workers.to_string(),
+            r.cells.to_string(),
+            r.iterations.to_string(),
+            r.repeat.to_string(),
+            r.collective.to_string(),
+            quoted(r.mapper.name()),
+            r.verified.to_string(),
+            number(r.result),
+            number(r.expected),
+            number(r.error),
+        ];
+        fields.extend(statistics(&r.iteration_us).map(number));
+        fields.extend(statistics(&r.collective_us).map(number));
+        fields.push(r.total_cells.to_string());
+        fields.push(r.input.as_deref().map_or(String::new(), quoted));
+        if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = &r.host {
+            fields.extend([events.to_string(), digest.clone(), number(*host_s), number(*shard_rounds_per_s)]);
+            fields.push(peak_bytes.map_or(String::new(), |bytes| bytes.to_string()));
+        }
+        fields.join(",") + "\n"
+    }
+
+    fn table(reports: &[Self]) -> String {
+        table(reports)
+    }
 }
 
 /// A heading with what all runs have in common, a row for each run, the medians over the runs (without run 0 where there

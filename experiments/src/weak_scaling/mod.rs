@@ -2,8 +2,8 @@
 
 mod figures;
 mod fit;
-mod html;
 mod measure;
+mod page;
 mod plan;
 mod report;
 mod table;

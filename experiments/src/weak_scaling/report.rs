@@ -4,11 +4,11 @@
 use super::fit::Fit;
 use super::measure::Point;
 use super::plan::Plan;
-use super::{figures, html};
+use super::{figures, page};
 use crate::Failure;
 use crate::measure::directory::{Directory, pretty};
 use crate::measure::samples::{Run, SampleFiles};
-use crate::output;
+use crate::output::Line;
 use std::path::Path;
 
 /// A report in a directory that was empty.
@@ -31,9 +31,10 @@ impl Report {
     pub fn publish(&self, plan: &Plan, points: &[Point], fits: &[Fit]) -> Result<(), Failure> {
         let SampleFiles { directory, environment, .. } = &self.0;
         let records: Vec<_> = points.iter().map(|p| p.record(plan)).collect();
-        let header = records.first().map(output::csv_header).unwrap_or_default();
-        directory.write("summary.csv", header + &records.iter().map(output::csv).collect::<String>())?;
-        let lines: Vec<String> = records.iter().map(|r| format!("  {}", output::json(r))).collect();
+        let header = records.first().map(Line::csv_header).unwrap_or_default();
+        directory.write("summary.csv", header + &records.iter().map(Line::csv).collect::<String>())?;
+        let line = |record| Ok(format!("  {}", Line::json(record)?));
+        let lines: Vec<String> = records.iter().map(line).collect::<Result<_, Failure>>()?;
         let (complete, fits_json) = (points.len() == plan.counts.len(), pretty(&fits)?);
         let fits_json = fits_json.trim_end();
         let points_json = lines.join(",\n");
@@ -48,6 +49,6 @@ impl Report {
                 pictures.push(picture);
             }
         }
-        directory.write("index.html", html::page(plan, environment, points, fits, &pictures))
+        directory.write("index.html", page::page(plan, environment, points, fits, &pictures))
     }
 }
