@@ -1,12 +1,11 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
 
 use crate::Failure;
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
 use crate::options::Reported;
 use crate::options::numbers::{at_least_one, count};
 use crate::options::workers::VirtualWire;
-use crate::output::{Field, Output, Record, styled};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
 use maniple_explore::{Counts, Program, Watch, Wrong};
@@ -138,7 +137,8 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     }
     // What is caught is reported; its lines on stderr would be in the way of that.
     maniple_explore::quiet();
-    let bar = progress(seeds.end - seeds.start);
+    let template = "{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go";
+    let bar = progress(seeds.end - seeds.start, template);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
@@ -228,10 +228,4 @@ fn table(records: &[Record]) -> String {
         rows.push_record([name.replace('_', " "), number]);
     }
     format!("{}\n", styled(rows, 1))
-}
-
-/// A bar on stderr; indicatif draws none where that is no terminal.
-fn progress(seeds: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go");
-    ProgressBar::new(seeds).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }

@@ -1,8 +1,9 @@
-#![deny(unsafe_code)]
 //! The `maniple` command: runs the framework's programs and reports what they did.
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written; 2, the arguments or
 //! the files given are at fault, which is found before the first run.
+
+#![deny(unsafe_code)]
 
 mod benchmarks;
 mod calibrate;
@@ -13,13 +14,11 @@ mod compare;
 mod explore;
 mod figures;
 mod files;
-mod machine;
 mod machines;
 mod measure;
 mod micro;
 mod options;
 mod output;
-mod parts;
 mod stencil;
 mod swap;
 mod weak_scaling;
@@ -53,7 +52,7 @@ enum Command {
     Gang(micro::gang::GangOptions),
     Kernel(micro::kernel::KernelOptions),
     Memory(micro::memory::MemoryOptions),
-    Machine(machine::MachineOptions),
+    Machine(machines::show::MachineOptions),
     Benchmarks(benchmarks::BenchmarksOptions),
     Calibrate(calibrate::CalibrateOptions),
     Predict(calibrate::prediction::PredictOptions),
@@ -115,7 +114,7 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
-        Command::Machine(args) => machine::execute(args),
+        Command::Machine(args) => machines::show::execute(args),
         Command::Benchmarks(args) => benchmarks::execute(args),
         Command::Calibrate(args) => calibrate::execute(args),
         Command::Predict(args) => calibrate::prediction::execute(args),
@@ -188,4 +187,22 @@ impl log::Log for Warnings {
 /// What the user has asked for, and would not see otherwise.
 fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_commands_fit_together_and_their_help_has_the_rule_for_noise() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        let near = calibrate::calibrator::NOISE.within.expect("a factor");
+        for name in ["calibrate", "predict"] {
+            let help = cli.find_subcommand_mut(name).expect(name).render_long_help().to_string();
+            assert!(help.contains(&format!("factor of {near}")), "{name}: {help}");
+        }
+    }
 }

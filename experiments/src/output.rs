@@ -5,6 +5,7 @@ use crate::closed::stdout_was_closed;
 use crate::measure::stats::{median, microseconds};
 use crate::measure::turns::warm;
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
 use maniple::mapper::files::Whole;
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -251,6 +252,12 @@ impl<L: Line> Output<L> {
             Format::Json | Format::Csv => Ok(()),
         }
     }
+}
+
+/// A bar on stderr; indicatif draws none where that is no terminal.
+pub fn progress(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }
 
 /// Rows in the style of all tables: the first row is a header, and the columns from `figures` on are aligned right.

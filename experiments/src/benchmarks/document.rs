@@ -224,6 +224,15 @@ mod tests {
     }
 
     #[test]
+    fn the_method_says_which_rounds_count() {
+        let factor = NOISE.within.expect("a factor");
+        assert!(
+            METHOD
+                .contains(&format!("more than {factor} times the median of all, or less than that median ÷ {factor}"))
+        );
+    }
+
+    #[test]
     fn rounds_of_another_machine_do_not_count() {
         let with = |measured, exchange_ns| Sample { exchange_ns: Some(exchange_ns), ..sample(measured, Ok(2.0)) };
         let rows = [row("a", Some("e")), row("b", Some("e")), row("c", Some("e")), row("d", Some("2 µs"))];

@@ -10,7 +10,7 @@ use crate::compare::mpi::MpiMachine;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
 use crate::options::workers::OnWire;
-use crate::options::{Output, RepeatByWire};
+use crate::options::{OutputFile, RepeatByWire};
 use crate::output::Document;
 use on::On;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ are at fault.")]
 #[command(mut_arg("repeat", |arg| arg.help("Rounds [default: 11, in virtual time 1]")))]
 pub struct BenchmarksOptions {
     #[command(flatten)]
-    output: Output,
+    output: OutputFile,
 
     #[command(flatten)]
     repeat: RepeatByWire,

@@ -1,12 +1,13 @@
 //! What the rows run on, and what they are compared with: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
+use crate::Failure;
 use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
+use crate::machines::parts;
 use crate::measure::yardstick::Yardstick;
 use crate::micro::kernel;
 use crate::options::workers::{OnWire, Told};
-use crate::{Failure, parts};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::Config;

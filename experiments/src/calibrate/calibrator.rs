@@ -155,7 +155,7 @@ pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardsti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machines::MachineFile;
+    use crate::machines::file::MachineFile;
     use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
     use std::collections::BTreeMap;
 

@@ -1,19 +1,20 @@
 //! `maniple calibrate`: what single operations take on this machine, as a machine of virtual time.
 
-mod calibrator;
+pub mod calibrator;
 mod exchange;
 mod file;
 pub mod prediction;
 mod prices;
 mod programs;
 
+use crate::Failure;
+use crate::machines::parts;
 use crate::measure::noise::warn_if_busy;
 use crate::measure::yardstick::Yardstick;
 use crate::options::numbers::{at_least_one, count};
 use crate::options::workers::{OnWire, Threads};
-use crate::options::{Output, Repeat};
+use crate::options::{OutputFile, Repeat};
 use crate::output::Document;
-use crate::{Failure, parts};
 use calibrator::{Plan, calibrate};
 use clap::ArgAction;
 use maniple::prelude::*;
@@ -41,7 +42,7 @@ Exit codes: 0, the file is written; 1, a run failed, or it could not be written;
 #[command(mut_arg("repeat", |arg| arg.default_value(REPEAT).help("Runs of each program")))]
 pub struct CalibrateOptions {
     #[command(flatten)]
-    output: Output,
+    output: OutputFile,
 
     /// Name of the machine
     #[arg(long, value_name = "NAME", default_value = "local")]

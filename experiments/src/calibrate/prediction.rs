@@ -3,7 +3,7 @@
 use super::REPEAT;
 use super::calibrator::{Calibrator, NOISE};
 use crate::Failure;
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
 use crate::measure::noise::{Beside, Sifted, warn_if_busy};
 use crate::measure::stats::{median, microseconds, quantile_of, undisturbed};
 use crate::measure::turns::{Order, Rounds, When, counted, until_enough};
@@ -219,9 +219,9 @@ pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>, error: fn(&Row) -> f6
     (median(errors.iter().copied()), errors.iter().copied().fold(f64::NAN, f64::max))
 }
 
-/// What is to be compared.
+/// What is to be measured and predicted.
 #[derive(Debug, Clone)]
-pub struct Plan<'a> {
+pub struct ToPredict<'a> {
     /// The machine that describes this host; none: it is calibrated between the runs.
     pub machine: Option<&'a MachineFile>,
     /// Programs.
@@ -237,7 +237,7 @@ pub struct Plan<'a> {
 /// How many times the runs asked for there may be, until as many count.
 const PATIENCE: usize = 3;
 
-/// The host of a comparison.
+/// The host of the measurements.
 enum Host<'a> {
     Described(&'a MachineFile),
     Calibrated(Box<Calibrator>),
@@ -260,9 +260,9 @@ impl Host<'_> {
     }
 }
 
-/// What a comparison found.
+/// Predictions beside measurements.
 #[derive(Debug)]
-pub struct Comparison {
+pub struct Predictions {
     /// In the order of programs and shards.
     pub rows: Vec<Row>,
     /// The text of the machine's file, if the host was calibrated.
@@ -274,8 +274,8 @@ const HOST: &str = "host";
 
 /// Runs all programs with all numbers of shards in turns, on as many threads as the machine has processors, and then once
 /// each in virtual time.
-pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
-    let Plan { machine, programs, shards, cells, repeat } = plan;
+pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
+    let ToPredict { machine, programs, shards, cells, repeat } = plan;
     let (cells, repeat) = (*cells, *repeat);
     let mut each: Vec<(Program, usize)> =
         programs.iter().flat_map(|&program| shards.iter().map(move |&shards| (program, shards))).collect();
@@ -316,7 +316,7 @@ pub fn compare(plan: &Plan<'_>) -> Result<Comparison, Failure> {
         Ok(Row::new(what, runs, own, repeat, program.run(shards, cells, &virtually)?))
     };
     let rows = runs.iter().zip(&each).map(row).collect::<Result<_, Failure>>()?;
-    Ok(Comparison { rows, host: text })
+    Ok(Predictions { rows, host: text })
 }
 
 /// Measures, predicts and reports.
@@ -328,7 +328,7 @@ pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
         config.check().and_then(|()| config.check_memory(shards * cells)).map_err(failure)?;
     }
     let programs = args.programs.clone();
-    let Comparison { rows, .. } = compare(&Plan { machine: machine.as_ref(), programs, shards, cells, repeat })?;
+    let Predictions { rows, .. } = predict(&ToPredict { machine: machine.as_ref(), programs, shards, cells, repeat })?;
     let name = args.machine.as_deref().unwrap_or(HOST);
     let mut output = Output::new(args.reported.format);
     for row in &rows {

@@ -3,15 +3,15 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
 use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
-use crate::micro::allreduce::{Elements, Operation};
+use crate::micro::allreduce::{CombinedBy, Elements};
 use crate::options::help::exit_codes;
 use crate::options::numbers::{at_least_one, check_memory, count, shards};
 use crate::options::on::OnWorkers;
 use crate::options::workers::{Loaded, OnWire};
-use crate::options::{Cells, Collective, Iterations, ReportedRuns};
+use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
 use crate::output::{Field, Output, Record, field};
 use clap::{ArgAction, ValueEnum};
 use maniple::runtime::VirtualMachine;
@@ -77,10 +77,10 @@ pub struct CompareMpiOptions {
     pub iterations: Iterations,
 
     #[command(flatten)]
-    pub op: Operation,
+    pub op: CombinedBy,
 
     #[command(flatten)]
-    pub collective: Collective,
+    pub collective: AllreduceAlgorithm,
 
     /// The launcher of MPI with arguments of its own, as in "mpirun --bind-to none" [default: mpirun]
     #[arg(long, value_name = "COMMAND")]

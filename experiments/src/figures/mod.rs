@@ -10,14 +10,14 @@ use crate::Failure;
 use crate::calibrate::REPEAT;
 use crate::calibrate::prediction::{self, Program, Row};
 use crate::files::Files;
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
 use crate::measure::directory::{Directory, pretty};
 use crate::options::Repeat;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{check_memory, count};
 use crate::options::workers::InVirtualTime;
-use crate::output::Stdout;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::{Stdout, progress};
+use indicatif::ProgressBar;
 use maniple_stencil::{Collective, DEFAULT_CELLS};
 use runs::{Job, Runs, WHOLE, machine_of};
 use std::path::PathBuf;
@@ -115,9 +115,7 @@ pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
         Files::new().reads("--machine", named(&args.machine)).reads("--host", args.host.as_deref().and_then(named));
     files.fills("--output", Some(&args.output)).check()?;
     let directory = Directory::prepare(&args.output)?;
-    let progress = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
-    progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    let progress = progress(0, "{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
     let done = |job: &Job| {
         progress.set_message(format!("{} shards", job.shards));
         progress.inc(1);
@@ -150,7 +148,7 @@ fn predict(
         return Ok(Vec::new());
     }
     progress.set_message("predictions beside measurements");
-    let found = prediction::compare(&prediction::Plan {
+    let found = prediction::predict(&prediction::ToPredict {
         machine: host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),

@@ -2,7 +2,8 @@
 //! measured beside everything else, and tells in which state the host was.
 
 use super::noise::is_busy;
-use crate::{Failure, parts};
+use crate::Failure;
+use crate::machines::parts;
 use maniple::prelude::*;
 use maniple::runtime::{VirtualMachine, now};
 use std::sync::atomic::{AtomicU64, Ordering};

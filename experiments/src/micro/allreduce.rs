@@ -4,7 +4,7 @@ use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
 use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count};
-use crate::options::{Collective, Iterations, Shards};
+use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
 use maniple::prelude::*;
 use maniple_stencil::HostRun;
@@ -41,10 +41,10 @@ pub struct AllreduceOptions {
     iterations: Iterations,
 
     #[command(flatten)]
-    op: Operation,
+    op: CombinedBy,
 
     #[command(flatten)]
-    collective: Collective,
+    collective: AllreduceAlgorithm,
 
     #[command(flatten)]
     bench: OnWorkersTraced,
@@ -60,7 +60,7 @@ pub struct Elements {
 
 /// How contributions are combined.
 #[derive(Debug, clap::Args)]
-pub struct Operation {
+pub struct CombinedBy {
     /// The operator: sum, product, min or max
     #[arg(long, value_name = "NAME", default_value = "sum")]
     pub op: Op,

@@ -1,12 +1,11 @@
 //! `maniple exchange`: the yardstick.
 
-use super::Bench;
+use super::{Bench, WithoutWorkers};
+use crate::Failure;
+use crate::machines::parts;
 use crate::measure::yardstick::{ENOUGH, alone, between_shards_ns, exchange_ns};
 use crate::options::help::exit_codes;
-use crate::options::workers::OnWire;
-use crate::options::{IterationsByWire, ReportedRuns};
 use crate::output::field;
-use crate::{Failure, parts};
 
 /// The bare exchange of a cache line between two threads, one way: the yardstick of this machine, or of one in virtual time
 #[derive(Debug, clap::Args)]
@@ -25,23 +24,17 @@ a node with two it is thus the link within the node, whatever --nodes says
 }))]
 pub struct ExchangeOptions {
     #[command(flatten)]
-    iterations: IterationsByWire,
-
-    #[command(flatten)]
-    wire: OnWire,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: WithoutWorkers,
 }
 
 /// Measures and reports.
 pub fn execute(args: &ExchangeOptions) -> Result<(), Failure> {
-    let machine = args.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
-    let iterations = args.iterations.or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 })?;
+    let machine = args.bench.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
+    let iterations = args.bench.iterations.or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 })?;
     if machine.is_none() && alone() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
     }
-    let bench = Bench::new("exchange", &args.wire, machine, &args.runs);
+    let bench = Bench::new("exchange", &args.bench.wire, machine, &args.bench.runs);
     let measure = || match &bench.machine {
         None => Ok(exchange_ns(iterations as u64)),
         Some(machine) => between_shards_ns(machine.clone(), iterations as u64),

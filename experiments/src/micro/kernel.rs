@@ -1,12 +1,11 @@
 //! `maniple kernel`.
 
-use super::{Bench, now, run_error};
+use super::{Bench, WithoutWorkers, now, run_error};
+use crate::Failure;
+use crate::machines::parts;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
-use crate::options::workers::OnWire;
-use crate::options::{IterationsByWire, ReportedRuns};
 use crate::output::field;
-use crate::{Failure, parts};
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
@@ -35,13 +34,7 @@ pub struct KernelOptions {
     cells: usize,
 
     #[command(flatten)]
-    iterations: IterationsByWire,
-
-    #[command(flatten)]
-    wire: OnWire,
-
-    #[command(flatten)]
-    runs: ReportedRuns,
+    bench: WithoutWorkers,
 }
 
 /// One run on the dominant mode; nanoseconds an iteration, and whether every root and the last vector are right.
@@ -116,15 +109,15 @@ async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usiz
 
 /// Measures and reports.
 pub fn execute(args: &KernelOptions) -> Result<(), Failure> {
-    if args.wire.in_virtual_time()? && args.wire.nodes().is_some() {
+    if args.bench.wire.in_virtual_time()? && args.bench.wire.nodes().is_some() {
         let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
         return Err(Failure::Usage(refusal.into()));
     }
-    let machine = args.wire.machine(1)?.as_ref().map(parts::one_processor);
-    let (cells, iterations) = (args.cells, args.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
+    let machine = args.bench.wire.machine(1)?.as_ref().map(parts::one_processor);
+    let (cells, iterations) = (args.cells, args.bench.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
-    let bench = Bench::new("kernel", &args.wire, machine, &args.runs);
+    let bench = Bench::new("kernel", &args.bench.wire, machine, &args.bench.runs);
     let measure = || match &bench.machine {
         None => measure(cells, iterations),
         Some(machine) => measure_on(machine, cells, iterations),

@@ -10,7 +10,7 @@ use crate::options::help::exit_codes;
 use crate::options::numbers::check_memory;
 use crate::options::on::OnWorkers;
 use crate::options::workers::Told;
-use crate::options::{Collective, ReportedRuns, Shards, Traced};
+use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
 use maniple::prelude::*;
 use maniple_stencil::reported_bytes;
@@ -35,7 +35,7 @@ pub struct MemoryOptions {
     shards: Shards,
 
     #[command(flatten)]
-    collective: Collective,
+    collective: AllreduceAlgorithm,
 
     /// One run in this process, which prints a number of bytes and nothing else
     #[arg(long, hide = true)]

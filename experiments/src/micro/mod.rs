@@ -13,7 +13,7 @@ use crate::measure::turns::{Order, Rounds, When};
 use crate::measure::yardstick::Yardstick;
 use crate::options::on::OnWorkers;
 use crate::options::workers::OnWire;
-use crate::options::{ReportedRuns, Traced};
+use crate::options::{IterationsByWire, ReportedRuns, Traced};
 use crate::output::{Output, Record, field};
 use maniple::runtime::{Runtime, VirtualMachine};
 
@@ -36,6 +36,19 @@ impl OnWorkersTraced {
         let (workers, runtime) = self.on.runtime(shards, &self.traced)?;
         Ok((Bench::on(program, &self.on, shards, &self.runs)?, workers, runtime))
     }
+}
+
+/// What microbenchmarks are asked that need no workers.
+#[derive(Debug, clap::Args)]
+pub struct WithoutWorkers {
+    #[command(flatten)]
+    iterations: IterationsByWire,
+
+    #[command(flatten)]
+    wire: OnWire,
+
+    #[command(flatten)]
+    runs: ReportedRuns,
 }
 
 /// A microbenchmark: what it is on, and how its runs are reported.

@@ -138,7 +138,7 @@ impl ReportedRuns {
 
 /// The algorithm of an allreduce.
 #[derive(Debug, Args)]
-pub struct Collective {
+pub struct AllreduceAlgorithm {
     /// The algorithm: recursive-doubling or two-level
     #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
     pub collective: Algorithm,
@@ -154,7 +154,7 @@ pub struct Traced {
 
 /// A file for what was found.
 #[derive(Debug, Args)]
-pub struct Output {
+pub struct OutputFile {
     /// Write it to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use super::numbers::{at_least_one, count};
 use crate::Failure;
 use crate::files::Files;
-use crate::machines::{MachineFile, STDIN};
+use crate::machines::file::{MachineFile, STDIN};
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Config};
 use std::cell::OnceCell;

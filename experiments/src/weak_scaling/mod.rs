@@ -1,10 +1,10 @@
 //! `maniple weak-scaling`.
 
-mod figures;
 mod fit;
-mod measure;
 mod page;
 mod plan;
+mod plots;
+mod point;
 mod report;
 mod table;
 
@@ -13,11 +13,11 @@ use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::options::on::OnWorkers;
 use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
-use crate::output::Output;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::output::{Output, progress};
+use indicatif::ProgressBar;
 use maniple_stencil::{Collective, Config};
-use measure::Point;
 use plan::Plan;
+use point::Point;
 use report::Report;
 use std::path::PathBuf;
 
@@ -109,13 +109,13 @@ pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     args.on.files()?.fills("--report", report).check()?;
     crate::swap::on_signal(&args.on.mapper)?;
     let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;
-    let progress = progress(&plan);
+    let progress = bar(&plan);
     let mut output = Output::new(args.reported.format);
     let mut reported = Ok(());
     let mut points: Vec<Point> = Vec::new();
     let done = plan.counts.iter().try_for_each(|&shards| {
         progress.set_message(format!("{shards} shards"));
-        let point = measure::point(&plan, shards, |run| {
+        let point = point::point(&plan, shards, |run| {
             // The bar is drawn here only, between runs: a thread that draws would be in the way of the measurement.
             progress.inc(weight(shards));
             directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
@@ -125,12 +125,12 @@ pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
         }
         points.push(point);
         match &directory {
-            Some(directory) => directory.publish(&plan, &points, &figures::fits(&plan, &points)),
+            Some(directory) => directory.publish(&plan, &points, &plots::fits(&plan, &points)),
             None => std::mem::replace(&mut reported, Ok(())),
         }
     });
     progress.finish_and_clear();
-    let finish = || output.finish_with(|_| table::table(&plan, &points, &figures::fits(&plan, &points), report));
+    let finish = || output.finish_with(|_| table::table(&plan, &points, &plots::fits(&plan, &points), report));
     reported = reported.and_then(|()| finish());
     done?;
     conclude(&points)?;
@@ -154,12 +154,11 @@ fn weight(shards: usize) -> u64 {
     64 + shards as u64
 }
 
-/// A bar on stderr; indicatif draws none where that is no terminal.
-fn progress(plan: &Plan) -> ProgressBar {
+/// A bar for all runs.
+fn bar(plan: &Plan) -> ProgressBar {
     let runs = 2 * plan.config.repeat as u64;
     let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go");
-    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+    progress(length, "{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go")
 }
 
 #[cfg(test)]
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_unverified_run_is_a_failure_that_every_report_names() {
-        let (mut plan, mut runs) = measure::tests::example();
+        let (mut plan, mut runs) = point::tests::example();
         let good = Point::of(&plan, 4, &runs);
         assert!(conclude(std::slice::from_ref(&good)).is_ok());
         (runs[3].verified, runs[3].failure) = (false, Some("√S: 1 < 2".into()));
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_not_up_to_it_is_mentioned() {
-        let (mut plan, mut runs) = measure::tests::example();
+        let (mut plan, mut runs) = point::tests::example();
         plan.config.workers = 1;
         let caveats =
             |plan: &Plan, runs: &[crate::measure::samples::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
@@ -199,8 +198,8 @@ mod tests {
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
         plan.config.workers = 1 << 20;
         assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
-        let point = Point { collective: measure::NOISE.spread([1.0]), ..Point::of(&plan, 4, &runs) };
-        assert!(figures::fits(&plan, &[point]).is_empty());
+        let point = Point { collective: point::NOISE.spread([1.0]), ..Point::of(&plan, 4, &runs) };
+        assert!(plots::fits(&plan, &[point]).is_empty());
         // T/log₂P is 1 and 4: both are off by a factor of 2.
         let fit = fit::Fit::of(fit::Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
         let found = plan.caveats(&[], &[fit]);

@@ -1,9 +1,9 @@
 //! The page of a report, with the plots in it.
 
-use super::figures;
 use super::fit::{Fit, METHOD, Model};
-use super::measure::{Point, exchange_ns};
 use super::plan::Plan;
+use super::plots;
+use super::point::{Point, exchange_ns};
 use crate::measure::environment::Environment;
 use crate::measure::page::{Cell, Page, Table, escaped};
 use crate::measure::stats::microseconds;
@@ -114,8 +114,8 @@ fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
     for fit in fits {
         table.row([
             fit.model.formula().to_owned(),
-            figures::scope(fit),
-            figures::coefficients(fit),
+            plots::scope(fit),
+            plots::coefficients(fit),
             in_exchanges(fit.alpha_us * 1000.0 / e),
             fit.points.to_string(),
             if fit.points == 1 { "-".into() } else { format!("{:.2}", fit.off_by) },

@@ -2,7 +2,7 @@
 
 use super::WeakScalingOptions;
 use super::fit::Fit;
-use super::measure::Point;
+use super::point::Point;
 use crate::Failure;
 use crate::measure::noise::{OUTLIER_RULE, busy};
 use maniple::mapper::MapperSpec;
@@ -132,7 +132,7 @@ impl Plan {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
-        let exchange = super::measure::exchange_ns(points);
+        let exchange = super::point::exchange_ns(points);
         let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
         let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
             let (formula, off_by) = (fit.model.formula(), fit.off_by);

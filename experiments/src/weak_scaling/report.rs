@@ -2,9 +2,9 @@
 //! shards, so that a run that is interrupted leaves a report of what it measured.
 
 use super::fit::Fit;
-use super::measure::Point;
 use super::plan::Plan;
-use super::{figures, page};
+use super::point::Point;
+use super::{page, plots};
 use crate::Failure;
 use crate::measure::directory::{Directory, pretty};
 use crate::measure::samples::{Run, SampleFiles};
@@ -18,7 +18,7 @@ impl Report {
     /// Makes the directory, or takes one that is empty, and writes what is known before the first run.
     pub fn prepare(path: &Path, plan: &Plan) -> Result<Self, Failure> {
         let report = Self(SampleFiles::prepare(Directory::prepare(path)?, &plan.parameters())?);
-        report.publish(plan, &[], &figures::fits(plan, &[]))?;
+        report.publish(plan, &[], &plots::fits(plan, &[]))?;
         Ok(report)
     }
 
@@ -44,7 +44,7 @@ impl Report {
         )?;
         let mut pictures = Vec::new();
         if !points.is_empty() {
-            for (name, picture) in figures::draw(plan, points, fits).map_err(Failure::Run)? {
+            for (name, picture) in plots::draw(plan, points, fits).map_err(Failure::Run)? {
                 directory.write(name, &picture)?;
                 pictures.push(picture);
             }
