@@ -7,8 +7,7 @@ mod rows;
 
 use crate::Failure;
 use crate::compare::mpi::MpiMachine;
-use crate::measure::turns::{Order, Rounds, When};
-use crate::measure::yardstick::Yardstick;
+use crate::measure::turns::{Order, Rounds};
 use crate::options::workers::OnWire;
 use crate::options::{OutputFile, RepeatByWire};
 use crate::output::Document;
@@ -68,7 +67,7 @@ pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
     let document = Document::prepare(output)?;
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
     // Rows measure the exchange themselves, where they are held to it.
-    let mut turns = Rounds::new(Order::Same, When::Never, Yardstick::Host);
+    let mut turns = Rounds::new(Order::Same);
     for _ in 0..rounds {
         let measure = |row: &mut rows::Row| (row.measure)().map_err(|failure| failure.of(&row.what));
         turns.take(&mut rows, measure, |turn| {

@@ -94,7 +94,7 @@ pub struct Calibrator {
 impl Calibrator {
     /// One without any round yet.
     fn new(plan: Plan, runtime: Runtime, yardstick: Yardstick) -> Self {
-        let rounds = Rounds::new(Order::Same, When::AroundRound, yardstick);
+        let rounds = Rounds::new(Order::Same).beside(When::AroundRound, yardstick);
         Self { programs: plan.programs(), plan, runtime, rounds, times: Vec::new() }
     }
 

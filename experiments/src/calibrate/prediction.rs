@@ -19,6 +19,7 @@ use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, Session};
 use serde::Serialize;
+use std::fmt;
 use std::sync::Arc;
 use tabled::builder::Builder;
 
@@ -213,10 +214,29 @@ impl Row {
     }
 }
 
-/// The median and the largest of the errors of some rows, without their signs.
-pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>, error: fn(&Row) -> f64) -> (f64, f64) {
-    let errors: Vec<f64> = rows.into_iter().map(|row| error(row).abs()).collect();
-    (median(errors.iter().copied()), errors.iter().copied().fold(f64::NAN, f64::max))
+/// The median and the largest of the errors of some rows, without their signs, in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// Median.
+    pub middle: f64,
+    /// Largest.
+    pub worst: f64,
+}
+
+impl Errors {
+    /// Of these rows.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>, error: fn(&Row) -> f64) -> Self {
+        let errors: Vec<f64> = rows.into_iter().map(|row| 100.0 * error(row).abs()).collect();
+        let worst = errors.iter().copied().fold(f64::NAN, f64::max);
+        Self { middle: median(errors), worst }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { middle, worst } = self;
+        write!(f, "median error {middle:.1} %, worst {worst:.1} %")
+    }
 }
 
 /// What is to be measured and predicted.
@@ -282,7 +302,7 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
     let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Calibrator::of_this_host())), Host::Described);
     let threads = On::Threads(host.processors());
     let mut runs: Vec<Vec<Beside<f64>>> = vec![Vec::new(); each.len()];
-    let mut rounds = Rounds::new(Order::Same, When::AroundTurn, Yardstick::Host);
+    let mut rounds = Rounds::new(Order::Same).beside(When::AroundTurn, Yardstick::Host);
     until_enough(repeat, PATIENCE, || {
         if let Host::Calibrated(calibrator) = &mut host {
             calibrator.take()?;
@@ -376,8 +396,7 @@ fn table(rows: &[Row], machine: &str) -> String {
     let mut programs: Vec<&str> = rows.iter().map(|row| row.program).collect();
     programs.dedup();
     for name in programs {
-        let (middle, worst) = errors(rows.iter().filter(|row| row.program == name), Row::error);
-        text += &format!("{name}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
+        text += &format!("{name}: {}\n", Errors::of(rows.iter().filter(|row| row.program == name), Row::error));
     }
     if let Some(near) = NOISE.within.filter(|_| rows.iter().any(|row| row.disturbed)) {
         text += &format!(
@@ -386,8 +405,7 @@ fn table(rows: &[Row], machine: &str) -> String {
         );
     }
     for (what, error) in [("against the runs' medians", Row::error_of_median as fn(&Row) -> f64), ("all", Row::error)] {
-        let (middle, worst) = errors(rows, error);
-        text += &format!("{what}: median error {:.1} %, worst {:.1} %\n", 100.0 * middle, 100.0 * worst);
+        text += &format!("{what}: {}\n", Errors::of(rows, error));
     }
     text
 }
@@ -437,8 +455,8 @@ mod tests {
     fn errors_are_parts_of_what_was_measured() {
         let rows = [row(10.0, 12.0), row(10.0, 9.0), row(10.0, 10.5)];
         assert_eq!(rows.each_ref().map(|r| (r.error() * 1000.0).round()), [200.0, -100.0, 50.0]);
-        let (middle, worst) = errors(&rows, Row::error);
-        assert_eq!([middle, worst].map(|e| (e * 1000.0).round()), [100.0, 200.0]);
+        let Errors { middle, worst } = Errors::of(&rows, Row::error);
+        assert_eq!([middle, worst].map(|e| (e * 10.0).round()), [100.0, 200.0]);
         let text = table(&rows, "mine");
         assert!(text.contains("+20.0 %") && text.contains("-10.0 %"), "{text}");
         assert!(text.ends_with("all: median error 10.0 %, worst 20.0 %\n") && !text.contains("disturbed"), "{text}");

@@ -272,20 +272,14 @@ impl Case<'_> {
         // A launcher that is not there shows before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
         // Both sides of a pair have their turn together, MPI first.
-        let mut pairs = Rounds::new(Order::Same, When::AfterTurn, Yardstick::of(self.machine())?);
+        let mut pairs = Rounds::new(Order::Same).beside(When::AfterTurn, Yardstick::of(self.machine())?);
         for _ in 0..repeats {
-            pairs.take(
-                &mut [()],
-                |()| Ok((theirs()?, ours()?)),
-                |turn| {
-                    let ((mpi, theirs), ours) = turn.found;
-                    let failure = self.failure(&ours, &theirs);
-                    output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
-                    let (program, shards, pair) = (self.program.name(), self.shards, turn.round);
-                    wrong.extend(failure.map(|f| format!("{program}, {shards} shards, pair {pair}: {f}")));
-                    Ok(())
-                },
-            )?;
+            let turn = pairs.single(|| Ok((theirs()?, ours()?)))?;
+            let ((mpi, theirs), ours) = turn.found;
+            let failure = self.failure(&ours, &theirs);
+            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
+            let (program, shards, pair) = (self.program.name(), self.shards, turn.round);
+            wrong.extend(failure.map(|f| format!("{program}, {shards} shards, pair {pair}: {f}")));
         }
         output.end_group()
     }

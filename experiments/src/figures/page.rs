@@ -2,7 +2,7 @@
 
 use super::report::{NAMES, findings, share};
 use super::study::{Point, Study};
-use crate::calibrate::prediction::{Row, errors};
+use crate::calibrate::prediction::{Errors, Row};
 use crate::measure::page::{Page, Table, escaped};
 use crate::measure::stats::microseconds;
 
@@ -94,18 +94,14 @@ fn shares(study: &Study) -> Table {
 
 /// Predictions beside measurements.
 fn predictions(page: &mut Page, study: &Study) {
-    let (middle, worst) = errors(&study.predictions, Row::error);
-    let usual = errors(&study.predictions, Row::error_of_median);
+    let errors = Errors::of(&study.predictions, Row::error);
+    let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
     page.section("Prediction held to measurement");
     page.paragraph(&format!(
         "On threads of this host, and in virtual time on the machine that describes it, whose numbers come from single \
          operations only. Of the runs it is the lower decile that is predicted, what they take where others leave the host \
-         alone: median error {:.1} %, worst {:.1} %. Against the runs' medians: {:.1} %, {:.1} %. Disturbed: the host was not \
-         as the machine describes it, so that too few runs were left, and it is the median of all.",
-        100.0 * middle,
-        100.0 * worst,
-        100.0 * usual.0,
-        100.0 * usual.1
+         alone: {errors}. Against the runs' medians: {middle:.1} %, {worst:.1} %. Disturbed: the host was not \
+         as the machine describes it, so that too few runs were left, and it is the median of all."
     ));
     let mut table = Table::of_figures();
     table.head(["program", "P", "on threads, µs", "quartiles, µs", "predicted, µs", "error"]);

@@ -1,7 +1,7 @@
 //! The report: what was found, tables for programs, a summary for the terminal.
 
 use super::study::{Band, Point, Study};
-use crate::calibrate::prediction::{Row, errors};
+use crate::calibrate::prediction::{Errors, Row};
 use crate::measure::stats::microseconds;
 use crate::output::{quoted, styled};
 use std::fmt::Write;
@@ -181,16 +181,12 @@ pub fn summary(study: &Study, output: &Path) -> String {
         most.collect::<Vec<_>>().join(", ")
     );
     if !study.predictions.is_empty() {
-        let (middle, worst) = errors(&study.predictions, Row::error);
-        let usual = errors(&study.predictions, Row::error_of_median);
+        let errors = Errors::of(&study.predictions, Row::error);
+        let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
         let _ = writeln!(
             text,
-            "prediction, 2 to 512 shards on threads, lower deciles: median error {:.1} %, worst {:.1} %; against the runs' \
-             medians: {:.1} %, {:.1} %",
-            100.0 * middle,
-            100.0 * worst,
-            100.0 * usual.0,
-            100.0 * usual.1
+            "prediction, 2 to 512 shards on threads, lower deciles: {errors}; against the runs' medians: {middle:.1} %, \
+             {worst:.1} %"
         );
     }
     text + &format!("report: {}\n", output.join("index.html").display())

@@ -27,8 +27,8 @@ pub fn quantile_of(samples: &[f64], q: f64) -> f64 {
 
 /// What something takes on a host that is not disturbed: the lower decile of its samples.
 ///
-/// Others can only make a host slower. Where they do so for about half of the time, a median is now with them and now without;
-/// the lower decile of twenty samples is without them, and a single one that is too short does not move it far.
+/// Others can only make a host slower. Where they do so for about half of the time, a median is now with them and now without.
+/// The lower decile of twenty samples is without them, and a single one that is too short does not move it far.
 pub fn undisturbed(samples: &[f64]) -> f64 {
     quantile_of(samples, 0.1)
 }

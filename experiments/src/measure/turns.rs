@@ -18,8 +18,6 @@ pub enum Order {
 /// When the exchange beside a turn is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Not at all: it is NaN.
-    Never,
     /// Before the round, for all of its turns.
     BeforeRound,
     /// After the turn.
@@ -34,8 +32,7 @@ pub enum When {
 #[derive(Debug, Clone)]
 pub struct Rounds {
     order: Order,
-    when: When,
-    yardstick: Yardstick,
+    exchange: Option<(When, Yardstick)>,
     done: usize,
 }
 
@@ -60,39 +57,71 @@ impl<T> Turn<T> {
 }
 
 impl Rounds {
-    /// None was taken yet.
-    pub fn new(order: Order, when: When, yardstick: Yardstick) -> Self {
-        Self { order, when, yardstick, done: 0 }
+    /// None was taken yet, and no exchange is measured.
+    pub fn new(order: Order) -> Self {
+        Self { order, exchange: None, done: 0 }
+    }
+
+    /// The same with an exchange beside the turns.
+    pub fn beside(self, when: When, yardstick: Yardstick) -> Self {
+        Self { exchange: Some((when, yardstick)), ..self }
     }
 
     /// One round. Each turn is handed to `keep` as soon as it is done and its exchange is known.
     pub fn take<S, T>(
         &mut self,
         sides: &mut [S],
+        turn: impl FnMut(&mut S) -> Result<T, Failure>,
+        keep: impl FnMut(Turn<T>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.take_by(Yardstick::ns, sides, turn, keep)
+    }
+
+    fn take_by<S, T>(
+        &mut self,
+        mut ns: impl FnMut(Yardstick) -> f64,
+        sides: &mut [S],
         mut turn: impl FnMut(&mut S) -> Result<T, Failure>,
         mut keep: impl FnMut(Turn<T>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (round, when) = (self.done, self.when);
+        use When::{AfterTurn, AroundRound, AroundTurn, BeforeRound};
+        let round = self.done;
         self.done += 1;
-        let measured = |now: bool| if now { self.yardstick.ns() } else { f64::NAN };
-        let mut before = measured(matches!(when, When::BeforeRound | When::AroundTurn | When::AroundRound));
+        let is = |moments: &[When]| self.exchange.is_some_and(|(when, _)| moments.contains(&when));
+        let mut exchange_ns = |moments: &[When]| match self.exchange {
+            Some((_, yardstick)) if is(moments) => ns(yardstick),
+            _ => f64::NAN,
+        };
+        let mut before = exchange_ns(&[BeforeRound, AroundTurn, AroundRound]);
         let mut waiting = Vec::new();
         for place in 0..sides.len() {
             let swapped = self.order == Order::Swapped && round % 2 == 1;
             let side = if swapped { sides.len() - 1 - place } else { place };
             let found = turn(&mut sides[side])?;
-            let after = measured(matches!(when, When::AfterTurn | When::AroundTurn));
+            let after = exchange_ns(&[AfterTurn, AroundTurn]);
             let done = Turn { round, side, found, exchange_ns: before.max(after) };
-            match when {
-                When::AroundRound => waiting.push(done),
-                _ => keep(done)?,
+            if is(&[AroundRound]) {
+                waiting.push(done);
+            } else {
+                keep(done)?;
             }
-            if when == When::AroundTurn {
+            if is(&[AroundTurn]) {
                 before = after;
             }
         }
-        let after = measured(!waiting.is_empty());
+        let after = exchange_ns(&[AroundRound]);
         waiting.into_iter().try_for_each(|turn| keep(Turn { exchange_ns: before.max(after), ..turn }))
+    }
+
+    /// A round of a single side.
+    pub fn single<T>(&mut self, mut turn: impl FnMut() -> Result<T, Failure>) -> Result<Turn<T>, Failure> {
+        let mut only = None;
+        let keep = |turn| {
+            only = Some(turn);
+            Ok(())
+        };
+        self.take(&mut [()], |()| turn(), keep)?;
+        Ok(only.expect("a side has a turn in each round"))
     }
 }
 
@@ -128,7 +157,7 @@ mod tests {
 
     /// The sides in the order of their turns, over so many rounds.
     fn order(order: Order, sides: usize, rounds: usize) -> Vec<usize> {
-        let (mut all, mut sides) = (Rounds::new(order, When::Never, Yardstick::Fixed(1.0)), vec![(); sides]);
+        let (mut all, mut sides) = (Rounds::new(order), vec![(); sides]);
         let mut turns = Vec::new();
         for round in 0..rounds {
             let keep = |turn: Turn<()>| {
@@ -148,23 +177,38 @@ mod tests {
         assert_eq!(order(Order::Swapped, 1, 3), [0, 0, 0]);
     }
 
+    /// Every exchange takes longer than the one before: 1 ns, 2 ns and so on.
     #[test]
     fn every_turn_has_its_exchange() {
-        for when in [When::BeforeRound, When::AfterTurn, When::AroundTurn, When::AroundRound] {
-            let mut kept = Vec::new();
-            let mut rounds = Rounds::new(Order::Same, when, Yardstick::Fixed(30.0));
-            let keep = |turn: Turn<u32>| {
-                kept.push((turn.side, turn.found, turn.exchange_ns));
-                Ok(())
-            };
-            rounds.take(&mut [5, 6], |side| Ok(*side * 10), keep).expect("taken");
-            assert_eq!(kept, [(0, 50, 30.0), (1, 60, 30.0)], "{when:?}");
+        for (when, first, second) in [
+            (When::BeforeRound, [1.0, 1.0], [2.0, 2.0]),
+            (When::AfterTurn, [1.0, 2.0], [3.0, 4.0]),
+            (When::AroundTurn, [2.0, 3.0], [5.0, 6.0]),
+            (When::AroundRound, [2.0, 2.0], [4.0, 4.0]),
+        ] {
+            let mut rounds = Rounds::new(Order::Same).beside(when, Yardstick::Host);
+            let mut measured = 0.0;
+            for expected in [first, second] {
+                let mut found = Vec::new();
+                let ns = |_| {
+                    measured += 1.0;
+                    measured
+                };
+                let keep = |turn: Turn<u32>| {
+                    found.push((turn.side, turn.found, turn.exchange_ns));
+                    Ok(())
+                };
+                rounds.take_by(ns, &mut [5, 6], |side| Ok(*side * 10), keep).expect("taken");
+                assert_eq!(found, [(0, 50, expected[0]), (1, 60, expected[1])], "{when:?}");
+            }
         }
+        let turn = Rounds::new(Order::Same).single(|| Ok(7)).expect("taken");
+        assert!((turn.round, turn.side, turn.found) == (0, 0, 7) && turn.exchange_ns.is_nan());
     }
 
     #[test]
     fn a_failure_ends_the_round() {
-        let mut rounds = Rounds::new(Order::Same, When::Never, Yardstick::Fixed(1.0));
+        let mut rounds = Rounds::new(Order::Same);
         let (mut taken, mut kept) = (0, 0);
         let turn = |_: &mut ()| {
             taken += 1;

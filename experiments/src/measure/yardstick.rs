@@ -97,8 +97,8 @@ pub fn alone() -> bool {
 /// The same, the fastest of batches over about 10 ms: the yardstick beside another measurement. NaN with one processor.
 ///
 /// Batches are so short that the scheduler leaves most of them alone, and one that it does not ends within another 10 ms.
-/// Right after other threads have ended it may take a while until it sees that both threads need a processor of their own:
-/// as long as exchanges are a busy machine's, batches go on for up to half a second.
+/// Right after other threads have ended it may take a while until it sees that both threads need a processor of their own.
+/// So batches go on as long as exchanges are a busy machine's, for up to half a second.
 fn yardstick_ns() -> f64 {
     const BATCH: u64 = 64;
     const LIMIT: Duration = Duration::from_millis(10);
@@ -121,8 +121,8 @@ const SPINS: u32 = 10_000;
 /// Ends the other thread.
 const STOP: u64 = u64::MAX;
 
-/// Gives `with` a function that makes a number of round trips, or fewer where they take longer than a limit and a thread
-/// had to wait for its processor, and tells the nanoseconds of an exchange.
+/// Gives `with` a function that makes a number of round trips and tells the nanoseconds of an exchange. There are fewer round
+/// trips where they take longer than a limit and a thread had to wait for its processor.
 fn measure(with: impl FnOnce(&mut dyn FnMut(u64, Duration) -> f64) -> f64) -> f64 {
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
     let [there, back] = &lines;

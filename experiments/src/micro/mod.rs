@@ -87,28 +87,22 @@ impl<'a> Bench<'a> {
         let repeats = self.runs.repeats(machine.is_some())?;
         let mut output = Output::new(self.runs.reported.format);
         let mut wrong = 0;
-        let (when, yardstick) = match self.yardstick {
-            Some(yardstick) => (When::AfterTurn, yardstick),
-            None => (When::Never, Yardstick::Host),
-        };
-        let mut rounds = Rounds::new(Order::Same, when, yardstick);
+        let mut rounds = Rounds::new(Order::Same);
+        if let Some(yardstick) = self.yardstick {
+            rounds = rounds.beside(When::AfterTurn, yardstick);
+        }
         for _ in 0..repeats {
-            rounds.take(
-                &mut [()],
-                |()| measure(),
-                |turn| {
-                    let (fields, verified) = fields(turn.found, turn.exchange_ns);
-                    wrong += usize::from(!verified);
-                    let mut record = vec![
-                        field("program", self.program),
-                        field("wire", self.wire.name()),
-                        field("machine", machine.map(|m| &*m.name)),
-                        field("nodes", machine.map(|m| m.nodes)),
-                    ];
-                    record.extend(fields);
-                    output.add(record)
-                },
-            )?;
+            let turn = rounds.single(&mut measure)?;
+            let (fields, verified) = fields(turn.found, turn.exchange_ns);
+            wrong += usize::from(!verified);
+            let mut record = vec![
+                field("program", self.program),
+                field("wire", self.wire.name()),
+                field("machine", machine.map(|m| &*m.name)),
+                field("nodes", machine.map(|m| m.nodes)),
+            ];
+            record.extend(fields);
+            output.add(record)?;
         }
         output.finish()?;
         if wrong > 0 {

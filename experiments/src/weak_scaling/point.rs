@@ -51,8 +51,10 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
     };
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
-    let when = if plan.machine().is_some() { When::Never } else { When::BeforeRound };
-    let mut turns = Rounds::new(Order::Swapped, when, Yardstick::Host);
+    let mut turns = Rounds::new(Order::Swapped);
+    if plan.machine().is_none() {
+        turns = turns.beside(When::BeforeRound, Yardstick::Host);
+    }
     for _ in 0..plan.config.repeat {
         let run_once = |session: &mut Session| session.run_once().map_err(failure);
         turns.take(&mut sessions, run_once, |turn| {
