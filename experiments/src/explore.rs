@@ -1,10 +1,9 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
 
 use crate::Failure;
-use crate::machines::file::MachineFile;
 use crate::options::Reported;
 use crate::options::numbers::{at_least_one, count};
-use crate::options::workers::VirtualWire;
+use crate::options::wire::{NamedMachine, VirtualWire};
 use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
@@ -26,6 +25,11 @@ A run that does not end after a minute is named, and is the last one.
 Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
 are at fault.")]
 #[command(mut_arg("format", |arg| arg.help("How the counts are reported")))]
+#[command(mut_arg("machine", |arg| {
+    let what = "On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml \
+                [default: machines drawn from the seeds]";
+    arg.requires("wire").help(what)
+}))]
 pub struct ExploreOptions {
     /// How many seeds
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count, allow_negative_numbers = true)]
@@ -43,9 +47,8 @@ pub struct ExploreOptions {
     #[arg(long, value_name = "WIRE")]
     wire: Option<VirtualWire>,
 
-    /// On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml [default: machines drawn from the seeds]
-    #[arg(long, value_name = "NAME|FILE", requires = "wire")]
-    machine: Option<String>,
+    #[command(flatten)]
+    named: NamedMachine,
 
     /// Threads that run seeds side by side; a run is in one thread
     #[arg(long, value_name = "W", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
@@ -82,7 +85,7 @@ impl ExploreOptions {
         if self.wire.is_some() {
             text += " --wire virtual";
         }
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.named.machine {
             text += &format!(" --machine {machine:?}");
         }
         #[cfg(feature = "plant")]
@@ -126,7 +129,7 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
         },
         None => None,
     };
-    let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
+    let machine = args.named.load_host()?;
     let machine = machine.map(|file| file.machine(Some(1), 1));
     let draw = |seed: u64| match args.wire {
         Some(VirtualWire::Virtual) => maniple_explore::draw(seed).in_virtual_time(machine.as_ref()),

@@ -1,6 +1,6 @@
 //! The document: the machine, a table, and how the figures came about.
 
-use super::on::{On, WORKERS};
+use super::platform::{Platform, WORKERS};
 use super::rows::{Row, Sample};
 use crate::measure::environment::{Environment, Machine};
 use crate::measure::noise::{Noise, Sifted, Spread, usual_ns};
@@ -55,7 +55,7 @@ one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for
 ";
 
 /// The whole document.
-pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, only: Option<&str>) -> String {
+pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usize, only: Option<&str>) -> String {
     // At the end of all rounds.
     let Environment { began: now, machine, toolchain } = Environment::now();
     let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();

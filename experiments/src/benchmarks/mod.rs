@@ -1,17 +1,17 @@
 //! `maniple benchmarks`: what `BENCHMARKS.md` says.
 
 mod document;
-mod on;
 mod others;
+mod platform;
 mod rows;
 
 use crate::Failure;
 use crate::compare::mpi::MpiMachine;
 use crate::measure::turns::{Order, Rounds};
-use crate::options::workers::OnWire;
+use crate::options::wire::OnWire;
 use crate::options::{OutputFile, RepeatByWire};
 use crate::output::Document;
-use on::On;
+use platform::Platform;
 use std::rc::Rc;
 
 /// What the framework is measured by: every figure beside its target, as a Markdown document
@@ -49,7 +49,7 @@ pub struct BenchmarksOptions {
 
 /// Measures all rows and writes the document.
 pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
-    let on = Rc::new(On::new(&args.wire, &args.mpi)?);
+    let on = Rc::new(Platform::new(&args.wire, &args.mpi)?);
     let rounds = args.repeat.or(11, on.about().is_some())?;
     let mut rows = rows::all(&on);
     if let Some(only) = &args.only {

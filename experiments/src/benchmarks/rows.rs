@@ -1,7 +1,7 @@
 //! The rows: what is measured, how, and its target.
 
-use super::on::{On, WORKERS};
 use super::others::starpu_task_ns;
+use super::platform::{Platform, WORKERS};
 use crate::Failure;
 use crate::measure::noise::Beside;
 use crate::micro::allreduce::{Op, Spec};
@@ -43,7 +43,7 @@ impl Sample {
     }
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
-    fn in_exchanges(on: &On, measured_ns: f64, target: f64) -> Self {
+    fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Self {
         let exchange_ns = on.exchange_ns();
         let target = match exchange_ns {
             Some(0.0) => Err("an exchange takes no time on this machine".into()),
@@ -57,7 +57,7 @@ impl Sample {
 type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
 
 /// All rows, in the order of the document.
-pub fn all(on: &Rc<On>) -> Vec<Row> {
+pub fn all(on: &Rc<Platform>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {
         rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
@@ -110,7 +110,7 @@ fn allreduce_us(
     }
 }
 
-fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
+fn doubling(on: &Rc<Platform>, shards: u32, factor: f64) -> Measure {
     let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
@@ -118,7 +118,7 @@ fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
     })
 }
 
-fn two_level(on: &Rc<On>, shards: u32) -> Measure {
+fn two_level(on: &Rc<Platform>, shards: u32) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
@@ -126,7 +126,7 @@ fn two_level(on: &Rc<On>, shards: u32) -> Measure {
     })
 }
 
-fn beside_mpi(on: &Rc<On>, shards: u32, elements: usize, factor: f64) -> Measure {
+fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> Measure {
     // MPI's ranks take turns on the processors when there are more of them.
     let iterations = if shards > WORKERS {
         500
@@ -147,12 +147,12 @@ fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
     if verified { Ok(value) } else { Err(Failure::Run("not verified".into())) }
 }
 
-fn stencil_kernel(on: &Rc<On>) -> Measure {
+fn stencil_kernel(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || Ok(Sample::against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
-fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
+fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
     let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, ..Config::default() };
@@ -179,7 +179,7 @@ fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
     })
 }
 
-fn leaf_task(on: &Rc<On>) -> Measure {
+fn leaf_task(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
@@ -191,7 +191,7 @@ fn leaf_task(on: &Rc<On>) -> Measure {
 /// Shards of the rows of which there are many.
 const MANY: u32 = 4096;
 
-fn gang_launch(on: &Rc<On>) -> Measure {
+fn gang_launch(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let ns = verified(gang::measure(&on.runtime(), MANY, 10)?)?;
@@ -199,10 +199,10 @@ fn gang_launch(on: &Rc<On>) -> Measure {
     })
 }
 
-fn waiting(on: &Rc<On>, algorithm: Algorithm, kib: f64) -> Measure {
+fn waiting(on: &Rc<Platform>, algorithm: Algorithm, kib: f64) -> Measure {
     let on = on.clone();
     Box::new(move || {
-        let bytes = memory::measure(MANY, on.told(), algorithm)?;
+        let bytes = memory::measure(MANY, on.invocation(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
         Ok(Sample::new(bytes / 1024.0, target, None))
     })

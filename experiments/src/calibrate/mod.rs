@@ -8,11 +8,12 @@ mod prices;
 mod programs;
 
 use crate::Failure;
-use crate::machines::parts;
+use crate::machines::reduced;
 use crate::measure::noise::warn_if_busy;
 use crate::measure::yardstick::Yardstick;
 use crate::options::numbers::{at_least_one, count};
-use crate::options::workers::{OnWire, Threads};
+use crate::options::wire::OnWire;
+use crate::options::workers::Threads;
 use crate::options::{OutputFile, Repeat};
 use crate::output::Document;
 use calibrator::{Plan, calibrate};
@@ -109,7 +110,7 @@ impl Measures {
                 "--workers is for --wire threads: of a machine two processors are measured".into(),
             ));
         }
-        let two = parts::expect_two_processors(&machine)?;
+        let two = reduced::expect_two_processors(&machine)?;
         if two.nodes > 1 || two.utility > 0 {
             let VirtualMachine { name, nodes, per_node, utility, .. } = machine;
             return Err(Failure::Usage(format!(

@@ -10,7 +10,7 @@ use crate::measure::turns::{Order, Rounds, When, counted, until_enough};
 use crate::measure::yardstick::Yardstick;
 use crate::micro::allreduce::{Op, Spec};
 use crate::options::help::exit_codes;
-use crate::options::workers::InVirtualTime;
+use crate::options::wire::{InVirtualTime, NamedMachine};
 use crate::options::{Cells, GrowingShards, Repeat, Reported};
 use crate::output::{Output, Record, field, styled};
 use crate::stencil::failure;
@@ -47,6 +47,11 @@ median of all, and `disturbed` says so
 
 ", exit_codes!()))]
 #[command(mut_arg("_wire", |arg| arg.help("What the predictions are made on")))]
+#[command(mut_arg("machine", |arg| {
+    let what = "The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it \
+                [default: this host, calibrated between the runs]";
+    arg.help(what)
+}))]
 #[command(mut_arg("repeat", |arg| {
     let what = "Runs on threads of each program with each number of shards, and turns of the calibration between them";
     arg.default_value(REPEAT).help(what)
@@ -56,9 +61,8 @@ pub struct PredictOptions {
     #[command(flatten)]
     _wire: InVirtualTime,
 
-    /// The machine: a name, or a file that ends in .toml, as `maniple calibrate` writes it [default: this host, calibrated between the runs]
-    #[arg(long, value_name = "NAME|FILE")]
-    machine: Option<String>,
+    #[command(flatten)]
+    named: NamedMachine,
 
     #[command(flatten)]
     shards: GrowingShards,
@@ -99,11 +103,11 @@ impl Program {
     }
 
     /// One run, on threads or in virtual time: microseconds.
-    fn run(self, shards: usize, cells: usize, on: &On) -> Result<f64, Failure> {
+    fn run(self, shards: usize, cells: usize, on: &Place) -> Result<f64, Failure> {
         // About as much work for all numbers of shards; in virtual time an iteration is like the next.
         let iterations = |most: usize| match on {
-            On::Threads(_) => (most / shards).clamp(40, 2000),
-            On::Virtual(_) => 40,
+            Place::Threads(_) => (most / shards).clamp(40, 2000),
+            Place::Virtual(_) => 40,
         };
         if self == Program::Allreduce {
             let (op, algorithm) = (Op::Sum, Algorithm::RecursiveDoubling);
@@ -119,8 +123,8 @@ impl Program {
             _ => Collective::RecursiveDoubling,
         };
         let (workers, machine) = match on {
-            On::Threads(workers) => (*workers as usize, None),
-            On::Virtual(machine) => (1, Some(machine.clone())),
+            Place::Threads(workers) => (*workers as usize, None),
+            Place::Virtual(machine) => (1, Some(machine.clone())),
         };
         let defaults = Config::default();
         let config = Config {
@@ -146,16 +150,16 @@ impl Program {
 }
 
 /// What a run is on.
-enum On {
+enum Place {
     Threads(u32),
     Virtual(Arc<VirtualMachine>),
 }
 
-impl On {
+impl Place {
     fn runtime(&self) -> Runtime {
         match self {
-            On::Threads(workers) => Runtime::threads(*workers),
-            On::Virtual(machine) => Runtime::virtual_time((**machine).clone()),
+            Place::Threads(workers) => Runtime::threads(*workers),
+            Place::Virtual(machine) => Runtime::virtual_time((**machine).clone()),
         }
     }
 }
@@ -300,7 +304,7 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
     let mut each: Vec<(Program, usize)> =
         programs.iter().flat_map(|&program| shards.iter().map(move |&shards| (program, shards))).collect();
     let mut host = machine.map_or_else(|| Host::Calibrated(Box::new(Calibrator::of_this_host())), Host::Described);
-    let threads = On::Threads(host.processors());
+    let threads = Place::Threads(host.processors());
     let mut runs: Vec<Vec<Beside<f64>>> = vec![Vec::new(); each.len()];
     let mut rounds = Rounds::new(Order::Same).beside(When::AroundTurn, Yardstick::Host);
     until_enough(repeat, PATIENCE, || {
@@ -330,7 +334,7 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
             (file.machine(Some(1), 1), Some(text))
         }
     };
-    let virtually = On::Virtual(Arc::new(virtually));
+    let virtually = Place::Virtual(Arc::new(virtually));
     let row = |(runs, &what): (&Vec<_>, &(Program, usize))| {
         let (program, shards) = what;
         Ok(Row::new(what, runs, own, repeat, program.run(shards, cells, &virtually)?))
@@ -341,7 +345,7 @@ pub fn predict(plan: &ToPredict<'_>) -> Result<Predictions, Failure> {
 
 /// Measures, predicts and reports.
 pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
-    let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
+    let machine = args.named.load_host()?;
     let (repeat, cells, shards) = (args.repeat.number()?, args.cells.cells, args.shards.shards.0.clone());
     for &shards in &shards {
         let config = Config { shards, cells: Some(cells), ..Config::default() };
@@ -349,7 +353,7 @@ pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
     }
     let programs = args.programs.clone();
     let Predictions { rows, .. } = predict(&ToPredict { machine: machine.as_ref(), programs, shards, cells, repeat })?;
-    let name = args.machine.as_deref().unwrap_or(HOST);
+    let name = args.named.machine.as_deref().unwrap_or(HOST);
     let mut output = Output::new(args.reported.format);
     for row in &rows {
         output.add(row.record(name))?;

@@ -15,7 +15,7 @@ use crate::measure::directory::{Directory, pretty};
 use crate::options::Repeat;
 use crate::options::help::exit_codes;
 use crate::options::numbers::{check_memory, count};
-use crate::options::workers::InVirtualTime;
+use crate::options::wire::InVirtualTime;
 use crate::output::{Stdout, progress};
 use indicatif::ProgressBar;
 use maniple_stencil::{Collective, DEFAULT_CELLS};

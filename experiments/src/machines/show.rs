@@ -2,7 +2,8 @@
 
 use crate::Failure;
 use crate::options::numbers::at_least_one;
-use crate::options::workers::{OnWire, Threads};
+use crate::options::wire::OnWire;
+use crate::options::workers::Threads;
 use crate::output::Stdout;
 use clap::ValueEnum;
 use maniple::mapper::Topology;

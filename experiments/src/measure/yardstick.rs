@@ -3,7 +3,7 @@
 
 use super::noise::is_busy;
 use crate::Failure;
-use crate::machines::parts;
+use crate::machines::reduced;
 use maniple::prelude::*;
 use maniple::runtime::{VirtualMachine, now};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,14 +38,14 @@ pub const ENOUGH: u64 = 1000;
 
 /// The exchange beside a run on a machine in virtual time. NaN where it has a single processor for shards.
 fn beside_ns(machine: &VirtualMachine) -> Result<f64, Failure> {
-    parts::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
+    reduced::two_processors(machine).map_or(Ok(f64::NAN), |two| between_shards_ns(two, ENOUGH))
 }
 
 /// Nanoseconds of virtual time from a shard's arrival until another shard has waited for it: half of a round trip, where only
 /// links take time.
 pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Failure> {
     let warm_up = iterations.div_ceil(10);
-    let runtime = Runtime::virtual_time(parts::links_alone(two));
+    let runtime = Runtime::virtual_time(reduced::links_alone(two));
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("two", 2)?;
         let pairs = top.pairs("there and back", &gang, |shard| 1 - shard)?;
@@ -90,20 +90,20 @@ pub fn exchange_ns(iterations: u64) -> f64 {
 }
 
 /// Whether this process may use one processor only, so that an exchange measures the scheduler.
-pub fn alone() -> bool {
+pub fn on_one_processor() -> bool {
     std::thread::available_parallelism().is_ok_and(|n| n.get() == 1)
 }
 
 /// The same, the fastest of batches over about 10 ms: the yardstick beside another measurement. NaN with one processor.
 ///
-/// Batches are so short that the scheduler leaves most of them alone, and one that it does not ends within another 10 ms.
+/// Batches are so short that the scheduler leaves most of them on_one_processor, and one that it does not ends within another 10 ms.
 /// Right after other threads have ended it may take a while until it sees that both threads need a processor of their own.
 /// So batches go on as long as exchanges are a busy machine's, for up to half a second.
 fn yardstick_ns() -> f64 {
     const BATCH: u64 = 64;
     const LIMIT: Duration = Duration::from_millis(10);
     const PATIENCE: Duration = Duration::from_millis(500);
-    if alone() {
+    if on_one_processor() {
         return f64::NAN;
     }
     measure(|round_trips| {

@@ -2,8 +2,8 @@
 
 use super::{Bench, WithoutWorkers};
 use crate::Failure;
-use crate::machines::parts;
-use crate::measure::yardstick::{ENOUGH, alone, between_shards_ns, exchange_ns};
+use crate::machines::reduced;
+use crate::measure::yardstick::{ENOUGH, between_shards_ns, exchange_ns, on_one_processor};
 use crate::options::help::exit_codes;
 use crate::output::field;
 
@@ -29,9 +29,9 @@ pub struct ExchangeOptions {
 
 /// Measures and reports.
 pub fn execute(args: &ExchangeOptions) -> Result<(), Failure> {
-    let machine = args.bench.wire.machine(2)?.as_ref().map(parts::expect_two_processors).transpose()?;
+    let machine = args.bench.wire.machine(2)?.as_ref().map(reduced::expect_two_processors).transpose()?;
     let iterations = args.bench.iterations.or(if machine.is_some() { ENOUGH as usize } else { 1_000_000 })?;
-    if machine.is_none() && alone() {
+    if machine.is_none() && on_one_processor() {
         crate::warn("this process may use one processor only: what is measured is the scheduler");
     }
     let bench = Bench::new("exchange", &args.bench.wire, machine, &args.bench.runs);

@@ -2,7 +2,7 @@
 
 use super::{Bench, WithoutWorkers, now, run_error};
 use crate::Failure;
-use crate::machines::parts;
+use crate::machines::reduced;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::output::field;
@@ -64,7 +64,7 @@ pub const ENOUGH: usize = 200;
 
 /// The same as a shard's leaf tasks on a machine in virtual time, where nothing but leaf tasks takes time.
 pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
-    let machine = parts::tasks_alone(parts::one_processor(machine));
+    let machine = reduced::tasks_alone(reduced::one_processor(machine));
     let mode = DominantMode::new(cells);
     let outcome = Runtime::virtual_time(machine).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
@@ -113,7 +113,7 @@ pub fn execute(args: &KernelOptions) -> Result<(), Failure> {
         let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
         return Err(Failure::Usage(refusal.into()));
     }
-    let machine = args.bench.wire.machine(1)?.as_ref().map(parts::one_processor);
+    let machine = args.bench.wire.machine(1)?.as_ref().map(reduced::one_processor);
     let (cells, iterations) = (args.cells, args.bench.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;

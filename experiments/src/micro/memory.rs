@@ -8,8 +8,8 @@ use super::{Bench, run_error};
 use crate::Failure;
 use crate::options::help::exit_codes;
 use crate::options::numbers::check_memory;
-use crate::options::on::OnWorkers;
-use crate::options::workers::Told;
+use crate::options::wire::Invocation;
+use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
 use maniple::prelude::*;
@@ -108,17 +108,17 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     Ok(waiting.map_err(Failure::Run)?.saturating_sub(before.map_err(Failure::Run)?))
 }
 
-/// One run, in a process of its own that is told `on` what; bytes a shard.
-pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Failure> {
+/// One run, in a process of its own with this invocation; bytes a shard.
+pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
     command.args(["memory", "--here", "--shards", &shards.to_string(), "--collective", algorithm.name()]);
-    command.args(&on.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(&invocation.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let failed = |e| Failure::Run(format!("can't start this program again: {e}"));
     let mut process = command.spawn().map_err(failed)?;
     if let Some(mut input) = process.stdin.take() {
         // A process that does not read it says why.
-        let _ = input.write_all(on.input.as_bytes());
+        let _ = input.write_all(invocation.input.as_bytes());
     }
     let output = process.wait_with_output().map_err(failed)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -138,10 +138,10 @@ pub fn execute(args: &MemoryOptions) -> Result<(), Failure> {
         let bytes = grown(&runtime, shards, algorithm)?;
         return crate::output::Stdout::new().write(&format!("{bytes}\n"));
     }
-    let told = args.on.told()?;
+    let invocation = args.on.invocation()?;
     let bench = Bench::on("memory", &args.on, args.shards.shards, &args.runs)?;
     bench.report(
-        || measure(shards, &told, algorithm),
+        || measure(shards, &invocation, algorithm),
         |bytes, _| {
             let fields = vec![
                 field("shards", shards),

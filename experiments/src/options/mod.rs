@@ -4,7 +4,7 @@
 pub mod counts;
 pub mod help;
 pub mod numbers;
-pub mod on;
+pub mod wire;
 pub mod workers;
 
 use crate::Failure;

@@ -1,171 +1,13 @@
-//! What a run is on, as every command that has one asks for it: workers on threads, or a machine in virtual time.
+//! What a run is on: workers on threads, or a machine in virtual time, and a mapper.
 
+use super::Traced;
 use super::numbers::{at_least_one, count};
+use super::wire::{Invocation, OnWire, Wire};
 use crate::Failure;
 use crate::files::Files;
-use crate::machines::file::{MachineFile, STDIN};
-use maniple::runtime::VirtualMachine;
+use maniple::mapper::MapperSpec;
+use maniple::runtime::{Runtime, TraceFile, VirtualMachine};
 use maniple_stencil::{Bind, Config};
-use std::cell::OnceCell;
-
-/// What carries the messages of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Wire {
-    /// Workers are threads of this process
-    Threads,
-    /// Processors, network and time are those of a machine that exists in virtual time only; a run is the same each time
-    Virtual,
-}
-
-/// The wire of commands that have no other.
-#[derive(Debug, clap::Args)]
-pub struct InVirtualTime {
-    /// What carries the messages
-    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
-    _wire: VirtualWire,
-}
-
-/// The only wire there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum VirtualWire {
-    /// A machine that exists in virtual time only
-    Virtual,
-}
-
-/// Options of commands that run programs, on this host or on a machine in virtual time.
-#[derive(Debug, Clone, clap::Args)]
-pub struct OnWire {
-    /// What carries the messages
-    #[arg(long, value_name = "WIRE", default_value = "threads")]
-    wire: Wire,
-
-    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; infiniband, slingshot
-    /// and ethernet, such nodes with a network; titan-legion and titan-mpi; or a file that ends in .toml [default: ideal]
-    #[arg(long, value_name = "NAME|FILE")]
-    machine: Option<String>,
-
-    /// Nodes of that machine [default: what its file says, or one a shard]
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
-    nodes: Option<usize>,
-
-    /// Noise in virtual time: each latency and each leaf task takes up to this much longer, as a part of it [default: 0]
-    #[arg(long, value_name = "PART", allow_negative_numbers = true)]
-    noise: Option<f64>,
-
-    /// Seed of the noise [default: 0]
-    #[arg(long, value_name = "SEED", requires = "noise")]
-    noise_seed: Option<u64>,
-
-    #[arg(skip)]
-    loaded: Loaded,
-}
-
-/// The file of a machine, read once: it may be stdin, or be another one later.
-#[derive(Debug, Clone, Default)]
-pub struct Loaded(OnceCell<MachineFile>);
-
-impl Loaded {
-    /// The file of this machine, which is the same each time.
-    pub fn file(&self, machine: &str) -> Result<&MachineFile, Failure> {
-        if let Some(file) = self.0.get() {
-            return Ok(file);
-        }
-        let file = MachineFile::load(machine)?;
-        Ok(self.0.get_or_init(|| file))
-    }
-}
-
-impl OnWire {
-    /// Whether there is to be a machine in virtual time; refuses what is said of one where there is none.
-    pub fn in_virtual_time(&self) -> Result<bool, Failure> {
-        match self.wire {
-            Wire::Threads if self.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
-                Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()))
-            }
-            Wire::Threads => Ok(false),
-            Wire::Virtual => Ok(true),
-        }
-    }
-
-    /// The machine in virtual time, if there is to be one, for a run of so many shards.
-    pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
-        Ok(if self.in_virtual_time()? { Some(self.build(self.file()?, self.nodes, shards)?) } else { None })
-    }
-
-    /// The machine, as it is named on the command line.
-    pub fn machine_name(&self) -> &str {
-        self.machine.as_deref().unwrap_or("ideal")
-    }
-
-    /// The file of the machine in virtual time.
-    pub fn file(&self) -> Result<&MachineFile, Failure> {
-        self.loaded.file(self.machine_name())
-    }
-
-    /// What a file describes, for a run of so many shards, with this noise.
-    pub fn build(&self, file: &MachineFile, nodes: Option<usize>, shards: usize) -> Result<VirtualMachine, Failure> {
-        let number = |what: &str, n: usize| {
-            let most = u32::MAX;
-            u32::try_from(n).map_err(|_| Failure::Usage(format!("expected at most {most} {what}, found {n}")))
-        };
-        let nodes = nodes.map(|n| number("nodes", at_least_one("nodes", n)?)).transpose()?;
-        let shards = number("shards", at_least_one("shards", shards)?)?;
-        let machine = VirtualMachine {
-            noise: self.noise.unwrap_or(0.0),
-            seed: self.noise_seed.unwrap_or(0),
-            ..file.machine(nodes, shards)
-        };
-        machine.check().map_err(|e| Failure::Usage(e.to_string()))?;
-        Ok(machine)
-    }
-
-    /// The same with so many nodes.
-    pub fn with_nodes(&self, nodes: u32) -> Self {
-        Self { nodes: Some(nodes as usize), ..self.clone() }
-    }
-
-    /// Nodes, where the user says how many.
-    pub fn nodes(&self) -> Option<usize> {
-        self.nodes
-    }
-
-    /// What reports call the wire.
-    pub fn name(&self) -> &'static str {
-        match self.wire {
-            Wire::Threads => "threads",
-            Wire::Virtual => "virtual",
-        }
-    }
-
-    /// What another process of this program is told to have the same machine: it reads the file from its input.
-    pub fn told(&self) -> Result<Told, Failure> {
-        let other = Self { machine: Some(STDIN.into()), ..self.clone() };
-        Ok(Told { arguments: other.arguments(), input: self.file()?.text.clone() })
-    }
-
-    /// The machine's file, among those that a command names.
-    pub fn files(&self) -> Files {
-        Files::new().reads("--machine", self.machine.as_deref().and_then(MachineFile::path))
-    }
-
-    /// These as arguments of this program.
-    pub fn arguments(&self) -> Vec<String> {
-        let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
-        let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
-        let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
-        let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
-        let wire = ["--wire", self.name()].map(str::to_owned).into_iter();
-        wire.chain(machine).chain(nodes).chain(noise).chain(seed).collect()
-    }
-}
-
-/// What a process of this program is told.
-pub struct Told {
-    /// Its arguments.
-    pub arguments: Vec<String>,
-    /// What it finds on stdin.
-    pub input: String,
-}
 
 /// How many workers.
 #[derive(Debug, clap::Args)]
@@ -213,12 +55,68 @@ impl Workers {
     }
 
     /// What another process of this program is told to have the same.
-    pub fn told(&self) -> Result<Told, Failure> {
+    pub fn invocation(&self) -> Result<Invocation, Failure> {
         if self.wire.wire == Wire::Virtual {
-            return self.wire.told();
+            return self.wire.invocation();
         }
         let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
         let arguments = ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned);
-        Ok(Told { arguments: arguments.to_vec(), input: String::new() })
+        Ok(Invocation { arguments: arguments.to_vec(), input: String::new() })
+    }
+}
+
+/// Workers, and the mapper that gives them their work.
+#[derive(Debug, clap::Args)]
+pub struct OnWorkers {
+    #[command(flatten)]
+    pub workers: Workers,
+
+    /// Who places tasks and data: a mapper's name and options, a library and its options (./libmine.so,…), or @FILE, which says which and is read again on a hangup signal
+    #[arg(long, value_name = "MAPPER", default_value_t = MapperSpec::default())]
+    pub mapper: MapperSpec,
+}
+
+impl OnWorkers {
+    /// The files of the machine and of the mapper, among those that a command names.
+    pub fn files(&self) -> Result<Files, Failure> {
+        self.workers.wire.files().mapper(&self.mapper)
+    }
+
+    /// What another process of this program is told to have the same.
+    pub fn invocation(&self) -> Result<Invocation, Failure> {
+        let mut invocation = self.workers.invocation()?;
+        invocation.arguments.extend(["--mapper".into(), self.mapper.to_string()]);
+        Ok(invocation)
+    }
+
+    /// The processors that run leaf tasks, and a runtime on them for so many shards, which writes the trace that is wanted.
+    /// The mapper begins its files: everything else should have been checked.
+    pub fn runtime(&self, shards: usize, traced: &Traced) -> Result<(usize, Runtime), Failure> {
+        let trace = traced.trace.as_deref();
+        self.files()?.writes("--trace", trace).check()?;
+        let (processors, mut runtime) = self.processors(shards)?;
+        if let Some(path) = trace {
+            runtime = runtime.trace(TraceFile::create(path).map_err(|e| Failure::Usage(e.to_string()))?);
+        }
+        crate::swap::on_signal(&self.mapper)?;
+        let mapper = self.mapper.slot(&maniple::plugin::load).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok((processors, runtime.mapper(mapper)))
+    }
+
+    fn processors(&self, shards: usize) -> Result<(usize, Runtime), Failure> {
+        if let Some(machine) = self.workers.machine(shards)? {
+            return Ok((machine.leaf_processors(), Runtime::virtual_time(machine)));
+        }
+        let workers = at_least_one("workers", self.workers.count())?;
+        if workers > maniple_stencil::MAX_WORKERS {
+            let most = maniple_stencil::MAX_WORKERS;
+            return Err(Failure::Usage(format!("expected at most {most} workers, found {workers}")));
+        }
+        let utility = self.workers.utility;
+        if utility >= workers {
+            let found = format!("expected fewer utility processors than the {workers} workers, found {utility}");
+            return Err(Failure::Usage(found));
+        }
+        Ok((workers, Runtime::threads(workers as u32).binding(self.workers.bind.into()).utility(utility as u32)))
     }
 }

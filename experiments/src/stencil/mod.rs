@@ -5,7 +5,7 @@ mod report;
 use crate::Failure;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
-use crate::options::on::OnWorkers;
+use crate::options::workers::OnWorkers;
 use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
 use crate::output::Output;
 use maniple_stencil::{Collective, Config, Session, StencilError};

@@ -11,7 +11,7 @@ mod table;
 use crate::Failure;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
-use crate::options::on::OnWorkers;
+use crate::options::workers::OnWorkers;
 use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
 use crate::output::{Output, progress};
 use indicatif::ProgressBar;

@@ -4,10 +4,10 @@ use super::others::{self, Pair};
 use crate::Failure;
 use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
 use crate::machines::file::MachineFile;
-use crate::machines::parts;
+use crate::machines::reduced;
 use crate::measure::yardstick::Yardstick;
 use crate::micro::kernel;
-use crate::options::workers::{OnWire, Told};
+use crate::options::wire::{Invocation, OnWire};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::Config;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 pub const WORKERS: u32 = 2;
 
 /// What all rows run on.
-pub struct On {
+pub struct Platform {
     machines: Option<Machines>,
     yardstick: Yardstick,
     /// For a process of its own.
-    told: Told,
+    invocation: Invocation,
 }
 
 /// Machines in virtual time, of which two processors take part.
@@ -36,7 +36,7 @@ struct Machines {
     options: Vec<String>,
 }
 
-impl On {
+impl Platform {
     /// As the options say; refuses machines that have no two processors for shards.
     pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
         let workers = WORKERS as usize;
@@ -46,17 +46,17 @@ impl On {
             return Ok(Self {
                 machines: None,
                 yardstick: Yardstick::Host,
-                told: Told { arguments, input: String::new() },
+                invocation: Invocation { arguments, input: String::new() },
             });
         };
         let about = |file: &MachineFile| format!("{} in virtual time: {}", file.name, file.about);
-        let here = parts::expect_two_processors(&here)?;
+        let here = reduced::expect_two_processors(&here)?;
         Ok(Self {
-            told: wire.with_nodes(here.nodes).told()?,
+            invocation: wire.with_nodes(here.nodes).invocation()?,
             yardstick: Yardstick::of(Some(&here))?,
             machines: Some(Machines {
                 here,
-                mpi: mpi_machine.as_ref().map(parts::expect_two_processors).transpose()?,
+                mpi: mpi_machine.as_ref().map(reduced::expect_two_processors).transpose()?,
                 about: about(wire.file()?),
                 mpi_about: mpi.file(wire)?.map(about),
                 options: [wire.arguments(), mpi.arguments()].concat(),
@@ -84,8 +84,8 @@ impl On {
     }
 
     /// What a process of its own that does a run is told.
-    pub fn told(&self) -> &Told {
-        &self.told
+    pub fn invocation(&self) -> &Invocation {
+        &self.invocation
     }
 
     /// Two workers.
@@ -95,7 +95,7 @@ impl On {
 
     /// One worker.
     pub fn one_worker(&self) -> Runtime {
-        let machine = self.machine().map(parts::one_processor);
+        let machine = self.machine().map(reduced::one_processor);
         machine.map_or_else(|| Runtime::threads(1), Runtime::virtual_time)
     }
 
