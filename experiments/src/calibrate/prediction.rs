@@ -165,7 +165,7 @@ impl Place {
 }
 
 /// One program with one number of shards, measured and predicted; times in microseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
     /// What ran.
     pub program: &'static str,
@@ -362,10 +362,10 @@ pub fn execute(args: &PredictOptions) -> Result<(), Failure> {
 }
 
 impl Row {
-    fn record(&self, machine: &str) -> Record {
+    /// What is reported of it, but for the machine.
+    pub fn fields(&self) -> Record {
         vec![
             field("program", self.program),
-            field("machine", machine),
             field("shards", self.shards),
             field("runs", self.runs),
             field("disturbed", self.disturbed),
@@ -376,6 +376,12 @@ impl Row {
             field("predicted_us", self.predicted_us),
             field("error", self.error()),
         ]
+    }
+
+    fn record(&self, machine: &str) -> Record {
+        let mut record = self.fields();
+        record.insert(1, field("machine", machine));
+        record
     }
 }
 

@@ -3,7 +3,7 @@
 use super::study::{Band, Point, Study};
 use crate::calibrate::prediction::{Errors, Row};
 use crate::measure::stats::microseconds;
-use crate::output::{quoted, styled};
+use crate::output::{Line, quoted, styled};
 use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;
@@ -135,18 +135,8 @@ pub fn shares_csv(study: &Study) -> String {
 
 /// A line for each program and number of shards that was predicted.
 pub fn predictions_csv(study: &Study) -> String {
-    let mut text =
-        String::from("program,shards,runs,disturbed,measured_us,first_us,median_us,third_us,predicted_us,error\n");
-    for row in &study.predictions {
-        let Row { program, shards, runs, disturbed, measured_us, quartiles_us, predicted_us } = row;
-        let [first, middle, third] = quartiles_us;
-        let error = row.error();
-        let _ = writeln!(
-            text,
-            "{program},{shards},{runs},{disturbed},{measured_us:?},{first:?},{middle:?},{third:?},{predicted_us:?},{error:?}"
-        );
-    }
-    text
+    let lines = study.predictions.iter().map(|row| row.fields().csv());
+    Row::default().fields().csv_header() + &lines.collect::<String>()
 }
 
 /// A share for people: none is a dash.
