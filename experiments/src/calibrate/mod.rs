@@ -6,6 +6,7 @@ mod file;
 pub mod prediction;
 mod prices;
 mod programs;
+pub mod rows;
 
 use crate::Failure;
 use crate::machines::reduced;

@@ -2,7 +2,7 @@
 
 use super::runs::WHOLE;
 use super::study::{Band, Point, Study};
-use crate::calibrate::prediction::Row;
+use crate::calibrate::rows::Row;
 use crate::measure::noise::Spread;
 use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
 use plotters::style::RGBColor;

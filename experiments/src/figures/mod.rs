@@ -8,7 +8,8 @@ mod study;
 
 use crate::Failure;
 use crate::calibrate::REPEAT;
-use crate::calibrate::prediction::{self, Program, Row};
+use crate::calibrate::prediction::{self, Program};
+use crate::calibrate::rows::Row;
 use crate::files::Files;
 use crate::machines::file::MachineFile;
 use crate::measure::directory::{Directory, pretty};

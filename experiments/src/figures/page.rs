@@ -2,7 +2,7 @@
 
 use super::report::{NAMES, findings, share};
 use super::study::{Point, Study};
-use crate::calibrate::prediction::{Errors, Row};
+use crate::calibrate::rows::{Errors, Row};
 use crate::measure::page::{Page, Table, escaped};
 use crate::measure::stats::microseconds;
 

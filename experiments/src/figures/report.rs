@@ -1,7 +1,7 @@
 //! The report: what was found, tables for programs, a summary for the terminal.
 
 use super::study::{Band, Point, Study};
-use crate::calibrate::prediction::{Errors, Row};
+use crate::calibrate::rows::{Errors, Row};
 use crate::measure::stats::microseconds;
 use crate::output::{Line, quoted, styled};
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use super::runs::{Job, Runs, Took, WHOLE, machine_of};
 use crate::Failure;
-use crate::calibrate::prediction::Row;
+use crate::calibrate::rows::Row;
 use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
