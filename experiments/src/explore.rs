@@ -1,10 +1,10 @@
 //! `maniple explore`: generated programs under schedules drawn from seeds, against an interpreter.
 
 use crate::Failure;
-use crate::machines::MachineFile;
-use crate::output::{Field, Format, Output, Record, styled};
-use crate::workers::VirtualWire;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::options::Reported;
+use crate::options::numbers::{at_least_one, count};
+use crate::options::wire::{NamedMachine, VirtualWire};
+use crate::output::{Field, Output, Record, progress, styled};
 use maniple::explore::first_failure;
 use maniple::runtime::Runtime;
 use maniple_explore::{Counts, Program, Watch, Wrong};
@@ -24,9 +24,15 @@ A run that does not end after a minute is named, and is the last one.
 
 Exit codes: 0, all seeds are right; 1, one is not: it is printed, with the smallest program that fails alike; 2, the arguments \
 are at fault.")]
-pub struct Args {
+#[command(mut_arg("format", |arg| arg.help("How the counts are reported")))]
+#[command(mut_arg("machine", |arg| {
+    let what = "On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml \
+                [default: machines drawn from the seeds]";
+    arg.requires("wire").help(what)
+}))]
+pub struct ExploreOptions {
     /// How many seeds
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = count, allow_negative_numbers = true)]
     seeds: usize,
 
     /// The first seed
@@ -41,12 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "WIRE")]
     wire: Option<VirtualWire>,
 
-    /// On this machine, with as many nodes as a program needs: a name, or a file that ends in .toml [default: machines drawn from the seeds]
-    #[arg(long, value_name = "NAME|FILE", requires = "wire")]
-    machine: Option<String>,
+    #[command(flatten)]
+    named: NamedMachine,
 
     /// Threads that run seeds side by side; a run is in one thread
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "W", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     workers: usize,
 
     /// Seconds after which no more seeds are begun
@@ -57,9 +62,8 @@ pub struct Args {
     #[arg(long)]
     no_shrink: bool,
 
-    /// How the counts are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    #[command(flatten)]
+    reported: Reported,
 
     /// Plant a protocol bug in every run
     #[cfg(feature = "plant")]
@@ -74,14 +78,14 @@ fn planted(name: &str) -> Result<maniple::runtime::plant::Bug, String> {
     Bug::ALL.into_iter().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
-impl Args {
+impl ExploreOptions {
     /// Those that a seed's run depends on.
     fn options(&self) -> String {
         let mut text = String::new();
         if self.wire.is_some() {
             text += " --wire virtual";
         }
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.named.machine {
             text += &format!(" --machine {machine:?}");
         }
         #[cfg(feature = "plant")]
@@ -107,17 +111,17 @@ impl Args {
 }
 
 /// Explores and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let seeds = match args.seed {
         Some(seed) => (seed, 1),
-        None => (args.from, crate::micro::at_least_one("seeds", args.seeds)? as u64),
+        None => (args.from, at_least_one("seeds", args.seeds)? as u64),
     };
     let Some(end) = seeds.0.checked_add(seeds.1) else {
         let message = format!("expected seeds up to {}, found {} from {} on", u64::MAX - 1, seeds.1, seeds.0);
         return Err(Failure::Usage(message));
     };
     let seeds = seeds.0..end;
-    let workers = crate::micro::at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
+    let workers = at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
             Ok(limit) => Some(limit),
@@ -125,7 +129,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         },
         None => None,
     };
-    let machine = args.machine.as_deref().map(MachineFile::load_host).transpose()?;
+    let machine = args.named.load_host()?;
     let machine = machine.map(|file| file.machine(Some(1), 1));
     let draw = |seed: u64| match args.wire {
         Some(VirtualWire::Virtual) => maniple_explore::draw(seed).in_virtual_time(machine.as_ref()),
@@ -136,7 +140,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     // What is caught is reported; its lines on stderr would be in the way of that.
     maniple_explore::quiet();
-    let bar = progress(seeds.end - seeds.start);
+    let template = "{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go";
+    let bar = progress(seeds.end - seeds.start, template);
     let counts = Mutex::new(Counts::default());
     let (began, over) = (Instant::now(), AtomicBool::new(false));
     let options = args.options();
@@ -174,7 +179,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut output = Output::new(args.format);
+    let mut output = Output::new(args.reported.format);
     let failed_seed = found.as_ref().map(|(seed, _)| *seed);
     output.add(record(&counts, failed_seed, began.elapsed()))?;
     output.finish_with(table)?;
@@ -226,10 +231,4 @@ fn table(records: &[Record]) -> String {
         rows.push_record([name.replace('_', " "), number]);
     }
     format!("{}\n", styled(rows, 1))
-}
-
-/// A bar on stderr; indicatif draws none where that is no terminal.
-fn progress(seeds: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {per_sec}, {eta} to go");
-    ProgressBar::new(seeds).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }

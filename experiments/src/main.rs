@@ -1,8 +1,9 @@
-#![deny(unsafe_code)]
 //! The `maniple` command: runs the framework's programs and reports what they did.
 //!
 //! Exit codes: 0, all is well; 1, a run failed or was not verified, or what it found could not be written; 2, the arguments or
 //! the files given are at fault, which is found before the first run.
+
+#![deny(unsafe_code)]
 
 mod benchmarks;
 mod calibrate;
@@ -10,25 +11,17 @@ mod calibrate;
 #[allow(unsafe_code)]
 mod closed;
 mod compare;
-mod directory;
 mod explore;
 mod figures;
 mod files;
-mod host;
-mod machine;
 mod machines;
+mod measure;
 mod micro;
+mod options;
 mod output;
-mod page;
-mod parts;
-mod plot;
-mod prediction;
-mod report;
-mod stats;
 mod stencil;
 mod swap;
 mod weak_scaling;
-mod workers;
 
 use clap::{Parser, Subcommand};
 use std::collections::BTreeSet;
@@ -51,26 +44,26 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Stencil(stencil::Args),
-    Allreduce(micro::allreduce::Args),
-    Tasks(micro::tasks::Args),
-    Barrier(micro::barrier::Args),
-    Exchange(micro::exchange::Args),
-    Gang(micro::gang::Args),
-    Kernel(micro::kernel::Args),
-    Memory(micro::memory::Args),
-    Machine(host::Args),
-    Benchmarks(benchmarks::Args),
-    Calibrate(calibrate::Args),
-    Predict(prediction::Args),
-    Compare(compare::Args),
+    Stencil(stencil::StencilOptions),
+    Allreduce(micro::allreduce::AllreduceOptions),
+    Tasks(micro::tasks::TasksOptions),
+    Barrier(micro::barrier::BarrierOptions),
+    Exchange(micro::exchange::ExchangeOptions),
+    Gang(micro::gang::GangOptions),
+    Kernel(micro::kernel::KernelOptions),
+    Memory(micro::memory::MemoryOptions),
+    Machine(machines::show::MachineOptions),
+    Benchmarks(benchmarks::BenchmarksOptions),
+    Calibrate(calibrate::CalibrateOptions),
+    Predict(calibrate::prediction::PredictOptions),
+    Compare(compare::CompareOptions),
     /// One rank of the MPI reference
     #[cfg(feature = "mpi")]
     #[command(hide = true)]
-    MpiRank(compare::rank::Args),
-    WeakScaling(weak_scaling::Args),
-    Figures(figures::Args),
-    Explore(explore::Args),
+    MpiRank(compare::rank::RankOptions),
+    WeakScaling(weak_scaling::WeakScalingOptions),
+    Figures(figures::FiguresOptions),
+    Explore(explore::ExploreOptions),
 }
 
 /// What `--check` can look for.
@@ -121,10 +114,10 @@ fn execute(command: &Command) -> Result<(), Failure> {
         Command::Gang(args) => micro::gang::execute(args),
         Command::Kernel(args) => micro::kernel::execute(args),
         Command::Memory(args) => micro::memory::execute(args),
-        Command::Machine(args) => host::execute(args),
+        Command::Machine(args) => machines::show::execute(args),
         Command::Benchmarks(args) => benchmarks::execute(args),
         Command::Calibrate(args) => calibrate::execute(args),
-        Command::Predict(args) => prediction::execute(args),
+        Command::Predict(args) => calibrate::prediction::execute(args),
         Command::Compare(args) => compare::execute(args),
         #[cfg(feature = "mpi")]
         Command::MpiRank(args) => compare::rank::execute(args),
@@ -196,33 +189,20 @@ fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "maniple: {message}");
 }
 
-/// A whole number, also as `1e6`.
-fn count(text: &str) -> Result<usize, String> {
-    let wrong = || format!("expected a whole number, found `{text}`");
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    if !digits(mantissa) || !digits(exponent) {
-        return Err(wrong());
-    }
-    let number = || mantissa.parse::<usize>().ok()?.checked_mul(10_usize.checked_pow(exponent.parse().ok()?)?);
-    number().ok_or_else(|| format!("expected a number up to {}, found `{text}`", usize::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
-    fn counts() {
-        assert_eq!(count("16"), Ok(16));
-        assert_eq!(count("1e9"), Ok(1_000_000_000));
-        assert_eq!(count("25E2"), Ok(2500));
-        for wrong in ["", "-1", "+1", "1.5", "e3", "1e", "1e-3", "ten", "0x10", " 1", "1_000"] {
-            assert_eq!(count(wrong), Err(format!("expected a whole number, found `{wrong}`")));
-        }
-        for large in ["18446744073709551616", "1e20", "1e99999999999"] {
-            let message = format!("expected a number up to 18446744073709551615, found `{large}`");
-            assert_eq!(count(large), Err(message));
+    fn the_commands_fit_together_and_their_help_has_the_rule_for_noise() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        let near = calibrate::calibrator::NOISE.within.expect("a factor");
+        for name in ["calibrate", "predict"] {
+            let help = cli.find_subcommand_mut(name).expect(name).render_long_help().to_string();
+            assert!(help.contains(&format!("factor of {near}")), "{name}: {help}");
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Records on stdout: a table for people, JSON lines or CSV for programs.
+//! Reports on stdout, or in a file: a table for people, JSON lines or CSV for programs.
 
 use crate::Failure;
 use crate::closed::stdout_was_closed;
-use crate::stats::{median, microseconds};
+use crate::measure::stats::{median, microseconds};
+use crate::measure::turns::warm;
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
 use maniple::mapper::files::Whole;
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -110,6 +112,11 @@ impl Field {
     }
 }
 
+/// A field with its name.
+pub fn field(name: &'static str, value: impl Into<Field>) -> (&'static str, Field) {
+    (name, value.into())
+}
+
 /// A text as a CSV field: in quotes where it must be.
 pub fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
@@ -167,35 +174,67 @@ impl Document {
     }
 }
 
-/// Writes records to stdout.
-pub struct Output {
-    format: Format,
-    out: Stdout,
-    records: Vec<Record>,
+/// What is reported a line each.
+pub trait Line: Sized {
+    /// As one JSON object.
+    fn json(&self) -> Result<String, Failure>;
+    /// The line of CSV above all of this kind.
+    fn csv_header(&self) -> String;
+    /// As a line of CSV.
+    fn csv(&self) -> String;
+    /// All of them for people.
+    fn table(lines: &[Self]) -> String;
 }
 
-impl Output {
+impl Line for Record {
+    /// By hand, so that the fields keep their order.
+    fn json(&self) -> Result<String, Failure> {
+        let fields = self.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
+        Ok(format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
+    }
+
+    fn csv_header(&self) -> String {
+        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
+    }
+
+    fn csv(&self) -> String {
+        self.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
+    }
+
+    fn table(records: &[Self]) -> String {
+        table(records)
+    }
+}
+
+/// Writes what is reported to stdout.
+pub struct Output<L = Record> {
+    format: Format,
+    out: Stdout,
+    lines: Vec<L>,
+}
+
+impl<L: Line> Output<L> {
     /// Nothing is written yet.
     pub fn new(format: Format) -> Self {
-        Self { format, out: Stdout::new(), records: Vec::new() }
+        Self { format, out: Stdout::new(), lines: Vec::new() }
     }
 
     /// Reports a run; all runs have the same fields.
-    pub fn add(&mut self, record: Record) -> Result<(), Failure> {
+    pub fn add(&mut self, line: L) -> Result<(), Failure> {
         let text = match self.format {
             Format::Table => String::new(),
-            Format::Json => json(&record) + "\n",
-            Format::Csv if self.records.is_empty() => csv_header(&record) + &csv(&record),
-            Format::Csv => csv(&record),
+            Format::Json => line.json()? + "\n",
+            Format::Csv if self.lines.is_empty() => line.csv_header() + &line.csv(),
+            Format::Csv => line.csv(),
         };
-        self.records.push(record);
+        self.lines.push(line);
         self.out.write(&text)
     }
 
     /// Ends a group of runs: a table and its medians are of one group.
     pub fn end_group(&mut self) -> Result<(), Failure> {
         if self.format == Format::Table {
-            let text = table(&std::mem::take(&mut self.records));
+            let text = L::table(&std::mem::take(&mut self.lines));
             self.out.write(&(text + "\n"))?;
         }
         Ok(())
@@ -203,32 +242,22 @@ impl Output {
 
     /// Writes what must wait for the last run.
     pub fn finish(self) -> Result<(), Failure> {
-        self.finish_with(table)
+        self.finish_with(L::table)
     }
 
     /// The same, with a table of the caller's.
-    pub fn finish_with(mut self, table: impl FnOnce(&[Record]) -> String) -> Result<(), Failure> {
+    pub fn finish_with(mut self, table: impl FnOnce(&[L]) -> String) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.out.write(&table(&self.records)),
+            Format::Table => self.out.write(&table(&self.lines)),
             Format::Json | Format::Csv => Ok(()),
         }
     }
 }
 
-/// A record as a JSON object; by hand, so that the fields keep their order.
-pub fn json(record: &Record) -> String {
-    let fields = record.iter().map(|(name, field)| format!("\"{name}\":{}", field.json()));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
-
-/// The line above all records of this kind.
-pub fn csv_header(record: &Record) -> String {
-    record.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",") + "\n"
-}
-
-/// A record as a line of CSV.
-pub fn csv(record: &Record) -> String {
-    record.iter().map(|(_, field)| field.csv()).collect::<Vec<_>>().join(",") + "\n"
+/// A bar on stderr; indicatif draws none where that is no terminal.
+pub fn progress(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
 }
 
 /// Rows in the style of all tables: the first row is a header, and the columns from `figures` on are aligned right.
@@ -263,7 +292,7 @@ fn table(records: &[Record]) -> String {
         let fields = columns.iter().map(|&(i, _)| record[i].1.people());
         rows.push_record(std::iter::once(run.to_string()).chain(fields));
     }
-    let measured = if records.len() > 1 { &records[1..] } else { records };
+    let measured = warm(records);
     let over_runs = |i: usize| match first[i].1 {
         Field::Measured(_) => {
             let values = measured.iter().filter_map(|r| if let Field::Measured(m) = r[i].1 { Some(m) } else { None });

@@ -1,10 +1,10 @@
 //! The document: the machine, a table, and how the figures came about.
 
-use super::on::{On, WORKERS};
+use super::platform::{Platform, WORKERS};
 use super::rows::{Row, Sample};
-use crate::machine::{Machine, Toolchain, utc_now};
-use crate::micro::exchange::BUSY_NS;
-use crate::stats::{median, microseconds as figure};
+use crate::measure::environment::{Environment, Machine};
+use crate::measure::noise::{Noise, Sifted, Spread, usual_ns};
+use crate::measure::stats::{median, microseconds as figure};
 use std::fmt::Write;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
@@ -55,13 +55,14 @@ one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for
 ";
 
 /// The whole document.
-pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, only: Option<&str>) -> String {
-    let (machine, toolchain) = (Machine::now(), Toolchain::built());
+pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &Platform, rounds: usize, only: Option<&str>) -> String {
+    // At the end of all rounds.
+    let Environment { began: now, machine, toolchain } = Environment::now();
     let mut text = "# Benchmarks\n\nWritten by `maniple benchmarks`; not to be edited.\n\n".to_owned();
     let mut facts = Builder::default();
     facts.push_record(["", ""]);
     let mut fact = |name: &str, value: String| facts.push_record([name, &value]);
-    fact("date", utc_now());
+    fact("date", now);
     // A cell has no room for a bar.
     let cell = |text: &str| text.replace('|', "\\|");
     fact("machine", on.about().map_or_else(|| describe(&machine), cell));
@@ -72,7 +73,7 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
         "toolchain",
         format!("{}, {}, {}, opt-level {}", toolchain.rustc, toolchain.target, toolchain.profile, toolchain.opt_level),
     );
-    let features = if toolchain.features.is_empty() { "no features".into() } else { toolchain.features.join(", ") };
+    let features = toolchain.features().unwrap_or_else(|| "no features".into());
     fact("maniple", format!("{}, {features}", toolchain.maniple));
     let only = only.map_or(String::new(), |only| format!(" --only '{only}'"));
     let options: String = on.options().iter().map(|option| format!(" {}", word(option))).collect();
@@ -81,7 +82,7 @@ pub fn write(rows: &[Row], measured: &[Vec<Sample>], on: &On, rounds: usize, onl
     fact("W", WORKERS.to_string());
     let exchanges: Vec<f64> = measured.iter().flatten().filter_map(|sample| sample.exchange_ns).collect();
     if !exchanges.is_empty() {
-        fact("e", format!("{} ns", spread(&exchanges)));
+        fact("e", format!("{} ns", spread(exchanges)));
     }
     let in_virtual_time = on.about().is_some();
     let method = if in_virtual_time { METHOD_IN_VIRTUAL_TIME } else { METHOD };
@@ -106,43 +107,35 @@ fn describe(machine: &Machine) -> String {
     parts.extend(machine.kernel.clone());
     parts.extend(machine.cpu.clone());
     parts.extend(machine.available.zip(machine.processors).map(|(may, all)| format!("{may} of {all} processors")));
-    parts.extend(machine.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)));
+    parts.extend(machine.memory());
     parts.extend(machine.governor.as_ref().map(|governor| format!("governor {governor}")));
     parts.extend(machine.load_average.map(|[minute, ..]| format!("load {minute} at the end")));
     parts.join(", ")
 }
 
 /// The median, and the smallest and the largest.
-fn spread(values: &[f64]) -> String {
-    let (low, high) =
-        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
-    format!("{} ({}–{})", figure(median(values.iter().copied())), figure(low), figure(high))
+fn spread(values: impl IntoIterator<Item = f64>) -> String {
+    let Spread { min, median, max, .. } = NOISE.spread(values);
+    format!("{} ({}–{})", figure(median), figure(min), figure(max))
 }
 
-/// How far from the median of all the exchange of a round that counts may be.
-const DISTURBED: f64 = 1.5;
+/// Which rounds count: where a target is in exchanges, an error of the one is an error of the other.
+const NOISE: Noise = Noise { within: Some(1.5), busy_counts: false, drops_outliers: false };
 
 /// The rows; where they are of this host, other programs may have disturbed some rounds.
 fn table(rows: &[Row], measured: &[Vec<Sample>], of_host: bool) -> String {
-    let typical = median(measured.iter().flatten().filter_map(|sample| sample.exchange_ns));
-    let is_quiet = |sample: &&Sample| {
-        let exchange_ns = sample.exchange_ns.filter(|_| of_host);
-        exchange_ns.is_none_or(|e| typical <= BUSY_NS && e <= typical * DISTURBED && e >= typical / DISTURBED)
-    };
+    let usual_ns = usual_ns(measured.iter().flatten().filter_map(|sample| sample.exchange_ns)).filter(|_| of_host);
     let mut cells = Builder::default();
     cells.push_record(["", "target at most", "that is", "measured", "", "ratio", "met"]);
     for (row, all) in rows.iter().zip(measured) {
-        let quiet: Vec<&Sample> = all.iter().filter(is_quiet).collect();
-        let disturbed = 2 * quiet.len() < all.len();
-        let samples = if disturbed { all.iter().collect() } else { quiet };
-        let values: Vec<f64> = samples.iter().map(|sample| sample.measured).collect();
-        let target = median(samples.iter().filter_map(|sample| sample.target.clone().ok()));
-        let ratio = median(samples.iter().filter_map(|sample| Some(sample.measured / sample.target.clone().ok()?)));
+        let Sifted { kept, disturbed } = NOISE.sift(all, usual_ns, all.len());
+        let target = median(kept.iter().filter_map(|held| held.target.clone().ok()));
+        let ratio = median(kept.iter().filter_map(|held| Some(held.measured / held.target.clone().ok()?)));
         cells.push_record([
             &row.what,
             row.target.as_deref().unwrap_or("-"),
             &if row.target.is_some() { figure(target) } else { format!("MPI: {}", figure(target)) },
-            &spread(&values),
+            &spread(kept.iter().map(|held| held.measured)),
             row.unit,
             &if ratio.is_nan() { "-".into() } else { format!("{ratio:.2}") },
             met(row, ratio, disturbed),
@@ -170,7 +163,7 @@ fn met(row: &Row, ratio: f64, disturbed: bool) -> &'static str {
 fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (row, samples) in rows.iter().zip(measured) {
-        let Some(reason) = samples.iter().find_map(|sample| sample.target.as_ref().err()) else { continue };
+        let Some(reason) = samples.iter().find_map(|sample| sample.found.target.as_ref().err()) else { continue };
         match reasons.iter_mut().find(|(known, _)| known == reason) {
             Some((_, whose)) => whose.push(&row.what),
             None => reasons.push((reason.clone(), vec![&*row.what])),
@@ -181,6 +174,7 @@ fn missing(rows: &[Row], measured: &[Vec<Sample>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::Held;
     use super::*;
 
     fn row(what: &str, target: Option<&str>) -> Row {
@@ -193,7 +187,7 @@ mod tests {
     }
 
     fn sample(measured: f64, target: Result<f64, &str>) -> Sample {
-        Sample { measured, target: target.map_err(String::from), exchange_ns: None }
+        Sample { found: Held { measured, target: target.map_err(String::from) }, exchange_ns: None }
     }
 
     /// The cells of each line of a table.
@@ -227,6 +221,15 @@ mod tests {
         assert_eq!(cells[4], ["d", "-", "MPI: 6.000", "3.000 (3.000–3.000)", "µs", "0.50", "-"]);
         assert_eq!(cells[5], ["e", "f", "-", "7.000 (7.000–7.000)", "µs", "-", "not compared"]);
         assert_eq!(missing(&rows, &measured), "- e: get f\n");
+    }
+
+    #[test]
+    fn the_method_says_which_rounds_count() {
+        let factor = NOISE.within.expect("a factor");
+        assert!(
+            METHOD
+                .contains(&format!("more than {factor} times the median of all, or less than that median ÷ {factor}"))
+        );
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! `maniple benchmarks`: what `BENCHMARKS.md` says.
 
 mod document;
-mod on;
 mod others;
+mod platform;
 mod rows;
 
 use crate::Failure;
 use crate::compare::mpi::MpiMachine;
-use crate::micro::at_least_one;
+use crate::measure::turns::{Order, Rounds};
+use crate::options::wire::OnWire;
+use crate::options::{OutputFile, RepeatByWire};
 use crate::output::Document;
-use crate::workers::OnWire;
-use on::On;
-use std::path::PathBuf;
+use platform::Platform;
 use std::rc::Rc;
 
 /// What the framework is measured by: every figure beside its target, as a Markdown document
@@ -27,14 +27,14 @@ compare with.
 
 Exit codes: 0, all was measured, whether the targets are met or not; 1, a run failed or was not verified, or the document could not be written; 2, the arguments \
 are at fault.")]
-pub struct Args {
-    /// Write the document to this file instead of stdout
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+#[command(mut_arg("output", |arg| arg.help("Write the document to this file instead of stdout")))]
+#[command(mut_arg("repeat", |arg| arg.help("Rounds [default: 11, in virtual time 1]")))]
+pub struct BenchmarksOptions {
+    #[command(flatten)]
+    output: OutputFile,
 
-    /// Rounds [default: 11, in virtual time 1]
-    #[arg(long, value_name = "R", value_parser = crate::count, allow_negative_numbers = true)]
-    repeat: Option<usize>,
+    #[command(flatten)]
+    repeat: RepeatByWire,
 
     /// Measure only rows that have this in their name
     #[arg(long, value_name = "TEXT")]
@@ -48,9 +48,9 @@ pub struct Args {
 }
 
 /// Measures all rows and writes the document.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let on = Rc::new(On::new(&args.wire, &args.mpi)?);
-    let rounds = at_least_one("repeat", args.repeat.unwrap_or(if on.about().is_some() { 1 } else { 11 }))?;
+pub fn execute(args: &BenchmarksOptions) -> Result<(), Failure> {
+    let on = Rc::new(Platform::new(&args.wire, &args.mpi)?);
+    let rounds = args.repeat.or(11, on.about().is_some())?;
     let mut rows = rows::all(&on);
     if let Some(only) = &args.only {
         let names: Vec<String> = rows.iter().map(|row| format!("\n    {}", row.what)).collect();
@@ -62,14 +62,18 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
-    let output = args.output.as_deref();
+    let output = args.output.output.as_deref();
     args.wire.files().reads("--mpi-machine", args.mpi.path()).writes("--output", output).check()?;
     let document = Document::prepare(output)?;
     let mut measured: Vec<Vec<rows::Sample>> = rows.iter().map(|_| Vec::new()).collect();
+    // Rows measure the exchange themselves, where they are held to it.
+    let mut turns = Rounds::new(Order::Same);
     for _ in 0..rounds {
-        for (row, samples) in rows.iter_mut().zip(&mut measured) {
-            samples.push((row.measure)().map_err(|failure| failure.of(&row.what))?);
-        }
+        let measure = |row: &mut rows::Row| (row.measure)().map_err(|failure| failure.of(&row.what));
+        turns.take(&mut rows, measure, |turn| {
+            measured[turn.side].push(turn.found);
+            Ok(())
+        })?;
     }
     document.write(&document::write(&rows, &measured, &on, rounds, args.only.as_deref()))
 }

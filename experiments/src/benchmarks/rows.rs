@@ -1,8 +1,9 @@
 //! The rows: what is measured, how, and its target.
 
-use super::on::{On, WORKERS};
 use super::others::starpu_task_ns;
+use super::platform::{Platform, WORKERS};
 use crate::Failure;
+use crate::measure::noise::Beside;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{gang, memory, tasks};
 use maniple::prelude::{Algorithm, Runtime};
@@ -21,37 +22,42 @@ pub struct Row {
     pub measure: Measure,
 }
 
-/// One measurement.
-pub struct Sample {
+/// A measurement held to its target.
+pub struct Held {
     /// In the row's unit.
     pub measured: f64,
     /// The target in the row's unit, or why there is nothing to compare with.
     pub target: Result<f64, String>,
-    /// The exchange right after it, in nanoseconds, where the target depends on it or on another program's time.
-    pub exchange_ns: Option<f64>,
 }
 
+/// One measurement, with the exchange right after it where the target depends on it or on another program's time.
+pub type Sample = Beside<Held>;
+
 impl Sample {
+    fn new(measured: f64, target: Result<f64, String>, exchange_ns: Option<f64>) -> Self {
+        Self { found: Held { measured, target }, exchange_ns }
+    }
+
     fn against(measured: f64, target: f64) -> Self {
-        Self { measured, target: Ok(target), exchange_ns: None }
+        Self::new(measured, Ok(target), None)
     }
 
     /// With a target in exchanges; `measured_ns` and the target come out in microseconds.
-    fn in_exchanges(on: &On, measured_ns: f64, target: f64) -> Self {
+    fn in_exchanges(on: &Platform, measured_ns: f64, target: f64) -> Self {
         let exchange_ns = on.exchange_ns();
         let target = match exchange_ns {
             Some(0.0) => Err("an exchange takes no time on this machine".into()),
             Some(e) => Ok(target * e / 1000.0),
             None => Err("the exchange needs two processors".into()),
         };
-        Self { measured: measured_ns / 1000.0, target, exchange_ns }
+        Self::new(measured_ns / 1000.0, target, exchange_ns)
     }
 }
 
 type Measure = Box<dyn FnMut() -> Result<Sample, Failure>>;
 
 /// All rows, in the order of the document.
-pub fn all(on: &Rc<On>) -> Vec<Row> {
+pub fn all(on: &Rc<Platform>) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |what: &str, unit, target: Option<&str>, measure| {
         rows.push(Row { what: what.into(), unit, target: target.map(String::from), measure });
@@ -104,7 +110,7 @@ fn allreduce_us(
     }
 }
 
-fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
+fn doubling(on: &Rc<Platform>, shards: u32, factor: f64) -> Measure {
     let (on, exchanges) = (on.clone(), factor * f64::from(shards) * f64::from(shards).log2() / f64::from(WORKERS));
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::RecursiveDoubling)?;
@@ -112,7 +118,7 @@ fn doubling(on: &Rc<On>, shards: u32, factor: f64) -> Measure {
     })
 }
 
-fn two_level(on: &Rc<On>, shards: u32) -> Measure {
+fn two_level(on: &Rc<Platform>, shards: u32) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let us = allreduce_us(&on.runtime(), shards, 1, calls(shards), Algorithm::TwoLevel)?;
@@ -120,7 +126,7 @@ fn two_level(on: &Rc<On>, shards: u32) -> Measure {
     })
 }
 
-fn beside_mpi(on: &Rc<On>, shards: u32, elements: usize, factor: f64) -> Measure {
+fn beside_mpi(on: &Rc<Platform>, shards: u32, elements: usize, factor: f64) -> Measure {
     // MPI's ranks take turns on the processors when there are more of them.
     let iterations = if shards > WORKERS {
         500
@@ -132,11 +138,8 @@ fn beside_mpi(on: &Rc<On>, shards: u32, elements: usize, factor: f64) -> Measure
     let on = on.clone();
     let us = move |runtime: &Runtime| allreduce_us(runtime, shards, elements, iterations, Algorithm::RecursiveDoubling);
     Box::new(move || match on.beside_mpi((shards, elements, iterations), us)? {
-        Ok(pair) => {
-            let target = Ok(factor * pair.mpi_us);
-            Ok(Sample { measured: pair.ours_us, target, exchange_ns: pair.exchange_ns })
-        }
-        Err(how) => Ok(Sample { measured: us(&on.runtime())?, target: Err(how), exchange_ns: None }),
+        Ok(pair) => Ok(Sample::new(pair.ours_us, Ok(factor * pair.mpi_us), pair.exchange_ns)),
+        Err(how) => Ok(Sample::new(us(&on.runtime())?, Err(how), None)),
     })
 }
 
@@ -144,12 +147,12 @@ fn verified<T>((value, verified): (T, bool)) -> Result<T, Failure> {
     if verified { Ok(value) } else { Err(Failure::Run("not verified".into())) }
 }
 
-fn stencil_kernel(on: &Rc<On>) -> Measure {
+fn stencil_kernel(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || Ok(Sample::against(verified(on.kernel(1000, 20_000)?)?, 650.0)))
 }
 
-fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
+fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
     let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, ..Config::default() };
@@ -176,19 +179,19 @@ fn stencil_added(on: &Rc<On>, shards: u32, exchanges: f64) -> Measure {
     })
 }
 
-fn leaf_task(on: &Rc<On>) -> Measure {
+fn leaf_task(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let starpu = on.of_host("StarPU's task", starpu_task_ns);
         let measured = verified(tasks::measure(&on.one_worker(), 200_000, 1, 1024)?)?;
-        Ok(Sample { measured, target: starpu.map(|ns| ns / 20.0), exchange_ns: on.exchange_ns() })
+        Ok(Sample::new(measured, starpu.map(|ns| ns / 20.0), on.exchange_ns()))
     })
 }
 
 /// Shards of the rows of which there are many.
 const MANY: u32 = 4096;
 
-fn gang_launch(on: &Rc<On>) -> Measure {
+fn gang_launch(on: &Rc<Platform>) -> Measure {
     let on = on.clone();
     Box::new(move || {
         let ns = verified(gang::measure(&on.runtime(), MANY, 10)?)?;
@@ -196,11 +199,11 @@ fn gang_launch(on: &Rc<On>) -> Measure {
     })
 }
 
-fn waiting(on: &Rc<On>, algorithm: Algorithm, kib: f64) -> Measure {
+fn waiting(on: &Rc<Platform>, algorithm: Algorithm, kib: f64) -> Measure {
     let on = on.clone();
     Box::new(move || {
-        let bytes = memory::measure(MANY, on.told(), algorithm)?;
+        let bytes = memory::measure(MANY, on.invocation(), algorithm)?;
         let target = on.of_host("memory", || Ok(kib));
-        Ok(Sample { measured: bytes / 1024.0, target, exchange_ns: None })
+        Ok(Sample::new(bytes / 1024.0, target, None))
     })
 }

@@ -1,14 +1,14 @@
 //! A calibration as a machine file.
 
-use super::Calibration;
-use crate::machine::{Machine, utc_now};
+use super::calibrator::Calibration;
+use crate::measure::environment::Environment;
 use std::fmt::Write;
 
 impl Calibration {
     /// The text of the file; `of` is what was measured, if not this host.
     pub fn text(&self, name: &str, of: Option<&str>) -> String {
+        let Environment { began: now, machine, .. } = Environment::now();
         let host = || {
-            let machine = Machine::now();
             let unknown = || "unknown".to_owned();
             let (cpu, host) = (machine.cpu.unwrap_or_else(unknown), machine.hostname.unwrap_or_else(unknown));
             format!("{host}, {cpu}, {}", machine.system)
@@ -28,7 +28,7 @@ impl Calibration {
              name = {}\nabout = {}\n{exchange}\n[nodes]\ncount = {{ value = 1, why = \"one process\" }}\n\
              processors = {{ value = {}, why = {} }}\nutility = {{ value = 0, why = \"none was set aside\" }}\n\n\
              # Not used: there is one node.\n[network]\n",
-            utc_now(),
+            now,
             quoted(name),
             quoted(&on),
             self.processors,

@@ -1,7 +1,7 @@
 //! What each operation takes, from the times of programs that do one of them more, or more often, than another.
 
 use super::programs::{ELEMENTS, FED, What};
-use crate::stats::{quantile_of, undisturbed};
+use crate::measure::stats::{quantile_of, undisturbed};
 
 /// Cells of the blocks that leaf tasks are measured with, and their bytes.
 pub const LARGE: u32 = 1000;

@@ -290,7 +290,7 @@ impl Program {
         let slowest = times.iter().max().copied().unwrap_or(0) as f64;
         Ok(match self.what {
             What::Launch(count) | What::Send { burst: count, .. } => {
-                crate::stats::median(times.iter().map(|ns| *ns as f64)) / iterations / f64::from(count)
+                crate::measure::stats::median(times.iter().map(|ns| *ns as f64)) / iterations / f64::from(count)
             }
             What::Remote if self.shards == 1 => slowest / iterations / f64::from(self.processors),
             _ => slowest / iterations / f64::from(self.shards),

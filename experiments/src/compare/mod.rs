@@ -10,18 +10,18 @@ use crate::Failure;
 
 /// The same program here and elsewhere, in turn, with the ratio of their times
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CompareOptions {
     #[command(subcommand)]
     with: With,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum With {
-    Mpi(mpi::Args),
+    Mpi(mpi::CompareMpiOptions),
 }
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &CompareOptions) -> Result<(), Failure> {
     match &args.with {
         With::Mpi(args) => mpi::execute(args),
     }

@@ -3,21 +3,24 @@
 use super::launcher::Launcher;
 use super::sides::{Case, Side};
 use crate::Failure;
-use crate::machines::MachineFile;
-use crate::micro::allreduce::Op;
-use crate::micro::{Common, OnWorkers, at_least_one, check_memory, field, shards};
-use crate::output::{Field, Output, Record};
-use crate::workers::{Loaded, OnWire};
+use crate::machines::file::MachineFile;
+use crate::measure::turns::{Order, Rounds, When};
+use crate::measure::yardstick::Yardstick;
+use crate::micro::allreduce::{CombinedBy, Elements};
+use crate::options::help::exit_codes;
+use crate::options::numbers::{at_least_one, check_memory, count, shards};
+use crate::options::wire::{Loaded, OnWire};
+use crate::options::workers::OnWorkers;
+use crate::options::{AllreduceAlgorithm, Cells, Iterations, ReportedRuns};
+use crate::output::{Field, Output, Record, field};
 use clap::{ArgAction, ValueEnum};
-use maniple::prelude::Algorithm;
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::DEFAULT_CELLS;
 use std::path::Path;
 use std::time::Duration;
 
 /// The allreduce and the stencil here and in plain MPI, in turn
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 A run is a pair: the MPI reference under mpirun, one rank for each shard, and then the same here. Both start from the \
 same values, share the kernel of the stencil, verify their results and are measured at the same points:
   collective  allreduce: the time of all calls divided by their number, after a tenth as many to warm up, on the shard or \
@@ -47,45 +50,44 @@ Open MPI gets --oversubscribe, since there may be more ranks than cores, and the
 see where it runs as root. With more ranks than cores MPI mostly waits for the kernel's scheduler: such ratios are for \
 information.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault, or this maniple was built \
-without MPI.")]
-pub struct Args {
+", exit_codes!("the arguments are at fault, or this maniple was built without MPI")))]
+#[command(mut_arg("elements", |arg| arg.help("Elements of each contribution to the allreduce")))]
+#[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls or iterations a run")))]
+#[command(mut_arg("op", |arg| arg.help("The operator of the allreduce: sum, product, min or max")))]
+#[command(mut_arg("collective", |arg| {
+    arg.help("The algorithm here: recursive-doubling or two-level; MPI chooses its own")
+}))]
+pub struct CompareMpiOptions {
     /// What is compared
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "allreduce,stencil", action = ArgAction::Set)]
     program: Vec<Program>,
 
     /// Shards, and ranks of MPI; several numbers are compared one after the other
     #[arg(long, visible_alias = "ranks", value_name = "P,…", value_delimiter = ',', default_value = "2")]
-    #[arg(value_parser = crate::count, allow_negative_numbers = true, action = ArgAction::Set)]
+    #[arg(value_parser = count, allow_negative_numbers = true, action = ArgAction::Set)]
     shards: Vec<usize>,
 
-    /// Elements of each contribution to the allreduce
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
-    pub elements: usize,
+    #[command(flatten)]
+    pub elements: Elements,
 
-    /// Cells a shard of the stencil, at least 4
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    pub cells: usize,
+    #[command(flatten)]
+    pub cells: Cells,
 
-    /// Calls or iterations a run
-    #[arg(long, value_name = "I", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
-    pub iterations: usize,
+    #[command(flatten)]
+    pub iterations: Iterations,
 
-    /// The operator of the allreduce: sum, product, min or max
-    #[arg(long, value_name = "NAME", default_value = "sum")]
-    pub op: Op,
+    #[command(flatten)]
+    pub op: CombinedBy,
 
-    /// The algorithm here: recursive-doubling or two-level; MPI chooses its own
-    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
-    pub collective: Algorithm,
+    #[command(flatten)]
+    pub collective: AllreduceAlgorithm,
 
     /// The launcher of MPI with arguments of its own, as in "mpirun --bind-to none" [default: mpirun]
     #[arg(long, value_name = "COMMAND")]
     mpirun: Option<String>,
 
     /// How long a run of MPI may take before it is ended [default: 300]
-    #[arg(long, value_name = "SECONDS", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = count, allow_negative_numbers = true)]
     timeout: Option<usize>,
 
     #[command(flatten)]
@@ -95,7 +97,7 @@ pub struct Args {
     pub on: OnWorkers,
 
     #[command(flatten)]
-    common: Common,
+    runs: ReportedRuns,
 }
 
 /// What MPI runs on in virtual time.
@@ -174,9 +176,9 @@ const WITHOUT_MPI: &str = "this maniple was built without MPI. With an MPI libra
     cargo build --release --features mpi --bin maniple";
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let repeats = args.common.repeats(args.on.workers.wire.in_virtual_time()?)?;
-    at_least_one("iterations", args.iterations)?;
+pub fn execute(args: &CompareMpiOptions) -> Result<(), Failure> {
+    let repeats = args.runs.repeats(args.on.workers.wire.in_virtual_time()?)?;
+    args.iterations.number()?;
     check_wire(args)?;
     let files = args.on.workers.wire.files().reads("--mpi-machine", args.mpi.path());
     files.mapper(&args.on.mapper)?.check()?;
@@ -187,7 +189,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             cases.push(Case::new(args, program, shards)?);
         }
     }
-    let mut output = Output::new(args.common.format);
+    let mut output = Output::new(args.runs.reported.format);
     let mut wrong = Vec::new();
     for case in &cases {
         case.pairs(repeats, &mut output, &mut wrong)?;
@@ -203,7 +205,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 /// Refuses what is not for this wire, and this host's MPI in a build without it.
-fn check_wire(args: &Args) -> Result<(), Failure> {
+fn check_wire(args: &CompareMpiOptions) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::Usage(why.into()));
     let wire = &args.on.workers.wire;
     let mpi = args.mpi.load(wire, 1)?;
@@ -221,7 +223,7 @@ fn check_wire(args: &Args) -> Result<(), Failure> {
     args.timeout().map(|_| ())
 }
 
-impl Args {
+impl CompareMpiOptions {
     /// How long a run of MPI may take.
     fn timeout(&self) -> Result<Duration, Failure> {
         let seconds = at_least_one("timeout", self.timeout.unwrap_or(300))?;
@@ -244,18 +246,21 @@ impl Args {
 const RANK_BYTES: u128 = 8 << 20;
 
 /// As many ranks as shards, if MPI can count what they hold and memory can hold it.
-fn ranks(args: &Args, count: usize) -> Result<u32, Failure> {
+fn ranks(args: &CompareMpiOptions, count: usize) -> Result<u32, Failure> {
     let ranks = shards(count)?;
     if args.on.workers.wire.in_virtual_time()? {
         return Ok(ranks);
     }
     let most = i32::MAX as usize;
-    let cells = args.cells.saturating_mul(count);
-    match [("elements", args.elements), ("cells in all ranks", cells)].into_iter().find(|&(_, held)| held > most) {
+    let cells = args.cells.cells.saturating_mul(count);
+    match [("elements", args.elements.elements), ("cells in all ranks", cells)]
+        .into_iter()
+        .find(|&(_, held)| held > most)
+    {
         Some((what, held)) => Err(Failure::Usage(format!("MPI counts up to {most} {what}, found {held}"))),
         None => {
             // The contribution and the result; the vector and its derivative.
-            let held = 16 * args.elements.max(args.cells) as u128;
+            let held = 16 * args.elements.elements.max(args.cells.cells) as u128;
             check_memory("ranks of MPI", count, RANK_BYTES + held)?;
             Ok(ranks)
         }
@@ -266,13 +271,15 @@ impl Case<'_> {
     fn pairs(&self, repeats: usize, output: &mut Output, wrong: &mut Vec<String>) -> Result<(), Failure> {
         // A launcher that is not there shows before anything is measured.
         let (mut theirs, mut ours) = (self.theirs()?, self.ours()?);
-        let exchange_ns = self.args.on.yardstick_ns(self.shards as usize)?;
-        for pair in 0..repeats {
-            let (mpi, theirs) = theirs()?;
-            let ours = ours()?;
+        // Both sides of a pair have their turn together, MPI first.
+        let mut pairs = Rounds::new(Order::Same).beside(When::AfterTurn, Yardstick::of(self.machine())?);
+        for _ in 0..repeats {
+            let turn = pairs.single(|| Ok((theirs()?, ours()?)))?;
+            let ((mpi, theirs), ours) = turn.found;
             let failure = self.failure(&ours, &theirs);
-            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), exchange_ns()))?;
-            wrong.extend(failure.map(|f| format!("{}, {} shards, pair {pair}: {f}", self.program.name(), self.shards)));
+            output.add(self.record(&ours, &theirs, &mpi, failure.is_none(), turn.exchange_ns))?;
+            let (program, shards, pair) = (self.program.name(), self.shards, turn.round);
+            wrong.extend(failure.map(|f| format!("{program}, {shards} shards, pair {pair}: {f}")));
         }
         output.end_group()
     }
@@ -288,7 +295,7 @@ impl Case<'_> {
 
     fn record(&self, ours: &Side, theirs: &Side, mpi: &str, verified: bool, exchange_ns: f64) -> Record {
         let of = |program, value: usize| if self.program == program { value.into() } else { Field::Absent };
-        let op = if self.program == Program::Allreduce { self.args.op.name().into() } else { Field::Absent };
+        let op = if self.program == Program::Allreduce { self.args.op.op.name().into() } else { Field::Absent };
         let absent = |us: Option<f64>| us.map_or(Field::Absent, Field::from);
         // In virtual time MPI may take none at all.
         let ratio = |(ours, theirs): (f64, f64)| if theirs == 0.0 { f64::NAN } else { ours / theirs };
@@ -298,11 +305,11 @@ impl Case<'_> {
             field("nodes", self.machine().map(|m| m.nodes)),
             field("shards", self.shards),
             field("workers", self.workers),
-            field("elements", of(Program::Allreduce, self.args.elements)),
-            field("cells", of(Program::Stencil, self.args.cells)),
-            field("iterations", self.args.iterations),
+            field("elements", of(Program::Allreduce, self.args.elements.elements)),
+            field("cells", of(Program::Stencil, self.args.cells.cells)),
+            field("iterations", self.args.iterations.iterations),
             field("op", op),
-            field("collective", self.args.collective.name()),
+            field("collective", self.args.collective.collective.name()),
             field("mapper", self.args.on.mapper.name()),
             // A CSV file has no room for a comma.
             field("mpi", &*mpi.replace(',', ";")),

@@ -13,7 +13,7 @@ use std::panic;
 
 /// What `maniple compare mpi` asks of a rank.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct RankOptions {
     program: Program,
 
     #[arg(long)]
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs the program with all other ranks; rank 0 prints the answer.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &RankOptions) -> Result<(), Failure> {
     // Unwinding would wait in MPI's finalisation for ranks that wait for this one.
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -56,14 +56,14 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Stdout::new().write(&format!("{MARK}{answer}\n"))
 }
 
-fn measure(args: &Args, world: &World, mpi: String) -> Result<Answer, String> {
+fn measure(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, String> {
     match args.program {
         Program::Allreduce => Ok(allreduce(args, world, mpi)),
         Program::Stencil => stencil(args, world, mpi).map_err(|e| e.to_string()),
     }
 }
 
-fn allreduce(args: &Args, world: &World, mpi: String) -> Answer {
+fn allreduce(args: &RankOptions, world: &World, mpi: String) -> Answer {
     let operation = match args.op {
         Op::Sum => Operation::Sum,
         Op::Product => Operation::Product,
@@ -79,7 +79,7 @@ fn allreduce(args: &Args, world: &World, mpi: String) -> Answer {
     Answer { mpi, failure: None, result: Some(result), iteration_us: None, collective_us: Some(us) }
 }
 
-fn stencil(args: &Args, world: &World, mpi: String) -> Result<Answer, StencilError> {
+fn stencil(args: &RankOptions, world: &World, mpi: String) -> Result<Answer, StencilError> {
     // The first run makes connections, and is not measured.
     world.stencil(args.cells, args.iterations)?;
     let outcome = world.stencil(args.cells, args.iterations)?;

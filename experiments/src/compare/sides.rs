@@ -1,10 +1,10 @@
 //! The two sides of a comparison with MPI: what each runs on, and how it is measured.
 
 use super::launcher::Launcher;
-use super::mpi::{Args, Program};
+use super::mpi::{CompareMpiOptions, Program};
 use crate::Failure;
-use crate::micro::Traced;
 use crate::micro::allreduce::Spec;
+use crate::options::Traced;
 use crate::stencil::failure;
 use maniple::prelude::{Algorithm, Runtime};
 use maniple::runtime::VirtualMachine;
@@ -48,7 +48,7 @@ pub type Measure<'a, T = Side> = Box<dyn FnMut() -> Result<T, Failure> + 'a>;
 /// One program with one number of shards, and what it runs on.
 pub struct Case<'a> {
     /// What was asked for.
-    pub args: &'a Args,
+    pub args: &'a CompareMpiOptions,
     /// The program.
     pub program: Program,
     /// Shards, and ranks.
@@ -62,7 +62,7 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Refuses what it can't run on.
-    pub fn new(args: &'a Args, program: Program, shards: u32) -> Result<Self, Failure> {
+    pub fn new(args: &'a CompareMpiOptions, program: Program, shards: u32) -> Result<Self, Failure> {
         let (on, count) = (&args.on, shards as usize);
         let (workers, runtime) = on.runtime(count, &Traced::default())?;
         let machines = on.workers.machine(count)?.zip(args.mpi.load(&on.workers.wire, count)?);
@@ -79,7 +79,7 @@ impl<'a> Case<'a> {
             let by_doubling = Spec { algorithm: Algorithm::RecursiveDoubling, ..self.spec() };
             return [self.spec()].into_iter().chain(mpi.map(|_| by_doubling)).try_for_each(|spec| spec.check_memory());
         }
-        let total = self.args.cells.saturating_mul(self.shards as usize);
+        let total = self.args.cells.cells.saturating_mul(self.shards as usize);
         let check = |config: Config| config.check().and_then(|()| config.check_memory(total)).map_err(failure);
         check(self.our_config()?)?;
         mpi.map_or(Ok(()), |machine| check(self.mpi_config(machine)))
@@ -93,7 +93,7 @@ impl<'a> Case<'a> {
     /// What measures this side.
     pub fn ours(&self) -> Result<Measure<'_>, Failure> {
         match self.program {
-            Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective),
+            Program::Allreduce => self.allreduce("here", self.runtime.clone(), self.args.collective.collective),
             Program::Stencil => self.stencil("here", &self.our_config()?),
         }
     }
@@ -144,11 +144,12 @@ impl<'a> Case<'a> {
         let args = self.args;
         let numbers = [
             ("--ranks", self.shards as usize),
-            ("--elements", args.elements),
-            ("--cells", args.cells),
-            ("--iterations", args.iterations),
+            ("--elements", args.elements.elements),
+            ("--cells", args.cells.cells),
+            ("--iterations", args.iterations.iterations),
         ];
-        let mut words: Vec<String> = ["mpi-rank", self.program.name(), "--op", args.op.name()].map(String::from).into();
+        let mut words: Vec<String> =
+            ["mpi-rank", self.program.name(), "--op", args.op.op.name()].map(String::from).into();
         words.extend(numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]));
         let answer: Answer = launcher.run(self.shards, &words, MARK)?;
         let result = answer.result.unwrap_or(f64::NAN);
@@ -161,15 +162,16 @@ impl<'a> Case<'a> {
     }
 
     fn spec(&self) -> Spec {
-        let Args { elements, iterations, op, collective, .. } = *self.args;
-        Spec { shards: self.shards, elements, iterations, op, algorithm: collective }
+        let CompareMpiOptions { elements, iterations, op, collective, .. } = self.args;
+        let (elements, iterations) = (elements.elements, iterations.iterations);
+        Spec { shards: self.shards, elements, iterations, op: op.op, algorithm: collective.collective }
     }
 
     /// The stencil of this side.
     fn our_config(&self) -> Result<Config, Failure> {
-        let Args { on, collective, .. } = self.args;
+        let CompareMpiOptions { on, collective, .. } = self.args;
         // The stencil has every algorithm, under the same name.
-        let collective = collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
+        let collective = collective.collective.name().parse().map_err(|e| Failure::Usage(format!("stencil: {e}")))?;
         let config = Config { collective, mapper: on.mapper.clone(), ..self.config() };
         Ok(match &self.machines {
             Some([machine, _]) => Config { machine: Some(machine.clone()), ..config },
@@ -188,8 +190,8 @@ impl<'a> Case<'a> {
 
     /// What both sides of the stencil have in common.
     fn config(&self) -> Config {
-        let Args { cells, iterations, .. } = *self.args;
-        Config { shards: self.shards as usize, cells: Some(cells), iterations, ..Config::default() }
+        let (cells, iterations) = (Some(self.args.cells.cells), self.args.iterations.iterations);
+        Config { shards: self.shards as usize, cells, iterations, ..Config::default() }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::runs::WHOLE;
 use super::study::{Band, Point, Study};
-use crate::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
-use crate::prediction::Row;
-use crate::stats::Spread;
+use crate::calibrate::rows::Row;
+use crate::measure::noise::Spread;
+use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
 use plotters::style::RGBColor;
 
 /// For a fourth and a fifth line.
@@ -43,7 +43,7 @@ fn model(points: &Values, growth: impl Fn(f64) -> f64) -> Values {
 }
 
 fn exactly(value: f64) -> Spread {
-    Spread { min: value, median: value, max: value, kept: 1, dropped: 0 }
+    Spread::of([value])
 }
 
 fn chart(title: &str, subtitle: &str, vertical: &str, curves: &[Curve], series: Vec<Series>) -> Result<String, String> {

@@ -1,20 +1,24 @@
 //! `maniple figures`.
 
 mod draw;
+mod page;
 mod report;
 mod runs;
 mod study;
 
 use crate::Failure;
 use crate::calibrate::REPEAT;
-use crate::directory::{Directory, pretty};
+use crate::calibrate::prediction::{self, Program};
+use crate::calibrate::rows::Row;
 use crate::files::Files;
-use crate::machines::MachineFile;
-use crate::micro::check_memory;
-use crate::output::Stdout;
-use crate::prediction::{self, Program, Row};
-use crate::workers::VirtualWire;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::machines::file::MachineFile;
+use crate::measure::directory::{Directory, pretty};
+use crate::options::Repeat;
+use crate::options::help::exit_codes;
+use crate::options::numbers::{check_memory, count};
+use crate::options::wire::InVirtualTime;
+use crate::output::{Stdout, progress};
+use indicatif::ProgressBar;
 use maniple_stencil::{Collective, DEFAULT_CELLS};
 use runs::{Job, Runs, WHOLE, machine_of};
 use std::path::PathBuf;
@@ -22,7 +26,7 @@ use study::{Plan, Study};
 
 /// The founding paper's figures on a machine in virtual time, and what decides them
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Both versions of the stencil run on a machine that exists in virtual time only, a shard a node, as they run on threads; \
 every run is verified. In virtual time they take as long as the machine's file says its operations take, so that the \
 curves' shapes come from the program's structure:
@@ -42,39 +46,42 @@ d ln(result) / d ln(number) between half and twice the number.
 The directory gets a page with all of it (index.html), plots (SVG), points.csv, shares.csv, predictions.csv and figures.json: \
 those of 16 to 512 shards first, and anew with each number beyond.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the files are at fault.")]
-pub struct Args {
+", exit_codes!("the arguments or the files are at fault")))]
+#[command(mut_arg("repeat", |arg| {
+    let what = "Runs on threads of each program with each number of shards beside the predictions, and turns of the calibration \
+                between them; 0: there are none";
+    arg.default_value(REPEAT).help(what)
+}))]
+pub struct FiguresOptions {
     /// Write page, plots and numbers to this directory, which must be new or empty
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
 
-    /// What carries the messages
-    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
-    _wire: VirtualWire,
+    #[command(flatten)]
+    _wire: InVirtualTime,
 
     /// The machine in virtual time: a name, or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", default_value = "titan-legion")]
     machine: String,
 
     /// The most shards: 128, 256, 512, 1024, or fourfold from there; up to 1048576 it takes 23 GiB and an hour, up to 65536 four minutes
-    #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 1 << 20, value_parser = count, allow_negative_numbers = true)]
     to: usize,
 
     /// How many times all numbers of the machine are halved or doubled by chance
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = count, allow_negative_numbers = true)]
     draws: usize,
 
     /// The machine in virtual time that describes this host, for predictions beside measurements [default: what maniple calibrate finds, between the measurements; it is written to host.toml]
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<String>,
 
-    /// Runs on threads of each program with each number of shards beside the predictions, and turns of the calibration between them; 0: there are none
-    #[arg(long, value_name = "R", default_value_t = REPEAT, value_parser = crate::count, allow_negative_numbers = true)]
-    repeat: usize,
+    #[command(flatten)]
+    repeat: Repeat,
 }
 
 /// Does the runs and writes the report.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &FiguresOptions) -> Result<(), Failure> {
     if args.to < 128 {
         let expected = "at least 128, for a slope from 64 shards on";
         return Err(Failure::Usage(format!("--to: expected {expected}, found {}", args.to)));
@@ -109,9 +116,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Files::new().reads("--machine", named(&args.machine)).reads("--host", args.host.as_deref().and_then(named));
     files.fills("--output", Some(&args.output)).check()?;
     let directory = Directory::prepare(&args.output)?;
-    let progress = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
-    progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    let progress = progress(0, "{elapsed_precise} [{bar:40}] run {pos} of {len}: {msg}");
     let done = |job: &Job| {
         progress.set_message(format!("{} shards", job.shards));
         progress.inc(1);
@@ -135,21 +140,21 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 /// Programs on threads of this host beside their times in virtual time.
 fn predict(
-    args: &Args,
+    args: &FiguresOptions,
     host: Option<&MachineFile>,
     directory: &Directory,
     progress: &ProgressBar,
 ) -> Result<Vec<Row>, Failure> {
-    if args.repeat == 0 {
+    if args.repeat.repeat == 0 {
         return Ok(Vec::new());
     }
     progress.set_message("predictions beside measurements");
-    let found = prediction::compare(&prediction::Plan {
+    let found = prediction::predict(&prediction::ToPredict {
         machine: host,
         programs: vec![Program::Allreduce, Program::Stencil],
         shards: (1..10).map(|i| 1 << i).collect(),
         cells: DEFAULT_CELLS,
-        repeat: args.repeat,
+        repeat: args.repeat.repeat,
     })?;
     if let Some(text) = &found.host {
         directory.write("host.toml", text)?;
@@ -167,7 +172,7 @@ fn write(study: &Study, directory: &Directory) -> Result<(), Failure> {
     directory.write("shares.csv", report::shares_csv(study))?;
     directory.write("predictions.csv", report::predictions_csv(study))?;
     directory.write("figures.json", pretty(study)?)?;
-    directory.write("index.html", report::page(study, &pictures))
+    directory.write("index.html", page::page(study, &pictures))
 }
 
 /// Most shards there may be; they would not fit into any host.

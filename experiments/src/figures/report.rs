@@ -1,16 +1,15 @@
-//! The report: a page, tables for programs, a summary for the terminal.
+//! The report: what was found, tables for programs, a summary for the terminal.
 
 use super::study::{Band, Point, Study};
-use crate::output::{quoted, styled};
-use crate::page::{escaped, head};
-use crate::prediction::{Row, errors};
-use crate::stats::microseconds;
+use crate::calibrate::rows::{Errors, Row};
+use crate::measure::stats::microseconds;
+use crate::output::{Line, quoted, styled};
 use std::fmt::Write;
 use std::path::Path;
 use tabled::builder::Builder;
 
 /// What each figure's page says of the paper, and what was found.
-fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
+pub fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     let at_last = study.bands.len() - 1;
     let (first, last) = (study.points[0], study.points[at_last]);
     let range = |b: Band| format!("{} to {}", microseconds(b.low), microseconds(b.high));
@@ -90,16 +89,8 @@ fn findings(study: &Study) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// Of the machine that stands for the paper's.
-const WHERE_THEY_DIFFER: &str = "<p>Where the two differ: the <b>levels</b> of the ratio are decided by what it costs the parent to launch a \
-         shard again, beside what a subtask of a round costs; one factor on the first would bring both to the paper's, \
-         and the paper does not say what it was. The <b>growth</b> of the ratio does not depend on it: it comes from one \
-         version's work being by shards and the other's by rounds. An iteration is less than twice the collective because \
-         here the derivative is one task a shard and iteration; the paper launched several, and fetched ghost cells by \
-         tasks of their own.\
-         </p>\n";
-
-const NAMES: [&str; 4] = ["collective", "iteration", "baseline", "ratio"];
+/// What is measured, in the order of columns.
+pub const NAMES: [&str; 4] = ["collective", "iteration", "baseline", "ratio"];
 
 /// A line for each curve and number of shards.
 pub fn points_csv(study: &Study) -> String {
@@ -144,125 +135,13 @@ pub fn shares_csv(study: &Study) -> String {
 
 /// A line for each program and number of shards that was predicted.
 pub fn predictions_csv(study: &Study) -> String {
-    let mut text =
-        String::from("program,shards,runs,disturbed,measured_us,first_us,median_us,third_us,predicted_us,error\n");
-    for row in &study.predictions {
-        let Row { program, shards, runs, disturbed, measured_us, quartiles_us, predicted_us } = row;
-        let [first, middle, third] = quartiles_us;
-        let error = row.error();
-        let _ = writeln!(
-            text,
-            "{program},{shards},{runs},{disturbed},{measured_us:?},{first:?},{middle:?},{third:?},{predicted_us:?},{error:?}"
-        );
-    }
-    text
+    let lines = study.predictions.iter().map(|row| row.fields().csv());
+    Row::default().fields().csv_header() + &lines.collect::<String>()
 }
 
 /// A share for people: none is a dash.
-fn share(value: f64) -> String {
+pub fn share(value: f64) -> String {
     if value.abs() < 0.0005 { "-".into() } else { format!("{value:.3}") }
-}
-
-/// The page.
-pub fn page(study: &Study, pictures: &[(&'static str, String)]) -> String {
-    let cells = |cells: &[String], tag: &str| {
-        cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escaped(c))).collect::<String>()
-    };
-    let row = |texts: &[String]| format!("<tr>{}</tr>\n", cells(texts, "td"));
-    let table = |head: &[String], rows: Vec<Vec<String>>| {
-        let rows: String = rows.iter().map(|r| row(r)).collect();
-        format!("<table class=\"figures\"><tr>{}</tr>\n{rows}</table>\n", cells(head, "th"))
-    };
-    let texts = |list: &[&str]| list.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-    let found = findings(study).into_iter().map(|(what, paper, here)| vec![what.to_owned(), paper, here]).collect();
-    let ranged = |p: &Point, i: usize, k: usize| {
-        let value = microseconds(p.values()[k]);
-        study
-            .bands
-            .get(i)
-            .map_or(value.clone(), |b| format!("{value} ({} to {})", microseconds(b[k].low), microseconds(b[k].high)))
-    };
-    let points = study
-        .points
-        .iter()
-        .enumerate()
-        .map(|(i, p)| std::iter::once(p.shards.to_string()).chain((0..4).map(|k| ranged(p, i, k))).collect());
-    let ends = [study.points[0].shards, study.points[study.bands.len() - 1].shards];
-    let mut share_head = texts(&["number of the machine", "value"]);
-    share_head.extend(ends.iter().flat_map(|p| NAMES.map(|name| format!("{name}, P = {p}"))));
-    share_head.extend(texts(&["growth, halved", "growth, doubled"]));
-    let shares = study.shares.iter().map(|s| {
-        let mut row = vec![s.number.clone(), format!("{}", s.value)];
-        row.extend(s.smallest.iter().chain(&s.largest).map(|v| share(*v)));
-        row.extend(s.growth.map(microseconds));
-        row
-    });
-    let title = format!("The paper's figures in virtual time, on {}", study.machine);
-    let files =
-        pictures.iter().map(|(name, _)| *name).chain(["points.csv", "shares.csv", "predictions.csv", "figures.json"]);
-    let files: Vec<String> = files.map(|name| format!("<a href=\"{name}\">{name}</a>")).collect();
-    let pictures: String = pictures.iter().map(|(_, picture)| format!("{picture}\n")).collect();
-    [
-        head(&title),
-        format!(
-            "<p>{}. The program's own code ran, on a machine that exists in virtual time only; every run was verified. \
-             Nothing here was fitted: times come from how often the program does what, and in which order, and from the \
-             numbers of the machine's file, each with its reason there. The paper's own times are not known, only ratios \
-             and shapes.</p>\n",
-            escaped(&study.about)
-        ),
-        "<h2>Beside the paper</h2>\n".into(),
-        table(&texts(&["", "the paper reports", "here"]), found),
-        if study.machine == "titan-legion" { WHERE_THEY_DIFFER } else { "" }.into(),
-        "<h2>Plots</h2>\n<p>Dashed: more than the paper's 512 shards.</p>\n".into(),
-        pictures,
-        "<h2>Times in microseconds</h2>\n<p>With the band when any one number of the machine is halved or \
-         doubled.</p>\n"
-            .into(),
-        table(&texts(&["P", "one collective", "one iteration", "baseline", "ratio"]), points.collect()),
-        "<h2>What decides it</h2>\n<p>By which part of it a result changes where a number changes by a small part: \
-         d ln(result) / d ln(number). For a time, the shares of all numbers in ns add up to about 1, for a ratio to 0. The last two columns: ratio at the larger \
-         number of shards ÷ ratio at the smaller.</p>\n"
-            .into(),
-        table(&share_head, shares.collect()),
-        predictions(study),
-        format!("<h2>Files</h2>\n<p>{}</p>\n</body></html>\n", files.join(", ")),
-    ]
-    .concat()
-}
-
-/// Predictions beside measurements, for the page.
-fn predictions(study: &Study) -> String {
-    if study.predictions.is_empty() {
-        return String::new();
-    }
-    let (middle, worst) = errors(&study.predictions, Row::error);
-    let usual = errors(&study.predictions, Row::error_of_median);
-    let row = |r: &Row| {
-        let [first, middle, third] = r.quartiles_us.map(microseconds);
-        let (measured, predicted, error) =
-            (microseconds(r.measured_us), microseconds(r.predicted_us), 100.0 * r.error());
-        format!(
-            "<tr><td>{}</td><td>{}</td><td>{measured}</td><td>{first}, {middle}, {third}</td><td>{predicted}</td>\
-             <td>{error:+.1} %{}</td></tr>\n",
-            r.program,
-            r.shards,
-            if r.disturbed { ", disturbed" } else { "" }
-        )
-    };
-    format!(
-        "<h2>Prediction held to measurement</h2>\n<p>On threads of this host, and in virtual time on the machine that \
-         describes it, whose numbers come from single operations only. Of the runs it is the lower decile that is predicted, what they take where \
-         others leave the host alone: median error {:.1} %, worst {:.1} %. Against the runs' medians: {:.1} %, {:.1} %. \
-         Disturbed: the host was not as the machine describes it, so that too few runs were left, and it is the median of all.</p>\n\
-         <table class=\"figures\"><tr><th>program</th><th>P</th><th>on threads, µs</th><th>quartiles, µs</th>\
-         <th>predicted, µs</th><th>error</th></tr>\n{}</table>\n",
-        100.0 * middle,
-        100.0 * worst,
-        100.0 * usual.0,
-        100.0 * usual.1,
-        study.predictions.iter().map(row).collect::<String>()
-    )
 }
 
 /// What is said on the terminal.
@@ -292,16 +171,12 @@ pub fn summary(study: &Study, output: &Path) -> String {
         most.collect::<Vec<_>>().join(", ")
     );
     if !study.predictions.is_empty() {
-        let (middle, worst) = errors(&study.predictions, Row::error);
-        let usual = errors(&study.predictions, Row::error_of_median);
+        let errors = Errors::of(&study.predictions, Row::error);
+        let Errors { middle, worst } = Errors::of(&study.predictions, Row::error_of_median);
         let _ = writeln!(
             text,
-            "prediction, 2 to 512 shards on threads, lower deciles: median error {:.1} %, worst {:.1} %; against the runs' \
-             medians: {:.1} %, {:.1} %",
-            100.0 * middle,
-            100.0 * worst,
-            100.0 * usual.0,
-            100.0 * usual.1
+            "prediction, 2 to 512 shards on threads, lower deciles: {errors}; against the runs' medians: {middle:.1} %, \
+             {worst:.1} %"
         );
     }
     text + &format!("report: {}\n", output.join("index.html").display())

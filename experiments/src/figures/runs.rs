@@ -1,7 +1,7 @@
 //! Runs of the stencil in virtual time, several at once.
 
 use crate::Failure;
-use crate::machines::MachineFile;
+use crate::machines::file::MachineFile;
 use maniple::runtime::{TaskCost, VirtualMachine};
 use maniple_stencil::{Collective, Config, Session, available_memory};
 use serde::Serialize;

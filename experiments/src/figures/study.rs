@@ -2,8 +2,8 @@
 
 use super::runs::{Job, Runs, Took, WHOLE, machine_of};
 use crate::Failure;
-use crate::machines::MachineFile;
-use crate::prediction::Row;
+use crate::calibrate::rows::Row;
+use crate::machines::file::MachineFile;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config};
 use serde::Serialize;

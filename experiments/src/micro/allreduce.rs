@@ -1,8 +1,11 @@
 //! `maniple allreduce`.
 
-use super::{Common, OnWorkers, SHARD_BYTES, Traced, check_memory, field, now, repeat, run_error, shards};
+use super::{OnWorkersTraced, SHARD_BYTES, now, run_error};
 use crate::Failure;
-use crate::output::Field;
+use crate::options::help::{exchange_column, exit_codes, machine_columns};
+use crate::options::numbers::{check_memory, count};
+use crate::options::{AllreduceAlgorithm, Iterations, Shards};
+use crate::output::{Field, field};
 use maniple::prelude::*;
 use maniple_stencil::HostRun;
 use std::str::FromStr;
@@ -10,10 +13,10 @@ use std::time::Instant;
 
 /// An allreduce of 64-bit floats in which every call depends on the result of the one before
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The reports say:
-  machine, nodes  in virtual time: the machine's name, and its nodes
-  collective_us   time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
+#[command(after_help = concat!(
+    "The reports say:\n",
+    machine_columns!(),
+    "  collective_us   time of a call: of all calls after those to warm up, on the shard that took longest, divided by their \
 number
   result          what the last call gave: each shard contributes its number plus the last result modulo 97, at first 1 \
 (product: -1 where the sum of both is a multiple of 3, else 1)
@@ -21,39 +24,46 @@ number
   verified        whether every shard has the expected result
   events, digest, host_s, shard_rounds_per_s, peak_bytes
                   in virtual time: as `maniple stencil --help` says
-  exchange_ns     the exchange of a cache line between two threads right after the run, one way: the yardstick that \
-`maniple exchange` measures; in virtual time a message of 32 bytes on the machine's link; none with one processor
+",
+    exchange_column!(),
+    "\n",
+    exit_codes!()
+))]
+#[command(mut_arg("iterations", |arg| arg.default_value("1000").help("Calls a run, after a tenth as many to warm up")))]
+pub struct AllreduceOptions {
+    #[command(flatten)]
+    shards: Shards,
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
-pub struct Args {
-    /// Shards
-    #[arg(long, value_name = "P", default_value_t = 16, value_parser = crate::count, allow_negative_numbers = true)]
-    shards: usize,
+    #[command(flatten)]
+    elements: Elements,
 
+    #[command(flatten)]
+    iterations: Iterations,
+
+    #[command(flatten)]
+    op: CombinedBy,
+
+    #[command(flatten)]
+    collective: AllreduceAlgorithm,
+
+    #[command(flatten)]
+    bench: OnWorkersTraced,
+}
+
+/// How long contributions are.
+#[derive(Debug, clap::Args)]
+pub struct Elements {
     /// Elements of each contribution
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
-    elements: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
+    pub elements: usize,
+}
 
-    /// Calls a run, after a tenth as many to warm up
-    #[arg(long, value_name = "I", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
-    iterations: usize,
-
+/// How contributions are combined.
+#[derive(Debug, clap::Args)]
+pub struct CombinedBy {
     /// The operator: sum, product, min or max
     #[arg(long, value_name = "NAME", default_value = "sum")]
-    op: Op,
-
-    /// The algorithm: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
-    collective: Algorithm,
-
-    #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    common: Common,
+    pub op: Op,
 }
 
 /// The operators that are measured.
@@ -235,45 +245,40 @@ impl Spec {
 }
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let shards = shards(args.shards)?;
-    let iterations = super::at_least_one("iterations", args.iterations)?;
-    let (elements, op, algorithm) = (args.elements, args.op, args.collective);
+pub fn execute(args: &AllreduceOptions) -> Result<(), Failure> {
+    let (shards, iterations) = (args.shards.number()?, args.iterations.number()?);
+    let (elements, op, algorithm) = (args.elements.elements, args.op.op, args.collective.collective);
     let spec = Spec { shards, elements, iterations, op, algorithm };
     spec.check_memory()?;
-    let (workers, runtime) = args.on.runtime(args.shards, &args.traced)?;
+    let (bench, workers, runtime) = args.bench.bench("allreduce", args.shards.shards)?;
     let expected = spec.expected();
-    let exchange_ns = args.on.yardstick_ns(args.shards)?;
-    let machine = args.on.workers.machine(args.shards)?;
-    repeat(&args.common, machine.as_ref(), |_| {
+    let measure = || {
         let began = Instant::now();
         let (results, us, stats) = spec.run_counted(&runtime)?;
-        let host = HostRun::of(&stats, began.elapsed());
+        Ok((results, us, HostRun::of(&stats, began.elapsed())))
+    };
+    bench.with_exchange()?.report(measure, |(results, us, host), exchange_ns| {
         let verified = results.iter().all(|last| *last == expected);
-        let mut record = vec![
-            field("program", "allreduce"),
-            field("wire", args.on.workers.wire.name()),
-            field("machine", machine.as_ref().map(|m| &*m.name)),
-            field("nodes", machine.as_ref().map(|m| m.nodes)),
+        let mut fields = vec![
             field("shards", shards),
             field("workers", workers),
             field("elements", elements),
             field("iterations", iterations),
             field("op", op.name()),
             field("collective", algorithm.name()),
-            field("mapper", args.on.mapper.name()),
+            field("mapper", args.bench.on.mapper.name()),
             field("verified", verified),
             field("result", results[0]),
             field("expected", expected),
             field("collective_us", us),
-            field("exchange_ns", exchange_ns()),
+            field("exchange_ns", exchange_ns),
         ];
         if let Some(HostRun { events, digest, host_s, shard_rounds_per_s, peak_bytes }) = host {
             let peak = peak_bytes.map_or(Field::Absent, Field::Count);
-            record.extend([("events", Field::Count(events)), ("digest", Field::Text(digest))]);
-            record.extend([("host_s", Field::Measured(host_s))]);
-            record.extend([("shard_rounds_per_s", Field::Measured(shard_rounds_per_s)), ("peak_bytes", peak)]);
+            fields.extend([("events", Field::Count(events)), ("digest", Field::Text(digest))]);
+            fields.extend([("host_s", Field::Measured(host_s))]);
+            fields.extend([("shard_rounds_per_s", Field::Measured(shard_rounds_per_s)), ("peak_bytes", peak)]);
         }
-        Ok((record, verified))
+        (fields, verified)
     })
 }

@@ -1,8 +1,11 @@
 //! `maniple kernel`.
 
-use super::{Common, field, now, repeat, run_error};
-use crate::workers::OnWire;
-use crate::{Failure, parts};
+use super::{Bench, WithoutWorkers, now, run_error};
+use crate::Failure;
+use crate::machines::reduced;
+use crate::options::help::exit_codes;
+use crate::options::numbers::count;
+use crate::output::field;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
@@ -12,7 +15,7 @@ use maniple_stencil::{Config, kernel};
 /// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks; in virtual
 /// time as the leaf task of a single shard
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 The reports say:
   machine, nodes     in virtual time: the machine's name, and 1 node
   iteration_us       time of an iteration: derivative, square sum and scaling of the whole vector. In virtual time: what the \
@@ -21,21 +24,17 @@ four cells of ghosts at either end; nothing that the runtime does takes time
   per_1000_cells_ns  the same for each 1000 cells
   verified           whether every square sum and the last vector are what they must be
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
-pub struct Args {
+", exit_codes!()))]
+#[command(mut_arg("iterations", |arg| {
+    arg.help("Iterations a run, after a tenth as many to warm up [default: 20000, in virtual time 200]")
+}))]
+pub struct KernelOptions {
     /// Cells of the vector, at least 4
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count, allow_negative_numbers = true)]
     cells: usize,
 
-    /// Iterations a run, after a tenth as many to warm up [default: 20000, in virtual time 200]
-    #[arg(long, value_name = "I", value_parser = crate::count, allow_negative_numbers = true)]
-    iterations: Option<usize>,
-
     #[command(flatten)]
-    wire: OnWire,
-
-    #[command(flatten)]
-    common: Common,
+    bench: WithoutWorkers,
 }
 
 /// One run on the dominant mode; nanoseconds an iteration, and whether every root and the last vector are right.
@@ -65,7 +64,7 @@ pub const ENOUGH: usize = 200;
 
 /// The same as a shard's leaf tasks on a machine in virtual time, where nothing but leaf tasks takes time.
 pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> Result<(f64, bool), Failure> {
-    let machine = parts::tasks_alone(parts::one_processor(machine));
+    let machine = reduced::tasks_alone(reduced::one_processor(machine));
     let mode = DominantMode::new(cells);
     let outcome = Runtime::virtual_time(machine).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
@@ -109,32 +108,28 @@ async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usiz
 }
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    if args.wire.in_virtual_time()? && args.wire.nodes().is_some() {
+pub fn execute(args: &KernelOptions) -> Result<(), Failure> {
+    if args.bench.wire.in_virtual_time()? && args.bench.wire.nodes().is_some() {
         let refusal = "--nodes is not for kernel, which runs on a single processor of a machine";
         return Err(Failure::Usage(refusal.into()));
     }
-    let machine = args.wire.machine(1)?.as_ref().map(parts::one_processor);
-    let iterations = args.iterations.unwrap_or(if machine.is_some() { ENOUGH } else { 20_000 });
-    let (cells, iterations) = (args.cells, super::at_least_one("iterations", iterations)?);
+    let machine = args.bench.wire.machine(1)?.as_ref().map(reduced::one_processor);
+    let (cells, iterations) = (args.cells, args.bench.iterations.or(if machine.is_some() { ENOUGH } else { 20_000 })?);
     let config = Config { shards: 1, cells: Some(cells), iterations, ..Config::default() };
     config.check().and_then(|()| config.check_memory(cells)).map_err(|e| Failure::Usage(e.to_string()))?;
-    repeat(&args.common, machine.as_ref(), |_| {
-        let (ns, verified) = match &machine {
-            None => measure(cells, iterations)?,
-            Some(machine) => measure_on(machine, cells, iterations)?,
-        };
-        let record = vec![
-            field("program", "kernel"),
-            field("wire", args.wire.name()),
-            field("machine", machine.as_ref().map(|m| &*m.name)),
-            field("nodes", machine.as_ref().map(|m| m.nodes)),
+    let bench = Bench::new("kernel", &args.bench.wire, machine, &args.bench.runs);
+    let measure = || match &bench.machine {
+        None => measure(cells, iterations),
+        Some(machine) => measure_on(machine, cells, iterations),
+    };
+    bench.report(measure, |(ns, verified), _| {
+        let fields = vec![
             field("cells", cells),
             field("iterations", iterations),
             field("verified", verified),
             field("iteration_us", ns / 1000.0),
             field("per_1000_cells_ns", ns * 1000.0 / cells as f64),
         ];
-        Ok((record, verified))
+        (fields, verified)
     })
 }

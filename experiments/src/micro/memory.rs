@@ -4,9 +4,14 @@
 //! count. A small gang goes first, so that code and the runtime's own memory are there before the first look.
 
 use super::allreduce::shard_bytes;
-use super::{Common, OnWorkers, Traced, check_memory, field, repeat, run_error, shards};
+use super::{Bench, run_error};
 use crate::Failure;
-use crate::workers::Told;
+use crate::options::help::exit_codes;
+use crate::options::numbers::check_memory;
+use crate::options::wire::Invocation;
+use crate::options::workers::OnWorkers;
+use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
+use crate::output::field;
 use maniple::prelude::*;
 use maniple_stencil::reported_bytes;
 use std::io::Write;
@@ -17,21 +22,20 @@ use std::task::{Poll, Waker};
 
 /// What a shard that waits in an allreduce takes up: by how much the resident set grew, divided by the shards
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 The reports say:
   machine, nodes   in virtual time: the machine's name, and its nodes
   per_shard_bytes  by how much the resident set of a fresh process grows until all shards but one wait in the third of \
 three allreduces of one 64-bit float, divided by the shards
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
-pub struct Args {
-    /// Shards
-    #[arg(long, value_name = "P", default_value_t = 4096, value_parser = crate::count, allow_negative_numbers = true)]
-    shards: usize,
+", exit_codes!()))]
+#[command(mut_arg("shards", |arg| arg.default_value("4096")))]
+pub struct MemoryOptions {
+    #[command(flatten)]
+    shards: Shards,
 
-    /// The algorithm: recursive-doubling or two-level
-    #[arg(long, value_name = "NAME", default_value_t = Algorithm::RecursiveDoubling)]
-    collective: Algorithm,
+    #[command(flatten)]
+    collective: AllreduceAlgorithm,
 
     /// One run in this process, which prints a number of bytes and nothing else
     #[arg(long, hide = true)]
@@ -41,7 +45,7 @@ pub struct Args {
     on: OnWorkers,
 
     #[command(flatten)]
-    common: Common,
+    runs: ReportedRuns,
 }
 
 /// Bytes of this process that are in memory.
@@ -104,17 +108,17 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     Ok(waiting.map_err(Failure::Run)?.saturating_sub(before.map_err(Failure::Run)?))
 }
 
-/// One run, in a process of its own that is told `on` what; bytes a shard.
-pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Failure> {
+/// One run, in a process of its own with this invocation; bytes a shard.
+pub fn measure(shards: u32, invocation: &Invocation, algorithm: Algorithm) -> Result<f64, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Run(format!("can't find this program: {e}")))?;
     let mut command = Command::new(program);
     command.args(["memory", "--here", "--shards", &shards.to_string(), "--collective", algorithm.name()]);
-    command.args(&on.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(&invocation.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let failed = |e| Failure::Run(format!("can't start this program again: {e}"));
     let mut process = command.spawn().map_err(failed)?;
     if let Some(mut input) = process.stdin.take() {
         // A process that does not read it says why.
-        let _ = input.write_all(on.input.as_bytes());
+        let _ = input.write_all(invocation.input.as_bytes());
     }
     let output = process.wait_with_output().map_err(failed)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -125,29 +129,28 @@ pub fn measure(shards: u32, on: &Told, algorithm: Algorithm) -> Result<f64, Fail
 }
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (shards, algorithm) = (shards(args.shards)?, args.collective);
+pub fn execute(args: &MemoryOptions) -> Result<(), Failure> {
+    let (shards, algorithm) = (args.shards.number()?, args.collective.collective);
     check_memory("shards", shards as usize, shard_bytes(algorithm, shards))?;
-    let (workers, runtime) = args.on.runtime(args.shards, &Traced::default())?;
+    let (workers, runtime) = args.on.runtime(args.shards.shards, &Traced::default())?;
     if args.here {
         grown(&runtime, 4, algorithm)?;
         let bytes = grown(&runtime, shards, algorithm)?;
         return crate::output::Stdout::new().write(&format!("{bytes}\n"));
     }
-    let told = args.on.told()?;
-    let machine = args.on.workers.machine(args.shards)?;
-    repeat(&args.common, machine.as_ref(), |_| {
-        let record = vec![
-            field("program", "memory"),
-            field("wire", args.on.workers.wire.name()),
-            field("machine", machine.as_ref().map(|m| &*m.name)),
-            field("nodes", machine.as_ref().map(|m| m.nodes)),
-            field("shards", shards),
-            field("workers", workers),
-            field("collective", algorithm.name()),
-            field("mapper", args.on.mapper.name()),
-            field("per_shard_bytes", measure(shards, &told, algorithm)?),
-        ];
-        Ok((record, true))
-    })
+    let invocation = args.on.invocation()?;
+    let bench = Bench::on("memory", &args.on, args.shards.shards, &args.runs)?;
+    bench.report(
+        || measure(shards, &invocation, algorithm),
+        |bytes, _| {
+            let fields = vec![
+                field("shards", shards),
+                field("workers", workers),
+                field("collective", algorithm.name()),
+                field("mapper", args.on.mapper.name()),
+                field("per_shard_bytes", bytes),
+            ];
+            (fields, true)
+        },
+    )
 }

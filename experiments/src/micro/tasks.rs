@@ -1,40 +1,39 @@
 //! `maniple tasks`.
 
-use super::{Common, OnWorkers, Traced, check_memory, field, now, repeat, run_error};
+use super::{OnWorkersTraced, now, run_error};
 use crate::Failure;
+use crate::options::help::{exit_codes, machine_columns};
+use crate::options::numbers::{at_least_one, check_memory, count};
+use crate::output::field;
 use maniple::prelude::*;
 
 /// Leaf tasks that one shard launches over a working set of regions, round robin: each is mapped, ordered, run and done
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The reports say:
-  machine, nodes  in virtual time: the machine's name, and its nodes
-  task_ns         time from the first launch until all tasks are done, divided by their number
+#[command(after_help = concat!(
+    "The reports say:\n",
+    machine_columns!(),
+    "  task_ns         time from the first launch until all tasks are done, divided by their number
   verified        whether every task ran and changed each of its regions once
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments are at fault.")]
-pub struct Args {
+",
+    exit_codes!()
+))]
+pub struct TasksOptions {
     /// Tasks a run
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = crate::count)]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = count)]
     #[arg(allow_negative_numbers = true)]
     count: usize,
 
     /// Region requirements of each task, 1 to 4
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = count, allow_negative_numbers = true)]
     regions: usize,
 
     /// Regions that the tasks go round
-    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = 1024, value_parser = count, allow_negative_numbers = true)]
     working_set: usize,
 
     #[command(flatten)]
-    on: OnWorkers,
-
-    #[command(flatten)]
-    traced: Traced,
-
-    #[command(flatten)]
-    common: Common,
+    bench: OnWorkersTraced,
 }
 
 const X: Field<u64> = Field::new(0, "x");
@@ -114,8 +113,8 @@ pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> R
 }
 
 /// Measures and reports.
-pub fn execute(args: &Args) -> Result<(), Failure> {
-    let (count, regions) = (super::at_least_one("count", args.count)?, args.regions);
+pub fn execute(args: &TasksOptions) -> Result<(), Failure> {
+    let (count, regions) = (at_least_one("count", args.count)?, args.regions);
     if !(1..=4).contains(&regions) {
         return Err(Failure::Usage(format!("expected 1 to 4 regions a task, found {regions}")));
     }
@@ -125,23 +124,20 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let set = args.working_set;
     check_memory("regions", set, REGION_BYTES)?;
-    let (workers, runtime) = args.on.runtime(1, &args.traced)?;
-    let machine = args.on.workers.machine(1)?;
-    repeat(&args.common, machine.as_ref(), |_| {
-        let (ns, verified) = measure(&runtime, count, regions, set)?;
-        let record = vec![
-            field("program", "tasks"),
-            field("wire", args.on.workers.wire.name()),
-            field("machine", machine.as_ref().map(|m| &*m.name)),
-            field("nodes", machine.as_ref().map(|m| m.nodes)),
-            field("workers", workers),
-            field("count", count),
-            field("regions", regions),
-            field("working_set", set),
-            field("mapper", args.on.mapper.name()),
-            field("verified", verified),
-            field("task_ns", ns),
-        ];
-        Ok((record, verified))
-    })
+    let (bench, workers, runtime) = args.bench.bench("tasks", 1)?;
+    bench.report(
+        || measure(&runtime, count, regions, set),
+        |(ns, verified), _| {
+            let fields = vec![
+                field("workers", workers),
+                field("count", count),
+                field("regions", regions),
+                field("working_set", set),
+                field("mapper", args.bench.on.mapper.name()),
+                field("verified", verified),
+                field("task_ns", ns),
+            ];
+            (fields, verified)
+        },
+    )
 }

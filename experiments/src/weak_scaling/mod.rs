@@ -1,29 +1,29 @@
 //! `maniple weak-scaling`.
 
-pub mod counts;
-mod figures;
 mod fit;
-mod html;
-mod measure;
+mod page;
 mod plan;
+mod plots;
+mod point;
 mod report;
 mod table;
 
 use crate::Failure;
-use crate::output::{Format, Output};
-use crate::workers::Workers;
-use counts::Counts;
-use indicatif::{ProgressBar, ProgressStyle};
-use maniple::mapper::MapperSpec;
-use maniple_stencil::{Collective, Config, DEFAULT_CELLS};
-use measure::Point;
+use crate::options::help::exit_codes;
+use crate::options::numbers::count;
+use crate::options::workers::OnWorkers;
+use crate::options::{Cells, GrowingShards, Iterations, Repeat, Reported};
+use crate::output::{Output, progress};
+use indicatif::ProgressBar;
+use maniple_stencil::{Collective, Config};
 use plan::Plan;
-use report::Directory;
+use point::Point;
+use report::Report;
 use std::path::PathBuf;
 
 /// The stencil over growing numbers of shards, with a collective and with the aggregation baseline in turns
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 For each number of shards both versions of the stencil run in turns, and the one that goes first in a pair of runs goes \
 second in the next. Every run is verified. What is reported, as minimum, median and maximum over all runs, in \
 microseconds:
@@ -52,49 +52,44 @@ parameters, the machine and the toolchain, plots (SVG) with the cost model of th
 a page with all of it (index.html). Samples are written as each run is done and the rest after each number of shards, so \
 that an interrupted run leaves what it measured.
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the directory are at fault.")]
-pub struct Args {
-    /// Numbers of shards, increasing, with commas between; A..B stands for A, 2A, 4A, … up to B
-    #[arg(long, value_name = "LIST", default_value = "1..512", allow_hyphen_values = true)]
-    shards: Counts,
+", exit_codes!("the arguments or the directory are at fault")))]
+#[command(mut_arg("shards", |arg| arg.default_value("1..512")))]
+#[command(mut_arg("cells", |arg| arg.help("Cells a shard, at least 4")))]
+#[command(mut_arg("repeat", |arg| arg.help("Runs of each version for each number of shards")))]
+#[command(mut_arg("format", |arg| {
+    let how = "How results are reported: table, at the end; json or csv, a line as soon as a number of shards is measured";
+    arg.help(how).hide_possible_values(true)
+}))]
+pub struct WeakScalingOptions {
+    #[command(flatten)]
+    shards: GrowingShards,
 
-    /// Cells a shard, at least 4
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_CELLS, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    cells: usize,
+    #[command(flatten)]
+    cells: Cells,
 
-    /// Iterations a run
-    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    iterations: usize,
+    #[command(flatten)]
+    iterations: Iterations,
 
     /// Iterations at the start of each run that are not counted, fewer than there are [default: a quarter]
-    #[arg(long, value_name = "I", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "I", value_parser = count, allow_negative_numbers = true)]
     warmup: Option<usize>,
 
-    /// Runs of each version for each number of shards
-    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    repeat: usize,
+    #[command(flatten)]
+    repeat: Repeat,
 
     /// What is compared with the baseline: recursive-doubling or two-level
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective, value_parser = compared)]
     collective: Collective,
 
     #[command(flatten)]
-    workers: Workers,
-
-    /// Who places tasks and data: a mapper's name and options, a library and its options (./libmine.so,…), or @FILE, which says which and is read again on a hangup signal
-    #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
-    mapper: MapperSpec,
+    on: OnWorkers,
 
     /// Write samples, summary, plots and a page to this directory, which must be new or empty
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 
-    /// How results are reported: table, at the end; json or csv, a line as soon as a number of shards is measured
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true)]
-    format: Format,
+    #[command(flatten)]
+    reported: Reported,
 }
 
 /// A collective that is not the baseline.
@@ -108,19 +103,19 @@ fn compared(name: &str) -> Result<Collective, String> {
 }
 
 /// Does the runs and reports them.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &WeakScalingOptions) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     let report = args.report.as_deref();
-    args.workers.wire.files().mapper(&args.mapper)?.fills("--report", report).check()?;
-    crate::swap::on_signal(&args.mapper)?;
-    let mut directory = report.map(|path| Directory::prepare(path, &plan)).transpose()?;
-    let progress = progress(&plan);
-    let mut output = Output::new(args.format);
+    args.on.files()?.fills("--report", report).check()?;
+    crate::swap::on_signal(&args.on.mapper)?;
+    let mut directory = report.map(|path| Report::prepare(path, &plan)).transpose()?;
+    let progress = bar(&plan);
+    let mut output = Output::new(args.reported.format);
     let mut reported = Ok(());
     let mut points: Vec<Point> = Vec::new();
     let done = plan.counts.iter().try_for_each(|&shards| {
         progress.set_message(format!("{shards} shards"));
-        let point = measure::point(&plan, shards, |run| {
+        let point = point::point(&plan, shards, |run| {
             // The bar is drawn here only, between runs: a thread that draws would be in the way of the measurement.
             progress.inc(weight(shards));
             directory.as_mut().map_or(Ok(()), |directory| directory.keep(&plan, run))
@@ -130,12 +125,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         }
         points.push(point);
         match &directory {
-            Some(directory) => directory.publish(&plan, &points, &figures::fits(&plan, &points)),
+            Some(directory) => directory.publish(&plan, &points, &plots::fits(&plan, &points)),
             None => std::mem::replace(&mut reported, Ok(())),
         }
     });
     progress.finish_and_clear();
-    let finish = || output.finish_with(|_| table::table(&plan, &points, &figures::fits(&plan, &points), report));
+    let finish = || output.finish_with(|_| table::table(&plan, &points, &plots::fits(&plan, &points), report));
     reported = reported.and_then(|()| finish());
     done?;
     conclude(&points)?;
@@ -159,12 +154,11 @@ fn weight(shards: usize) -> u64 {
     64 + shards as u64
 }
 
-/// A bar on stderr; indicatif draws none where that is no terminal.
-fn progress(plan: &Plan) -> ProgressBar {
+/// A bar for all runs.
+fn bar(plan: &Plan) -> ProgressBar {
     let runs = 2 * plan.config.repeat as u64;
     let length = plan.counts.iter().fold(0_u64, |sum, &shards| sum.saturating_add(runs.saturating_mul(weight(shards))));
-    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go");
-    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "))
+    progress(length, "{elapsed_precise} [{bar:40}] {percent:>3}% {msg}, {eta} to go")
 }
 
 #[cfg(test)]
@@ -173,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_unverified_run_is_a_failure_that_every_report_names() {
-        let (mut plan, mut runs) = measure::tests::example();
+        let (mut plan, mut runs) = point::tests::example();
         let good = Point::of(&plan, 4, &runs);
         assert!(conclude(std::slice::from_ref(&good)).is_ok());
         (runs[3].verified, runs[3].failure) = (false, Some("√S: 1 < 2".into()));
@@ -185,7 +179,7 @@ mod tests {
         assert!(table::table(&plan, &points, &[], None).contains(" NO "));
 
         let directory = std::env::temp_dir().join(format!("maniple-unverified-{}", std::process::id()));
-        Directory::prepare(&directory, &plan).and_then(|d| d.publish(&plan, &points, &[])).expect("written");
+        Report::prepare(&directory, &plan).and_then(|d| d.publish(&plan, &points, &[])).expect("written");
         let page = std::fs::read_to_string(directory.join("index.html")).expect("a page");
         std::fs::remove_dir_all(&directory).expect("removed");
         assert!(page.contains(&named.replace('<', "&lt;")) && page.contains("<span class=\"bad\">NO</span>"), "{page}");
@@ -194,17 +188,18 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_not_up_to_it_is_mentioned() {
-        let (mut plan, mut runs) = measure::tests::example();
+        let (mut plan, mut runs) = point::tests::example();
         plan.config.workers = 1;
-        let caveats = |plan: &Plan, runs: &[measure::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
+        let caveats =
+            |plan: &Plan, runs: &[crate::measure::samples::Run]| plan.caveats(&[Point::of(plan, 4, runs)], &[]);
         assert!(caveats(&plan, &runs).is_empty());
         runs.iter_mut().for_each(|run| run.exchange_ns = 12_340.0);
         let found = caveats(&plan, &runs);
         assert!(found.len() == 1 && found[0].starts_with("a cache line took 12.34 µs"), "{found:?}");
         plan.config.workers = 1 << 20;
         assert!(caveats(&plan, &runs)[0].starts_with("1048576 workers take turns on "));
-        let point = Point { collective: crate::stats::Spread::of([1.0]), ..Point::of(&plan, 4, &runs) };
-        assert!(figures::fits(&plan, &[point]).is_empty());
+        let point = Point { collective: point::NOISE.spread([1.0]), ..Point::of(&plan, 4, &runs) };
+        assert!(plots::fits(&plan, &[point]).is_empty());
         // T/log₂P is 1 and 4: both are off by a factor of 2.
         let fit = fit::Fit::of(fit::Model::Spread, &[(2, 1.0), (4, 8.0)], 4).expect("a fit");
         let found = plan.caveats(&[], &[fit]);

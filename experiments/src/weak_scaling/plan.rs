@@ -1,11 +1,10 @@
 //! What is to be run, and how it is described in reports.
 
-use super::Args;
+use super::WeakScalingOptions;
 use super::fit::Fit;
-use super::measure::Point;
+use super::point::Point;
 use crate::Failure;
-use crate::micro::exchange::BUSY_NS;
-use crate::stats::{OUTLIER_RULE, microseconds};
+use crate::measure::noise::{OUTLIER_RULE, busy};
 use maniple::mapper::MapperSpec;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Bind, Blocks, Collective, Config, DEFAULT_CELLS};
@@ -29,33 +28,35 @@ pub struct Plan {
 
 impl Plan {
     /// Checks the arguments.
-    pub fn new(args: &Args) -> Result<Self, Failure> {
-        let counts = args.shards.0.clone();
-        let machine = |&shards: &usize| Ok(args.workers.machine(shards)?.map(Arc::new));
+    pub fn new(args: &WeakScalingOptions) -> Result<Self, Failure> {
+        let counts = args.shards.shards.0.clone();
+        let (workers, cells, iterations) = (&args.on.workers, args.cells.cells, args.iterations.iterations);
+        let machine = |&shards: &usize| Ok(workers.machine(shards)?.map(Arc::new));
         let machines: Vec<_> = counts.iter().map(machine).collect::<Result<_, Failure>>()?;
         let processors = machines.iter().flatten().map(|machine| machine.leaf_processors()).max();
         let config = Config {
             shards: 1,
-            cells: Some(args.cells),
-            iterations: args.iterations,
-            repeat: args.repeat,
+            cells: Some(cells),
+            iterations,
+            repeat: args.repeat.repeat,
             collective: args.collective,
-            workers: processors.unwrap_or_else(|| args.workers.count()),
-            mapper: args.mapper.clone(),
-            bind: args.workers.bind,
-            utility: args.workers.utility,
+            workers: processors.unwrap_or_else(|| workers.count()),
+            mapper: args.on.mapper.clone(),
+            bind: workers.bind,
+            utility: workers.utility,
             ..Config::default()
         };
         // Before the first run, and so for all of them.
         for (&shards, machine) in counts.iter().zip(&machines) {
             let config = Config { shards, machine: machine.clone(), ..config.clone() };
-            let checked = config.check().and_then(|()| Blocks::uniform(shards, args.cells));
+            let checked = config.check().and_then(|()| Blocks::uniform(shards, cells));
             checked.and_then(|blocks| config.check_memory(blocks.total())).map_err(crate::stencil::failure)?;
         }
-        let warmup = args.warmup.unwrap_or(args.iterations / 4);
-        if warmup >= args.iterations {
-            let all = args.iterations;
-            return Err(Failure::Usage(format!("warmup: expected fewer than the {all} iterations, found {warmup}")));
+        let warmup = args.warmup.unwrap_or(iterations / 4);
+        if warmup >= iterations {
+            return Err(Failure::Usage(format!(
+                "warmup: expected fewer than the {iterations} iterations, found {warmup}"
+            )));
         }
         Ok(Self { counts, machines, config, warmup })
     }
@@ -131,14 +132,8 @@ impl Plan {
         let workers = self.config.workers;
         let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         let turns = format!("{workers} workers take turns on {processors} processors: times are the scheduler's");
-        let exchange = super::measure::exchange_ns(points);
-        let busy = format!(
-            "a cache line took {} µs from one processor to another: other programs were running, and times are in part \
-             the scheduler's",
-            microseconds(exchange / 1000.0)
-        );
-        let caveats = [(self.takes_turns(), turns), (exchange > BUSY_NS, busy)];
-        let caveats = caveats.into_iter().filter(|(holds, _)| *holds).map(|(_, caveat)| caveat);
+        let exchange = super::point::exchange_ns(points);
+        let caveats = self.takes_turns().then_some(turns).into_iter().chain(busy(exchange));
         let bad = fits.iter().filter(|fit| fit.off_by > BAD_FIT).map(|fit| {
             let (formula, off_by) = (fit.model.formula(), fit.off_by);
             format!(

@@ -1,11 +1,12 @@
 //! The table on stdout.
 
-use super::figures;
 use super::fit::Fit;
-use super::measure::Point;
 use super::plan::Plan;
+use super::plots;
+use super::point::Point;
+use crate::measure::noise::OUTLIER_RULE;
+use crate::measure::stats::microseconds;
 use crate::output::styled;
-use crate::stats::{OUTLIER_RULE, microseconds};
 use std::path::Path;
 use tabled::builder::Builder;
 
@@ -38,8 +39,8 @@ pub fn table(plan: &Plan, points: &[Point], fits: &[Fit], report: Option<&Path>)
         styled(rows, 2)
     );
     for fit in fits {
-        let (formula, coefficients, scope) = (fit.model.formula(), figures::coefficients(fit), figures::scope(fit));
-        text += &format!("collective, {scope}: {formula}, {coefficients}; {}\n", figures::quality(fit));
+        let (formula, coefficients, scope) = (fit.model.formula(), plots::coefficients(fit), plots::scope(fit));
+        text += &format!("collective, {scope}: {formula}, {coefficients}; {}\n", plots::quality(fit));
     }
     text += &format!("{OUTLIER_RULE}\n");
     for caveat in plan.caveats(points, fits) {

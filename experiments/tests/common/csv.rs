@@ -1,3 +1,5 @@
+//! What the command prints as CSV.
+
 use std::process::{Command, Output};
 
 /// The program with these arguments.

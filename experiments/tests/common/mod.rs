@@ -1,3 +1,5 @@
+//! What tests of the command have in common.
+
 use std::process::{Command, Output, Stdio};
 
 /// Runs a command whose output nobody reads.

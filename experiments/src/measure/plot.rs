@@ -1,7 +1,7 @@
 //! Plots: logarithmic axes, medians with bars from minimum to maximum, lines with bands. In the reader's colour scheme, light or
 //! dark, as pictures by themselves and in a page.
 
-use crate::stats::Spread;
+use super::noise::Spread;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

@@ -1,8 +1,10 @@
-//! The host, shown, or a machine in virtual time.
+//! `maniple machine`: the host, shown, or a machine in virtual time.
 
 use crate::Failure;
+use crate::options::numbers::at_least_one;
+use crate::options::wire::OnWire;
+use crate::options::workers::Threads;
 use crate::output::Stdout;
-use crate::workers::OnWire;
 use clap::ValueEnum;
 use maniple::mapper::Topology;
 use serde::Serialize;
@@ -11,10 +13,10 @@ use serde_json::Value;
 /// The machine: processors this process may use, their cores, packages, caches and NUMA nodes, and where workers would be
 /// bound; or, with --wire virtual, the numbers of a machine in virtual time
 #[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Worker threads that would be bound [default: one for each processor]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
+#[command(mut_arg("workers", |arg| arg.help("Worker threads that would be bound [default: one for each processor]")))]
+pub struct MachineOptions {
+    #[command(flatten)]
+    threads: Threads,
 
     /// How it is shown
     #[arg(long, value_enum, default_value_t = Format::Tree)]
@@ -60,8 +62,8 @@ impl Shown {
 
 /// A machine in virtual time: every number by its name, and null nodes where it has one a shard. The seed is there with noise,
 /// and the host's exchange where the file has it.
-fn in_virtual_time(args: &Args) -> Result<String, Failure> {
-    if args.workers.is_some() {
+fn in_virtual_time(args: &MachineOptions) -> Result<String, Failure> {
+    if args.threads.workers.is_some() {
         return Err(Failure::Usage("--workers is for --wire threads: a machine says what processors it has".into()));
     }
     let file = args.wire.file()?;
@@ -102,12 +104,12 @@ fn in_virtual_time(args: &Args) -> Result<String, Failure> {
 }
 
 /// Prints the machine.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &MachineOptions) -> Result<(), Failure> {
     if args.wire.in_virtual_time()? {
         return Stdout::new().write(&in_virtual_time(args)?);
     }
     let host = Topology::here();
-    let workers = crate::micro::at_least_one("workers", args.workers.unwrap_or(host.cpus.len()))?;
+    let workers = at_least_one("workers", args.threads.workers.unwrap_or(host.cpus.len()))?;
     let shown = Shown { binding: host.binding(workers), workers, host };
     let text = match args.format {
         Format::Tree => shown.tree(),

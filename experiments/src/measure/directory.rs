@@ -1,9 +1,9 @@
-//! The directory of a report.
+//! The directory of a report: files that are replaced as a whole, and files that grow.
 
 use crate::Failure;
 use maniple::mapper::files::Whole;
 use serde::Serialize;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -35,13 +35,34 @@ impl Directory {
     pub fn write(&self, name: &str, text: impl AsRef<str>) -> Result<(), Failure> {
         let file = Whole::prepare(&self.0.join(name));
         let done = file.and_then(|file| file.write(|out| out.write_all(text.as_ref().as_bytes())));
-        done.map_err(|e| self.unwritten(name, &e))
+        done.map_err(|e| unwritten(&self.0.join(name), &e))
     }
 
-    /// That a file can't be written.
-    pub fn unwritten(&self, name: &str, e: &io::Error) -> Failure {
-        Failure::Run(format!("{}: can't be written: {e}", self.0.join(name).display()))
+    /// Begins a file that grows, with its first line.
+    pub fn begin(&self, name: &'static str, head: &str) -> Result<Growing, Failure> {
+        let path = self.0.join(name);
+        let refuse = |e: io::Error| Failure::Usage(format!("{}: can't be written: {e}", self.0.display()));
+        let mut file = File::create_new(&path).map_err(refuse)?;
+        file.write_all(head.as_bytes()).map_err(refuse)?;
+        Ok(Growing { path, file })
     }
+}
+
+/// A file to which is added.
+pub struct Growing {
+    path: PathBuf,
+    file: File,
+}
+
+impl Growing {
+    /// Adds text, at once.
+    pub fn add(&mut self, text: &str) -> Result<(), Failure> {
+        self.file.write_all(text.as_bytes()).map_err(|e| unwritten(&self.path, &e))
+    }
+}
+
+fn unwritten(path: &Path, e: &io::Error) -> Failure {
+    Failure::Run(format!("{}: can't be written: {e}", path.display()))
 }
 
 /// A value as JSON for a file.

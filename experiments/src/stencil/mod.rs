@@ -1,10 +1,13 @@
 //! `maniple stencil`.
 
+mod report;
+
 use crate::Failure;
-use crate::output::Format;
-use crate::report::Printer;
-use crate::workers::Workers;
-use maniple::mapper::MapperSpec;
+use crate::options::help::exit_codes;
+use crate::options::numbers::count;
+use crate::options::workers::OnWorkers;
+use crate::options::{Iterations, Repeat, Reported, Shards, Traced};
+use crate::output::Output;
 use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use std::sync::Arc;
 /// The 1D stencil whose every iteration depends on a collective: power iteration with the periodic fourth-order
 /// derivative
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(after_help = concat!("\
 Each iteration computes the derivative d of a vector, S = the sum of d squared over all shards, and the next vector \
 d / √S. The reports say:
   √S, result  the last √S, which tends to the largest eigenvalue
@@ -31,26 +34,20 @@ of this host; rounds of collectives, those of each shard counted, in a second of
 Files are .npy (one-dimensional, 32- or 64-bit floats), .csv or .txt (one number a line) or .f64 (raw 64-bit \
 little-endian floats).
 
-Exit codes: 0, every run was verified; 1, one was not, or failed, or the report could not be written; 2, the arguments or the files are at fault.")]
-pub struct Args {
-    /// Shards
-    #[arg(long, value_name = "P", default_value_t = Config::default().shards, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    shards: usize,
+", exit_codes!("the arguments or the files are at fault")))]
+pub struct StencilOptions {
+    #[command(flatten)]
+    shards: Shards,
 
     /// Cells a shard, at least 4; with --input the file says how many there are [default: 1000]
-    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     cells: Option<usize>,
 
-    /// Iterations a run
-    #[arg(long, value_name = "I", default_value_t = Config::default().iterations, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    iterations: usize,
+    #[command(flatten)]
+    iterations: Iterations,
 
-    /// Runs
-    #[arg(long, value_name = "R", default_value_t = Config::default().repeat, value_parser = crate::count)]
-    #[arg(allow_negative_numbers = true)]
-    repeat: usize,
+    #[command(flatten)]
+    repeat: Repeat,
 
     /// How the shards' sums are combined: recursive-doubling, two-level or aggregation
     #[arg(long, value_name = "NAME", default_value_t = Config::default().collective)]
@@ -58,15 +55,11 @@ pub struct Args {
 
     /// Iterations that a shard launches before it waits for the total of the oldest; at 0 it waits for each. Not with
     /// aggregation, where each is a task of its own [default: 2]
-    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     ahead: Option<usize>,
 
     #[command(flatten)]
-    workers: Workers,
-
-    /// Who places tasks and data: a mapper's name and options, a library and its options (./libmine.so,…), or @FILE, which says which and is read again on a hangup signal
-    #[arg(long, value_name = "MAPPER", default_value_t = Config::default().mapper)]
-    mapper: MapperSpec,
+    on: OnWorkers,
 
     /// Look for mistakes of the program: races, of tasks of two shards that nothing orders (slower)
     #[arg(long, value_name = "WHAT")]
@@ -80,50 +73,49 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write what the last run did, and when, to this file, for ui.perfetto.dev
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    #[command(flatten)]
+    traced: Traced,
 
-    /// How runs are reported
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    #[command(flatten)]
+    reported: Reported,
 }
 
-impl Args {
+impl StencilOptions {
     fn config(&self) -> Result<Config, Failure> {
-        let machine = self.workers.machine(self.shards)?;
+        let (shards, workers) = (self.shards.shards, &self.on.workers);
+        let machine = workers.machine(shards)?;
         Ok(Config {
-            shards: self.shards,
+            shards,
             cells: self.cells,
-            iterations: self.iterations,
-            repeat: self.repeat,
+            iterations: self.iterations.iterations,
+            repeat: self.repeat.repeat,
             collective: self.collective,
             ahead: self.ahead.unwrap_or(Config::default().ahead),
-            workers: self.workers.count(),
+            workers: workers.count(),
             machine: machine.map(Arc::new),
-            mapper: self.mapper.clone(),
-            bind: self.workers.bind,
-            utility: self.workers.utility,
+            mapper: self.on.mapper.clone(),
+            bind: workers.bind,
+            utility: workers.utility,
             races: self.check.is_some(),
             input: self.input.clone(),
             output: self.output.clone(),
-            trace: self.trace.clone(),
+            trace: self.traced.trace.clone(),
         })
     }
 }
 
 /// Does the runs and reports them.
-pub fn execute(args: &Args) -> Result<(), Failure> {
+pub fn execute(args: &StencilOptions) -> Result<(), Failure> {
     if args.ahead.is_some() && args.collective == Collective::Aggregation {
         let refusal = "--ahead is not for --collective aggregation, where each iteration is a task of its own";
         return Err(Failure::Usage(refusal.into()));
     }
-    let files = args.workers.wire.files().mapper(&args.mapper)?.reads("--input", args.input.as_deref());
-    files.writes("--output", args.output.as_deref()).writes("--trace", args.trace.as_deref()).check()?;
+    let files = args.on.files()?.reads("--input", args.input.as_deref());
+    files.writes("--output", args.output.as_deref()).writes("--trace", args.traced.trace.as_deref()).check()?;
     let config = args.config()?;
     let mut session = Session::prepare(&config).map_err(failure)?;
     crate::swap::on_signal(&config.mapper)?;
-    let mut printer = Printer::new(args.format);
+    let mut output = Output::new(args.reported.format);
     let mut reported = Ok(());
     let mut unverified = Vec::new();
     for _ in 0..config.repeat {
@@ -131,13 +123,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         if let Some(failure) = &report.failure {
             unverified.push(format!("run {}: {failure}", report.repeat));
         }
-        reported = reported.and_then(|()| printer.add(report));
+        reported = reported.and_then(|()| output.add(report));
         // Files are written all the same.
-        if reported.is_err() && args.output.is_none() && args.trace.is_none() {
+        if reported.is_err() && args.output.is_none() && args.traced.trace.is_none() {
             return reported;
         }
     }
-    reported = reported.and_then(|()| printer.finish());
+    reported = reported.and_then(|()| output.finish());
     // A file that can't be written now could be before the first run.
     let written = session.finish().map_err(|e| Failure::Run(e.to_string()))?;
     conclude(config.repeat, &unverified, args.output.as_deref().filter(|_| !written))?;

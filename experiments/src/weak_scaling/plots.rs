@@ -1,10 +1,11 @@
 //! The three plots of a report and the fitted lines in them.
 
 use super::fit::{Fit, Model};
-use super::measure::Point;
 use super::plan::Plan;
-use crate::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
-use crate::stats::{Spread, microseconds};
+use super::point::Point;
+use crate::measure::noise::Spread;
+use crate::measure::plot::{BLUE, Chart, GREEN, Line, Marker, Series, VERMILION, svg};
+use crate::measure::stats::microseconds;
 
 /// Shards to which models are extrapolated, at least.
 const HORIZON: usize = 4096;

@@ -1,11 +1,10 @@
-//! What a run is on, as every command that has one asks for it: workers on threads, or a machine in virtual time.
+//! What carries the messages of a run: threads of this host, or a machine in virtual time.
 
+use super::numbers::{at_least_one, count};
 use crate::Failure;
 use crate::files::Files;
-use crate::machines::{MachineFile, STDIN};
-use crate::micro::at_least_one;
+use crate::machines::file::{MachineFile, STDIN};
 use maniple::runtime::VirtualMachine;
-use maniple_stencil::{Bind, Config};
 use std::cell::OnceCell;
 
 /// What carries the messages of a run.
@@ -18,10 +17,34 @@ pub enum Wire {
 }
 
 /// The wire of commands that have no other.
+#[derive(Debug, clap::Args)]
+pub struct InVirtualTime {
+    /// What carries the messages
+    #[arg(long = "wire", value_name = "WIRE", default_value = "virtual")]
+    _wire: VirtualWire,
+}
+
+/// The only wire there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum VirtualWire {
     /// A machine that exists in virtual time only
     Virtual,
+}
+
+/// Which machine in virtual time.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NamedMachine {
+    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; infiniband, slingshot
+    /// and ethernet, such nodes with a network; titan-legion and titan-mpi; or a file that ends in .toml [default: ideal]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+}
+
+impl NamedMachine {
+    /// The machine, if there is to be one, of which one node has to be a machine that can be run on.
+    pub fn load_host(&self) -> Result<Option<MachineFile>, Failure> {
+        self.machine.as_deref().map(MachineFile::load_host).transpose()
+    }
 }
 
 /// Options of commands that run programs, on this host or on a machine in virtual time.
@@ -29,15 +52,13 @@ pub enum VirtualWire {
 pub struct OnWire {
     /// What carries the messages
     #[arg(long, value_name = "WIRE", default_value = "threads")]
-    wire: Wire,
+    pub(super) wire: Wire,
 
-    /// The machine in virtual time: ideal, on which nothing takes any time; local, the development machine; infiniband, slingshot
-    /// and ethernet, such nodes with a network; titan-legion and titan-mpi; or a file that ends in .toml [default: ideal]
-    #[arg(long, value_name = "NAME|FILE")]
-    machine: Option<String>,
+    #[command(flatten)]
+    named: NamedMachine,
 
     /// Nodes of that machine [default: what its file says, or one a shard]
-    #[arg(long, value_name = "N", value_parser = crate::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     nodes: Option<usize>,
 
     /// Noise in virtual time: each latency and each leaf task takes up to this much longer, as a part of it [default: 0]
@@ -71,7 +92,7 @@ impl OnWire {
     /// Whether there is to be a machine in virtual time; refuses what is said of one where there is none.
     pub fn in_virtual_time(&self) -> Result<bool, Failure> {
         match self.wire {
-            Wire::Threads if self.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
+            Wire::Threads if self.named.machine.is_some() || self.nodes.is_some() || self.noise.is_some() => {
                 Err(Failure::Usage("--machine, --nodes and --noise are for --wire virtual".into()))
             }
             Wire::Threads => Ok(false),
@@ -86,7 +107,7 @@ impl OnWire {
 
     /// The machine, as it is named on the command line.
     pub fn machine_name(&self) -> &str {
-        self.machine.as_deref().unwrap_or("ideal")
+        self.named.machine.as_deref().unwrap_or("ideal")
     }
 
     /// The file of the machine in virtual time.
@@ -130,19 +151,19 @@ impl OnWire {
     }
 
     /// What another process of this program is told to have the same machine: it reads the file from its input.
-    pub fn told(&self) -> Result<Told, Failure> {
-        let other = Self { machine: Some(STDIN.into()), ..self.clone() };
-        Ok(Told { arguments: other.arguments(), input: self.file()?.text.clone() })
+    pub fn invocation(&self) -> Result<Invocation, Failure> {
+        let other = Self { named: NamedMachine { machine: Some(STDIN.into()) }, ..self.clone() };
+        Ok(Invocation { arguments: other.arguments(), input: self.file()?.text.clone() })
     }
 
     /// The machine's file, among those that a command names.
     pub fn files(&self) -> Files {
-        Files::new().reads("--machine", self.machine.as_deref().and_then(MachineFile::path))
+        Files::new().reads("--machine", self.named.machine.as_deref().and_then(MachineFile::path))
     }
 
     /// These as arguments of this program.
     pub fn arguments(&self) -> Vec<String> {
-        let machine = self.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
+        let machine = self.named.machine.iter().flat_map(|m| ["--machine".to_owned(), m.clone()]);
         let nodes = self.nodes.iter().flat_map(|n| ["--nodes".to_owned(), n.to_string()]);
         let noise = self.noise.iter().flat_map(|n| ["--noise".to_owned(), n.to_string()]);
         let seed = self.noise_seed.iter().flat_map(|n| ["--noise-seed".to_owned(), n.to_string()]);
@@ -152,56 +173,9 @@ impl OnWire {
 }
 
 /// What a process of this program is told.
-pub struct Told {
+pub struct Invocation {
     /// Its arguments.
     pub arguments: Vec<String>,
     /// What it finds on stdin.
     pub input: String,
-}
-
-/// Options of commands that run on workers.
-#[derive(Debug, clap::Args)]
-pub struct Workers {
-    /// Worker threads [default: the processors this process may use]
-    #[arg(long, value_name = "W", value_parser = crate::count, allow_negative_numbers = true)]
-    workers: Option<usize>,
-
-    /// Where workers stay: none, where the operating system moves them; cores, each on a processor of its own if there are
-    /// enough
-    #[arg(long, value_name = "WHERE", default_value_t = Config::default().bind)]
-    pub bind: Bind,
-
-    /// Utility processors: so many of the workers, the last ones, run no leaf tasks and get no shards
-    #[arg(long, value_name = "U", default_value_t = 0, value_parser = crate::count, allow_negative_numbers = true)]
-    pub utility: usize,
-
-    #[command(flatten)]
-    pub wire: OnWire,
-}
-
-impl Workers {
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.workers.unwrap_or_else(|| Config::default().workers)
-    }
-
-    /// The machine in virtual time, if there is to be one, for a run of so many shards.
-    pub fn machine(&self, shards: usize) -> Result<Option<VirtualMachine>, Failure> {
-        if self.wire.in_virtual_time()? && (self.workers.is_some() || self.bind != Bind::None || self.utility > 0) {
-            let refusal =
-                "--workers, --bind and --utility are for --wire threads: a machine says what processors it has";
-            return Err(Failure::Usage(refusal.into()));
-        }
-        self.wire.machine(shards)
-    }
-
-    /// What another process of this program is told to have the same.
-    pub fn told(&self) -> Result<Told, Failure> {
-        if self.wire.wire == Wire::Virtual {
-            return self.wire.told();
-        }
-        let (workers, bind, utility) = (self.count().to_string(), self.bind.to_string(), self.utility.to_string());
-        let arguments = ["--workers", &workers, "--bind", &bind, "--utility", &utility].map(str::to_owned);
-        Ok(Told { arguments: arguments.to_vec(), input: String::new() })
-    }
 }

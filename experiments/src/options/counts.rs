@@ -36,7 +36,7 @@ impl FromStr for Counts {
 fn shards(text: &str) -> Result<usize, String> {
     match text {
         "" => Err("expected numbers of shards such as `1,2,4` or `1..64`, found nothing where one must be".into()),
-        text => match crate::count(text)? {
+        text => match super::numbers::count(text)? {
             0 => Err("expected at least 1 shard, found 0".into()),
             count => Ok(count),
         },

@@ -1,12 +1,13 @@
 //! What the rows run on, and what they are compared with: this host, or machines in virtual time.
 
 use super::others::{self, Pair};
+use crate::Failure;
 use crate::compare::mpi::{MpiMachine, SAY_MPI_MACHINE};
-use crate::machines::MachineFile;
-use crate::micro::exchange::{beside_ns, yardstick_ns};
+use crate::machines::file::MachineFile;
+use crate::machines::reduced;
+use crate::measure::yardstick::Yardstick;
 use crate::micro::kernel;
-use crate::workers::{OnWire, Told};
-use crate::{Failure, parts};
+use crate::options::wire::{Invocation, OnWire};
 use maniple::prelude::Runtime;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::Config;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 pub const WORKERS: u32 = 2;
 
 /// What all rows run on.
-pub struct On {
+pub struct Platform {
     machines: Option<Machines>,
+    yardstick: Yardstick,
     /// For a process of its own.
-    told: Told,
+    invocation: Invocation,
 }
 
 /// Machines in virtual time, of which two processors take part.
@@ -27,8 +29,6 @@ struct Machines {
     here: VirtualMachine,
     /// What stands for MPI, where that is known.
     mpi: Option<VirtualMachine>,
-    /// Their exchange.
-    exchange_ns: f64,
     /// Name, and what machine it is.
     about: String,
     mpi_about: Option<String>,
@@ -36,23 +36,27 @@ struct Machines {
     options: Vec<String>,
 }
 
-impl On {
+impl Platform {
     /// As the options say; refuses machines that have no two processors for shards.
     pub fn new(wire: &OnWire, mpi: &MpiMachine) -> Result<Self, Failure> {
         let workers = WORKERS as usize;
         let (here, mpi_machine) = (wire.machine(workers)?, mpi.load(wire, workers)?);
         let Some(here) = here else {
             let arguments = vec!["--workers".into(), WORKERS.to_string()];
-            return Ok(Self { machines: None, told: Told { arguments, input: String::new() } });
+            return Ok(Self {
+                machines: None,
+                yardstick: Yardstick::Host,
+                invocation: Invocation { arguments, input: String::new() },
+            });
         };
         let about = |file: &MachineFile| format!("{} in virtual time: {}", file.name, file.about);
-        let here = parts::expect_two_processors(&here)?;
+        let here = reduced::expect_two_processors(&here)?;
         Ok(Self {
-            told: wire.with_nodes(here.nodes).told()?,
+            invocation: wire.with_nodes(here.nodes).invocation()?,
+            yardstick: Yardstick::of(Some(&here))?,
             machines: Some(Machines {
-                exchange_ns: beside_ns(&here)?,
                 here,
-                mpi: mpi_machine.as_ref().map(parts::expect_two_processors).transpose()?,
+                mpi: mpi_machine.as_ref().map(reduced::expect_two_processors).transpose()?,
                 about: about(wire.file()?),
                 mpi_about: mpi.file(wire)?.map(about),
                 options: [wire.arguments(), mpi.arguments()].concat(),
@@ -80,8 +84,8 @@ impl On {
     }
 
     /// What a process of its own that does a run is told.
-    pub fn told(&self) -> &Told {
-        &self.told
+    pub fn invocation(&self) -> &Invocation {
+        &self.invocation
     }
 
     /// Two workers.
@@ -91,7 +95,7 @@ impl On {
 
     /// One worker.
     pub fn one_worker(&self) -> Runtime {
-        let machine = self.machine().map(parts::one_processor);
+        let machine = self.machine().map(reduced::one_processor);
         machine.map_or_else(|| Runtime::threads(1), Runtime::virtual_time)
     }
 
@@ -113,8 +117,7 @@ impl On {
 
     /// The yardstick in nanoseconds, where there is one.
     pub fn exchange_ns(&self) -> Option<f64> {
-        let e = self.machines.as_ref().map_or_else(yardstick_ns, |machines| machines.exchange_ns);
-        Some(e).filter(|e| !e.is_nan())
+        Some(self.yardstick.ns()).filter(|e| !e.is_nan())
     }
 
     /// The allreduce that `us` measures on a runtime, here and with MPI, or why there is nothing to compare with.

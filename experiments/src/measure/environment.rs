@@ -50,6 +50,13 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Its memory, for people.
+    pub fn memory(&self) -> Option<String> {
+        self.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)))
+    }
+}
+
 /// What this program was built by and from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Toolchain {
@@ -79,10 +86,59 @@ impl Toolchain {
             features: env!("MANIPLE_FEATURES").split(',').filter(|feature| !feature.is_empty()).collect(),
         }
     }
+
+    /// The features in one line; none where there are none.
+    pub fn features(&self) -> Option<String> {
+        (!self.features.is_empty()).then(|| self.features.join(", "))
+    }
+}
+
+/// What was measured where and with what.
+#[derive(Debug, Clone, Serialize)]
+pub struct Environment {
+    /// When it began.
+    pub began: String,
+    /// Before the first run.
+    pub machine: Machine,
+    /// What this was built by.
+    pub toolchain: Toolchain,
+}
+
+impl Environment {
+    /// As it is now.
+    pub fn now() -> Self {
+        Self { began: utc_now(), machine: Machine::now(), toolchain: Toolchain::built() }
+    }
+
+    /// All of it for people, but for when it began.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let Self { machine: m, toolchain: t, .. } = self;
+        let known = |text: Option<String>| text.unwrap_or_else(|| "not known".into());
+        let number = |n: Option<usize>| known(n.map(|n| n.to_string()));
+        vec![
+            ("processor", known(m.cpu.clone())),
+            ("processors on line", number(m.processors)),
+            ("processors available to the process", number(m.available)),
+            ("affinity mask", known(m.affinity.clone())),
+            ("governor", known(m.governor.clone())),
+            ("memory", known(m.memory())),
+            (
+                "load average before the first run",
+                known(m.load_average.map(|l| l.map(|l| format!("{l:.2}")).join(", "))),
+            ),
+            ("system", m.system.clone()),
+            ("kernel", known(m.kernel.clone())),
+            ("host", known(m.hostname.clone())),
+            ("maniple", format!("{} for {}", t.maniple, t.target)),
+            ("compiler", t.rustc.into()),
+            ("profile", format!("{}, opt-level {}", t.profile, t.opt_level)),
+            ("features", t.features().unwrap_or_else(|| "none".into())),
+        ]
+    }
 }
 
 /// The time now, as `2026-03-01T12:00:00Z`.
-pub fn utc_now() -> String {
+fn utc_now() -> String {
     // A clock before 1970 is not set at all.
     utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }

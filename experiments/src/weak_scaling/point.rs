@@ -2,33 +2,14 @@
 
 use super::plan::Plan;
 use crate::Failure;
-use crate::micro::exchange::yardstick_ns;
+use crate::measure::noise::{Noise, Spread};
+use crate::measure::samples::Run;
+use crate::measure::stats::median;
+use crate::measure::turns::{Order, Rounds, When, counted};
+use crate::measure::yardstick::Yardstick;
 use crate::output::{Field, Record};
-use crate::stats::{Spread, median};
 use crate::stencil::failure;
-use maniple_stencil::{Collective, Config, Session, alternating};
-use serde::Serialize;
-
-/// One run of one version: a line of the raw samples.
-#[derive(Debug, Clone, Serialize)]
-pub struct Run {
-    /// Shards.
-    pub shards: usize,
-    /// Which version.
-    pub version: Collective,
-    /// Which pair of runs it belongs to, from 0.
-    pub run: usize,
-    /// The result is what it must be.
-    pub verified: bool,
-    /// What is wrong, if it is not.
-    pub failure: Option<String>,
-    /// The exchange measured before the pair; NaN where there is one processor only.
-    pub exchange_ns: f64,
-    /// Microseconds of each iteration.
-    pub iteration_us: Vec<f64>,
-    /// Microseconds of the collective in it.
-    pub collective_us: Vec<f64>,
-}
+use maniple_stencil::{Collective, Config, Session};
 
 /// All runs with one number of shards.
 #[derive(Debug, Clone)]
@@ -56,6 +37,9 @@ pub fn exchange_ns(points: &[Point]) -> f64 {
     median(points.iter().map(|p| p.exchange_ns).filter(|e| !e.is_nan()))
 }
 
+/// All rounds count, since both versions have had the same host; a busy one is mentioned. Outliers are dropped.
+pub const NOISE: Noise = Noise { within: None, busy_counts: true, drops_outliers: true };
+
 /// Runs both versions in turns; the one that goes first in a pair goes second in the next. Each run is handed to `keep`
 /// as soon as it is done.
 pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<(), Failure>) -> Result<Point, Failure> {
@@ -63,28 +47,22 @@ pub fn point(plan: &Plan, shards: usize, mut keep: impl FnMut(&Run) -> Result<()
         let at = plan.counts.iter().position(|&count| count == shards);
         let machine = at.and_then(|at| plan.machines.get(at)?.clone());
         let config = Config { shards, collective, machine, ..plan.config.clone() };
-        Ok((collective, Session::prepare(&config).map_err(failure)?))
+        Session::prepare(&config).map_err(failure)
     };
     let mut sessions = [session(plan.config.collective)?, session(Collective::Aggregation)?];
     let mut runs = Vec::new();
-    for run in 0..plan.config.repeat {
-        let exchange_ns = if plan.machine().is_some() { f64::NAN } else { yardstick_ns() };
-        for turn in 0..2 {
-            let (version, session) = &mut sessions[(run + turn) % 2];
-            let report = session.run_once().map_err(failure)?;
-            let done = Run {
-                shards,
-                version: *version,
-                run,
-                verified: report.verified,
-                failure: report.failure,
-                exchange_ns,
-                iteration_us: report.samples.iteration_us,
-                collective_us: report.samples.collective_us,
-            };
-            keep(&done)?;
-            runs.push(done);
-        }
+    let mut turns = Rounds::new(Order::Swapped);
+    if plan.machine().is_none() {
+        turns = turns.beside(When::BeforeRound, Yardstick::Host);
+    }
+    for _ in 0..plan.config.repeat {
+        let run_once = |session: &mut Session| session.run_once().map_err(failure);
+        turns.take(&mut sessions, run_once, |turn| {
+            let run = Run::new(turn.found, turn.round, turn.exchange_ns);
+            keep(&run)?;
+            runs.push(run);
+            Ok(())
+        })?;
     }
     Ok(Point::of(plan, shards, &runs))
 }
@@ -93,10 +71,10 @@ impl Point {
     /// Summarises runs. Those not verified don't count, nor do the first iterations of each run.
     pub fn of(plan: &Plan, shards: usize, runs: &[Run]) -> Self {
         let workers = plan.config.workers;
-        let counted = |samples: &[f64]| alternating(samples.get(plan.warmup..).unwrap_or_default(), shards, workers);
+        let counted = |samples: &[f64]| counted(samples, plan.warmup, shards, workers);
         let of_version = |version| runs.iter().filter(move |r| r.version == version && r.verified);
         let spread =
-            |version, samples: fn(&Run) -> &[f64]| Spread::of(of_version(version).flat_map(|r| counted(samples(r))));
+            |version, samples: fn(&Run) -> &[f64]| NOISE.spread(of_version(version).flat_map(|r| counted(samples(r))));
         let iteration = |r: &Run| median(counted(&r.iteration_us));
         let ours = plan.config.collective;
         let ratios = of_version(ours).filter_map(|r| {
@@ -114,7 +92,7 @@ impl Point {
             collective: spread(ours, |r| &r.collective_us),
             iteration: spread(ours, |r| &r.iteration_us),
             baseline: spread(Collective::Aggregation, |r| &r.iteration_us),
-            ratio: Spread::of(ratios),
+            ratio: NOISE.spread(ratios),
             exchange_ns: median(runs.iter().map(|r| r.exchange_ns)),
         }
     }

@@ -15,13 +15,13 @@ const LARGEST: u64 = 1 << 20;
 
 /// Machines that come with the program.
 const KNOWN: [(&str, &str); 7] = [
-    ("ethernet", include_str!("../machines/ethernet.toml")),
-    ("ideal", include_str!("../machines/ideal.toml")),
-    ("infiniband", include_str!("../machines/infiniband.toml")),
-    ("local", include_str!("../machines/local.toml")),
-    ("slingshot", include_str!("../machines/slingshot.toml")),
-    ("titan-legion", include_str!("../machines/titan-legion.toml")),
-    ("titan-mpi", include_str!("../machines/titan-mpi.toml")),
+    ("ethernet", include_str!("../../machines/ethernet.toml")),
+    ("ideal", include_str!("../../machines/ideal.toml")),
+    ("infiniband", include_str!("../../machines/infiniband.toml")),
+    ("local", include_str!("../../machines/local.toml")),
+    ("slingshot", include_str!("../../machines/slingshot.toml")),
+    ("titan-legion", include_str!("../../machines/titan-legion.toml")),
+    ("titan-mpi", include_str!("../../machines/titan-mpi.toml")),
 ];
 
 /// A value, and where it comes from.
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn values_may_depend_on_the_shards_of_a_processor() {
-        let text = include_str!("../machines/ideal.toml");
+        let text = include_str!("../../machines/ideal.toml");
         let set = |text: &str, key: &str, value: &str| {
             let line = text.lines().find(|line| line.starts_with(key)).expect(key);
             text.replacen(line, &format!("{key} = {{ value = {value}, why = \"a test\" }}"), 1)
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_no_machine_is_refused_with_the_place() {
-        let text = include_str!("../machines/ideal.toml");
+        let text = include_str!("../../machines/ideal.toml");
         let refusal = |loaded: Result<MachineFile, Failure>| match loaded {
             Err(Failure::Usage(message)) => message,
             other => panic!("{other:?}"),

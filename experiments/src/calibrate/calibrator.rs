@@ -1,0 +1,307 @@
+//! A calibration: the programs take turns, and what the rounds that count come to.
+
+use super::prices::{self, Price, Times};
+use super::programs::{Program, What};
+use super::{LEVELS, OPERATIONS, available};
+use crate::Failure;
+use crate::measure::noise::{Beside, Noise, usual_ns};
+use crate::measure::turns::{Order, Rounds, When};
+use crate::measure::yardstick::Yardstick;
+use maniple::prelude::*;
+use std::collections::HashMap;
+
+/// What is measured, and how often.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Processors.
+    pub processors: u32,
+    /// Shards of each, ascending.
+    pub levels: Vec<u32>,
+    /// Operations of a run on each processor.
+    pub operations: u32,
+}
+
+impl Plan {
+    /// This host with all its processors.
+    fn of_this_host() -> Self {
+        Self { processors: available() as u32, levels: LEVELS.into(), operations: OPERATIONS as u32 }
+    }
+
+    /// All programs.
+    fn programs(&self) -> Vec<Program> {
+        let at = |what, shards: u32| {
+            // A gang's launch starts all shards, and a burst is of many operations.
+            let many = match what {
+                What::Launch(burst) | What::Send { burst, .. } => burst,
+                What::Gang => 4,
+                What::Large(_) => 64,
+                _ => 1,
+            };
+            let iterations = (self.operations / shards / many).max(8);
+            Program { what, shards, processors: self.processors, iterations }
+        };
+        let mut all = Vec::new();
+        for &shards in &self.levels {
+            all.extend(prices::PROGRAMS.map(|what| at(what, shards)));
+            if self.processors > 1 {
+                all.extend(prices::BETWEEN.map(|what| at(what, shards)));
+            }
+        }
+        if self.processors > 1 {
+            all.push(at(What::Remote, 1));
+        }
+        all
+    }
+}
+
+/// The times of all programs.
+#[derive(Debug, Default)]
+pub struct Measured(HashMap<(What, u32), Vec<f64>>);
+
+impl Times for Measured {
+    fn of(&self, what: What, shards: u32) -> Option<&[f64]> {
+        self.0.get(&(what, shards)).map(Vec::as_slice)
+    }
+}
+
+/// What a machine was found to be like.
+#[derive(Debug)]
+pub struct Calibration {
+    /// What operations take.
+    pub prices: Vec<Price>,
+    /// Shards of a processor that they are for.
+    pub levels: Vec<u32>,
+    /// Processors.
+    pub processors: u32,
+    /// Median of the exchange of a cache line between two processors, one way; none with one.
+    pub exchange_ns: Option<f64>,
+}
+
+/// Which rounds count: few prices depend on the exchange itself, which tells near processors from distant ones.
+pub const NOISE: Noise = Noise { within: Some(2.5), busy_counts: true, drops_outliers: false };
+
+/// A calibration under way.
+pub struct Calibrator {
+    plan: Plan,
+    /// As many processors as the plan has.
+    runtime: Runtime,
+    programs: Vec<Program>,
+    rounds: Rounds,
+    /// The times of the programs in each round.
+    times: Vec<Beside<Vec<f64>>>,
+}
+
+impl Calibrator {
+    /// One without any round yet.
+    fn new(plan: Plan, runtime: Runtime, yardstick: Yardstick) -> Self {
+        let rounds = Rounds::new(Order::Same).beside(When::AroundRound, yardstick);
+        Self { programs: plan.programs(), plan, runtime, rounds, times: Vec::new() }
+    }
+
+    /// One of this host with all its processors.
+    pub fn of_this_host() -> Self {
+        let plan = Plan::of_this_host();
+        let runtime = Runtime::threads(plan.processors);
+        Self::new(plan, runtime, Yardstick::Host)
+    }
+
+    /// How many processors are measured.
+    pub fn processors(&self) -> u32 {
+        self.plan.processors
+    }
+
+    /// Runs all programs once, between two exchanges of a cache line.
+    pub fn take(&mut self) -> Result<(), Failure> {
+        let mut round = Beside { found: Vec::new(), exchange_ns: None };
+        let run = |program: &mut Program| program.run(&self.runtime);
+        self.rounds.take(&mut self.programs, run, |turn| {
+            round.found.push(turn.found);
+            round.exchange_ns = Some(turn.exchange_ns);
+            Ok(())
+        })?;
+        self.times.push(round);
+        Ok(())
+    }
+
+    /// The usual exchange. None with one processor.
+    pub fn exchange_ns(&self) -> Option<f64> {
+        usual_ns(self.times.iter().filter_map(|round| round.exchange_ns))
+    }
+
+    /// What the rounds come to that count.
+    pub fn calibration(&self) -> Calibration {
+        let exchange_ns = self.exchange_ns();
+        let mut measured = Measured::default();
+        for times in NOISE.quiet(&self.times, exchange_ns) {
+            for (program, ns) in self.programs.iter().zip(times) {
+                measured.0.entry((program.what, program.shards)).or_default().push(*ns);
+            }
+        }
+        let prices = prices::solve(&measured, &self.plan.levels);
+        let (levels, processors) = (self.plan.levels.clone(), self.plan.processors);
+        Calibration { prices, levels, processors, exchange_ns }
+    }
+}
+
+/// Takes so many rounds.
+pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardstick) -> Result<Calibration, Failure> {
+    let mut calibrator = Calibrator::new(plan, runtime, yardstick);
+    for _ in 0..repeat {
+        calibrator.take()?;
+    }
+    Ok(calibrator.calibration())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machines::file::MachineFile;
+    use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+    use std::collections::BTreeMap;
+
+    fn plan() -> Plan {
+        Plan { processors: 2, levels: vec![2, 16], operations: 4000 }
+    }
+
+    fn machine() -> VirtualMachine {
+        let costs = Costs {
+            launch_ns: 41.0,
+            requirement_ns: 26.0,
+            complete_ns: 57.0,
+            replayed_ns: 9.0,
+            combine_byte_ns: 0.125,
+            call_ns: 47.0,
+            input_ns: 33.0,
+            arrival_ns: 31.0,
+            poll_ns: 18.0,
+            message_ns: 29.0,
+            ..Costs::default()
+        };
+        let task = |task_ns, byte_ns| TaskCost { task_ns, byte_ns };
+        let crowded = Crowded {
+            shards: 16,
+            costs: Costs { launch_ns: 45.0, poll_ns: 25.0, replayed_ns: 12.0, requirement_ns: 50.0, ..costs },
+            tasks: [("advance".to_owned(), task(42.0, 0.0625))].into(),
+            other_tasks: task(0.0, 0.002),
+        };
+        let tasks = BTreeMap::from([("advance".to_owned(), task(37.0, 0.05))]);
+        let as_few = Crowded { shards: 8, costs, tasks: tasks.clone(), other_tasks: task(0.0, 0.001) };
+        VirtualMachine {
+            per_node: 2,
+            memory: Link { latency_ns: 63.0, send_ns: 17.0, ..Link::default() },
+            costs,
+            tasks,
+            other_tasks: task(0.0, 0.001),
+            crowded: vec![as_few, crowded],
+            ..VirtualMachine::default()
+        }
+    }
+
+    /// A calibration of that machine with one round.
+    fn one_round() -> Calibrator {
+        let runtime = Runtime::virtual_time(machine());
+        let mut calibrator = Calibrator::new(plan(), runtime, Yardstick::Fixed(30.0));
+        calibrator.take().expect("measured");
+        calibrator
+    }
+
+    /// In virtual time the programs take what the machine says: the prices must come out again.
+    #[test]
+    fn the_prices_of_a_machine_in_virtual_time_are_found() {
+        let machine = machine();
+        let found =
+            calibrate(plan(), 1, Runtime::virtual_time(machine.clone()), Yardstick::Fixed(f64::NAN)).expect("measured");
+        let price = |table: &str, key: &str, level: usize| {
+            let price = found.prices.iter().find(|p| p.key == (table, key)).unwrap_or_else(|| panic!("{table} {key}"));
+            price.values.get(level).copied().unwrap_or(price.values[0])
+        };
+        let many = &machine.crowded[1];
+        // There are 2 and 16 shards to a processor, and on the first of them the top-level task besides.
+        for (level, costs, task) in
+            [(0, machine.costs, machine.tasks["advance"]), (1, many.costs, many.tasks["advance"])]
+        {
+            let expected = [
+                ("launch_ns", costs.launch_ns),
+                ("requirement_ns", costs.requirement_ns),
+                ("complete_ns", costs.complete_ns),
+                ("replayed_ns", costs.replayed_ns),
+                ("call_ns", costs.call_ns),
+                ("input_ns", costs.input_ns),
+                ("arrival_ns", costs.arrival_ns),
+                ("poll_ns", costs.poll_ns),
+            ];
+            for (key, ns) in expected {
+                let value = price("costs", key, level);
+                assert!((value - ns).abs() <= 1.0, "{key}, level {level}: {value}, expected {ns}");
+            }
+            let byte = price("costs", "combine_byte_ns", level);
+            assert!((byte - costs.combine_byte_ns).abs() < 1e-3, "level {level}: {byte} ns to combine a byte");
+            let (value, byte) = (price("tasks.advance", "task_ns", level), price("tasks.advance", "byte_ns", level));
+            assert!(
+                (value - task.task_ns).abs() <= 2.0,
+                "advance, level {level}: {value} and {byte}, expected {task:?}"
+            );
+            assert!((byte - task.byte_ns).abs() <= 0.001, "advance, level {level}: {byte}, expected {task:?}");
+        }
+        let send = price("memory", "send_ns", 0);
+        assert!((send - 17.0).abs() <= 1.0, "send_ns: {send}");
+        // Where all send and wait, they wait for each other a little; one message alone takes what it takes.
+        let message = price("costs", "message_ns", 0);
+        assert!((29.0..50.0).contains(&message.ceil()), "message_ns: {message}");
+        let all = message + price("memory", "first_ns", 0) + price("memory", "latency_ns", 0);
+        assert!((all - 29.0 - 63.0).abs() <= 2.0, "a message: {all}");
+    }
+
+    #[test]
+    fn a_host_that_is_slow_most_of_the_time_is_as_when_it_is_left_alone() {
+        let mut calibrator = one_round();
+        let times = calibrator.times.remove(0).found;
+        // The fast rounds of programs are not the same ones.
+        let round = |round: usize, slow: usize| {
+            let at = |i: usize| if (i + round) % 21 < slow { 1.45 } else { 1.0 };
+            let found = times.iter().enumerate().map(|(i, ns)| ns * at(i)).collect();
+            Beside { found, exchange_ns: Some(30.0) }
+        };
+        let mut found = |slow| {
+            calibrator.times = (0..21).map(|n| round(n, slow)).collect();
+            calibrator.calibration().prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>()
+        };
+        let alone = found(0);
+        assert_eq!(found(18), alone);
+        assert_ne!(found(19), alone);
+    }
+
+    #[test]
+    fn a_round_with_processors_far_apart_does_not_count() {
+        let calibrated = |exchanges: &[f64]| {
+            let mut calibrator = one_round();
+            let times = calibrator.times.remove(0).found;
+            let scaled = |e: &f64| Beside { found: times.iter().map(|ns| ns * e).collect(), exchange_ns: Some(*e) };
+            calibrator.times = exchanges.iter().map(scaled).collect();
+            let Calibration { prices, exchange_ns, .. } = calibrator.calibration();
+            (prices.into_iter().map(|p| (p.key, p.values)).collect::<Vec<_>>(), exchange_ns)
+        };
+        let alone = calibrated(&[30.0]);
+        assert_eq!(alone.1, Some(30.0));
+        assert_eq!(calibrated(&[76.0, 30.0]), alone);
+        assert_ne!(calibrated(&[74.0, 30.0]).0, alone.0);
+        assert_eq!(calibrated(&[11.0, 30.0, 30.0, 300.0]), alone);
+        assert_eq!(calibrated(&[f64::NAN]).1, None);
+    }
+
+    #[test]
+    fn what_is_written_is_a_machine_with_a_reason_for_each_value() {
+        let found = calibrate(plan(), 1, Runtime::virtual_time(machine()), Yardstick::Fixed(42.0)).expect("measured");
+        let text = found.text("mine \"and\" yours", None);
+        let file = MachineFile::parse("found", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+        let machine = file.machine(None, 512);
+        machine.check().expect("a machine");
+        assert_eq!((machine.name.as_str(), machine.nodes, machine.per_node), ("mine \"and\" yours", 1, 2));
+        assert_eq!(machine.crowded.iter().map(|c| c.shards).collect::<Vec<_>>(), [2, 16]);
+        assert_eq!(file.exchange_ns, Some(42.0));
+        for line in text.lines().filter(|line| line.contains("value =")) {
+            let (_, why) = line.split_once("why = \"").unwrap_or_else(|| panic!("{line}"));
+            assert!(why.len() > 10, "{line}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Figures over several runs, and how figures are written for people.
+
+/// The median; of an even number of values, the mean of the middle two. NaN where there are none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    middle(&sorted(values))
+}
+
+/// The same of sorted values.
+pub fn middle(sorted: &[f64]) -> f64 {
+    match sorted.len() {
+        0 => f64::NAN,
+        n => (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// Values in order.
+pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// A quantile of samples, linearly between the two nearest. NaN where there are none.
+pub fn quantile_of(samples: &[f64], q: f64) -> f64 {
+    quantile(&sorted(samples.iter().copied()), q)
+}
+
+/// What something takes on a host that is not disturbed: the lower decile of its samples.
+///
+/// Others can only make a host slower. Where they do so for about half of the time, a median is now with them and now without.
+/// The lower decile of twenty samples is without them, and a single one that is too short does not move it far.
+pub fn undisturbed(samples: &[f64]) -> f64 {
+    quantile_of(samples, 0.1)
+}
+
+/// A quantile of sorted samples, linearly between the two nearest. NaN where there are none.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = q * last as f64;
+    let below = sorted[place.floor() as usize];
+    below + place.fract() * (sorted[place.ceil() as usize] - below)
+}
+
+/// Microseconds with three digits or more, `-` where nothing was measured.
+pub fn microseconds(us: f64) -> String {
+    match us {
+        us if us.is_nan() => "-".into(),
+        us if us < 10.0 => format!("{us:.3}"),
+        us if us < 100.0 => format!("{us:.2}"),
+        us if us < 1000.0 => format!("{us:.1}"),
+        us => format!("{us:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median([]).is_nan());
+    }
+
+    #[test]
+    fn an_undisturbed_sample_is_neither_a_slow_one_nor_a_single_fast_one() {
+        // The third of 21, in any order.
+        let samples: Vec<f64> = (0..21).map(|i| f64::from((i * 8) % 21)).collect();
+        assert_eq!(undisturbed(&samples), 2.0);
+        assert_eq!(undisturbed(&[[7.0; 3].as_slice(), &[10.0; 18]].concat()), 7.0);
+        assert_eq!(undisturbed(&[[1.0].as_slice(), &[7.0; 4], &[10.0; 16]].concat()), 7.0);
+        assert_eq!(undisturbed(&[5.0]), 5.0);
+        assert!(undisturbed(&[]).is_nan());
+    }
+
+    #[test]
+    fn microseconds_keep_three_digits() {
+        let written = [0.0524, 1.5, 12.345, 123.45, 12345.6, f64::NAN].map(microseconds);
+        assert_eq!(written, ["0.052", "1.500", "12.35", "123.5", "12346", "-"]);
+    }
+}

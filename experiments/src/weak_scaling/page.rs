@@ -1,0 +1,143 @@
+//! The page of a report, with the plots in it.
+
+use super::fit::{Fit, METHOD, Model};
+use super::plan::Plan;
+use super::plots;
+use super::point::{Point, exchange_ns};
+use crate::measure::environment::Environment;
+use crate::measure::page::{Cell, Page, Table, escaped};
+use crate::measure::stats::microseconds;
+use maniple_stencil::Collective;
+
+/// The page for what has been measured so far.
+pub fn page(plan: &Plan, environment: &Environment, points: &[Point], fits: &[Fit], pictures: &[String]) -> String {
+    let title = format!("Weak scaling of the stencil, {} against aggregation", plan.config.collective);
+    let mut page = Page::new(&title);
+    status(&mut page, plan, points, fits);
+    page.section("Results");
+    page.table(&results(points));
+    page.list(plan.definitions().map(|(name, what)| format!("<b>{name}</b>: {}", escaped(&what))));
+    page.section("Plots");
+    page.plots(pictures.iter().map(String::as_str));
+    page.section("Cost model");
+    models(&mut page, plan, points, fits);
+    page.section("Parameters");
+    page.table(&Table::of_pairs(plan.described()));
+    page.section("Machine and toolchain");
+    page.table(&Table::of_pairs(provenance(environment, points)));
+    page.section("Files");
+    page.paragraph(
+        "Every sample: <a href=\"samples.csv\">samples.csv</a>, \
+         <a href=\"samples.jsonl\">samples.jsonl</a> (one object a run, with the exchange measured before its pair). The \
+         table above: <a href=\"summary.csv\">summary.csv</a>, <a href=\"summary.json\">summary.json</a> (with the fits). \
+         <a href=\"parameters.json\">parameters.json</a>, <a href=\"machine.json\">machine.json</a>, \
+         <a href=\"collective.svg\">collective.svg</a>, <a href=\"metrics.svg\">metrics.svg</a>, \
+         <a href=\"ratio.svg\">ratio.svg</a>.",
+    );
+    page.end()
+}
+
+fn status(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
+    plan.caveats(points, fits).iter().for_each(|caveat| page.warning(&format!("Beware: {caveat}.")));
+    let (done, all) = (points.len(), plan.counts.len());
+    if done < all {
+        page.warning(&format!("Not complete: {done} of {all} numbers of shards were measured."));
+    }
+    let failures: Vec<_> = points.iter().filter_map(|p| p.failure.as_deref()).collect();
+    if failures.is_empty() {
+        let runs: usize = points.iter().map(|p| p.runs).sum();
+        page.paragraph(&format!("All of {runs} runs were verified."));
+    } else {
+        page.warning("Runs were not verified, and their times are left out; the first at each number of shards:");
+        page.list(failures.into_iter().map(escaped));
+    }
+}
+
+fn results(points: &[Point]) -> Table {
+    let mut table = Table::of_figures();
+    let groups = ["one collective, µs", "one iteration, µs", "iteration of the baseline, µs", "baseline ÷ iteration"];
+    let groups = groups.map(|group| Cell::from(group).over(3));
+    let around = |[first, second]: [&str; 2], groups: Vec<Cell>, [before, last]: [&str; 2]| {
+        let first = [first, second].map(Cell::from).into_iter();
+        first.chain(groups).chain([before, last].map(Cell::from)).collect::<Vec<_>>()
+    };
+    table.head(around(["P", "verified"], groups.into(), ["dropped", "e, ns"]));
+    let three = ["min", "median", "max"];
+    table.head(around(["", ""], three.into_iter().cycle().take(12).map(Cell::from).collect(), ["", ""]));
+    for p in points {
+        let verified = if p.failure.is_none() { Cell::from("yes") } else { Cell::from("NO").bad() };
+        let metrics = p.metrics();
+        let mut row = vec![Cell::from(p.shards.to_string()), verified];
+        row.extend(metrics.iter().flat_map(|(_, s)| [s.min, s.median, s.max]).map(|us| Cell::from(microseconds(us))));
+        row.push(metrics.iter().map(|(_, s)| s.dropped).sum::<usize>().to_string().into());
+        row.push(microseconds(p.exchange_ns).into());
+        table.row(row);
+    }
+    table
+}
+
+fn models(page: &mut Page, plan: &Plan, points: &[Point], fits: &[Fit]) {
+    let e = exchange_ns(points);
+    let shared = match Model::of(plan.config.collective)[1] {
+        Model::SharedTwoLevel => {
+            "With more shards than the W workers, the P/W shards of a worker combine one after the other, κ each, and \
+             then the workers in log₂W rounds; and shard 0 waits while others on its worker do what comes before, which \
+             is in κ as well."
+        }
+        _ => {
+            "With more shards than the W workers, a worker does the rounds of P/W shards one after the other, so that \
+             time grows with P and not with its logarithm; and shard 0 waits while others on its worker do what comes \
+             before their first round, which is in κ."
+        }
+    };
+    let spread = match plan.config.collective {
+        Collective::TwoLevel => "Two levels, of which the first has but one shard, are recursive doubling, and that",
+        _ => "Recursive doubling",
+    };
+    page.paragraph(&format!(
+        "{spread} takes T = log₂P (α + nβ + nγ) where each shard has a processor: α is the latency of a \
+         message, β and γ the time to move and to combine a byte, and n = 8 bytes for the one element here. As n is \
+         always the same, only α′ = α + nβ + nγ can be told. Its line says what P processors would take at the latency \
+         measured between the W here."
+    ));
+    page.paragraph(&format!(
+        "{shared} How many these are depends on its \
+         place in the order of that iteration, hence the long bars. This line is for W workers; it says nothing about \
+         a machine with more processors."
+    ));
+    page.paragraph(&format!(
+        "Fitted by {METHOD}. The last column is the \
+         exponential of the root mean square of what is left."
+    ));
+    let mut table = Table::of_words();
+    table.head(["model", "fitted for", "coefficients", "α′ in exchanges", "points", "off by a factor"]);
+    for fit in fits {
+        table.row([
+            fit.model.formula().to_owned(),
+            plots::scope(fit),
+            plots::coefficients(fit),
+            in_exchanges(fit.alpha_us * 1000.0 / e),
+            fit.points.to_string(),
+            if fit.points == 1 { "-".into() } else { format!("{:.2}", fit.off_by) },
+        ]);
+    }
+    page.table(&table);
+    if fits.is_empty() {
+        page.paragraph("There are too few points for a fit.");
+    }
+}
+
+fn in_exchanges(alpha: f64) -> String {
+    if alpha.is_nan() { "-".into() } else { format!("{alpha:.2} e") }
+}
+
+/// Where the figures come from.
+fn provenance(environment: &Environment, points: &[Point]) -> Vec<(&'static str, String)> {
+    let exchange = match exchange_ns(points) {
+        e if e.is_nan() => "not measured".into(),
+        e => format!("{e:.1} ns: a cache line from one processor to another, the fastest of batches, median"),
+    };
+    let mut all = vec![("began", environment.began.clone()), ("exchange e", exchange)];
+    all.extend(environment.facts());
+    all
+}
