@@ -363,7 +363,10 @@ impl<T, B> FutureCell<T, B> {
     pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl FnMut(Waiting, Option<&Error>)) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
-        waiters.for_each(|waiting| if poison { self.tell_poison(waiting, &mut tell) } else { tell(waiting, None) });
+        match poison {
+            true => waiters.for_each(|waiting| self.tell_poison(waiting, &mut tell)),
+            false => waiters.for_each(|waiting| tell(waiting, None)),
+        }
     }
 
     #[cold]

@@ -44,7 +44,8 @@ struct Slot {
     /// None if the slot is free.
     whose: Option<Rc<dyn Resident>>,
     future: Option<ShardFuture>,
-    waker: Waker,
+    /// None while the future is polled.
+    waker: Option<Waker>,
     handle: Arc<ShardWaker>,
     queued: bool,
 }
@@ -141,7 +142,7 @@ impl Executor {
         self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len() as u32;
             let handle = Arc::new(ShardWaker::new(slot, self.wakes.clone()));
-            let waker = Waker::from(handle.clone());
+            let waker = Some(Waker::from(handle.clone()));
             self.slots.push(Slot { whose: None, future: None, waker, handle, queued: false });
             slot
         })
@@ -220,11 +221,10 @@ impl Effects {
             let s = &mut exec.slots[slot as usize];
             s.queued = false;
             s.handle.polled();
-            let Some(future) = s.future.take() else {
-                return;
-            };
+            let Some(future) = s.future.take() else { return };
             // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
-            (future, std::mem::replace(&mut s.waker, Waker::noop().clone()))
+            let Some(waker) = s.waker.take() else { unreachable!("it is out as long as the future is") };
+            (future, waker)
         };
         let polled = polling::polling(slot, &waker, || {
             catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))))
@@ -233,7 +233,7 @@ impl Effects {
             Ok(Poll::Pending) => {
                 let mut exec = self.exec.borrow_mut();
                 let s = &mut exec.slots[slot as usize];
-                (s.future, s.waker) = (Some(future), waker);
+                (s.future, s.waker) = (Some(future), Some(waker));
                 return;
             }
             Ok(Poll::Ready(())) => None,
@@ -248,7 +248,7 @@ impl Effects {
         let whose = {
             let mut exec = self.exec.borrow_mut();
             let s = &mut exec.slots[slot as usize];
-            s.waker = waker;
+            s.waker = Some(waker);
             let whose = s.whose.take();
             exec.free.push(slot);
             whose

@@ -29,14 +29,18 @@ pub(crate) fn note_awaited() {
 
 /// Marks `slot` as polled while `f` runs.
 pub(crate) fn polling<R>(slot: u32, waker: &Waker, f: impl FnOnce() -> R) -> R {
-    struct Restore((*const (), u32));
-    impl Drop for Restore {
+    type Current = Cell<(*const (), u32)>;
+    struct Restore<'a>(&'a Current, (*const (), u32));
+    impl Drop for Restore<'_> {
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(CURRENT.replace((waker.data(), slot)));
-    f()
+    // The thread's place is looked up once.
+    CURRENT.with(|current| {
+        let _restore = Restore(current, current.replace((waker.data(), slot)));
+        f()
+    })
 }
 
 /// Who is registered somewhere, without the means to wake it. To be compared only while it is registered: so long its waker

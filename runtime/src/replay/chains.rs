@@ -382,11 +382,6 @@ impl Chains {
         if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
     }
 
-    /// How many calls the shard at a position has made.
-    pub fn calls_of(&self, position: u32) -> u64 {
-        self.links.borrow().callers[position as usize].calls
-    }
-
     /// The number of a chain's present call among its shard's, or of the next.
     pub fn call_of(&self, links: &Progress, chain: u32) -> u64 {
         links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
