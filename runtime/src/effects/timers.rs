@@ -95,15 +95,15 @@ impl Effects {
     /// Who is to be woken next of those whose time has come, as the run's clock says `now`.
     #[cold]
     pub fn next_due(&self, now: u64) -> Option<Waiting> {
-        while self.timers.first.get() <= now {
-            let due = self.timers.change(BTreeMap::pop_first);
-            #[cfg(feature = "plant")]
-            if due.is_some() && self.config.strikes(crate::plant::Bug::LostDeadline) {
-                continue;
-            }
-            return due.map(|(_, waiting)| waiting);
+        if self.timers.first.get() > now {
+            return None;
         }
-        None
+        let due = self.timers.change(BTreeMap::pop_first);
+        #[cfg(feature = "plant")]
+        if due.is_some() && self.config.strikes(crate::plant::Bug::LostDeadline) {
+            return self.next_due(now);
+        }
+        due.map(|(_, waiting)| waiting)
     }
 
     /// How many timers are set.

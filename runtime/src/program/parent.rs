@@ -87,14 +87,14 @@ impl Parent {
         self.launcher.outcome(result)
     }
 
-    /// Starts every shard of a gang, as [`Top::launch`], but only this parent does so. Waits for the leaf tasks that this
+    /// Starts every shard of a gang, as [`Top::launch`](crate::Top::launch), but only this parent does so. Waits for the leaf tasks that this
     /// parent has launched, and then for nothing else.
     ///
     /// What the gang may write the parent must [`map`](Self::map) before it uses it again, and what the gang may read
     /// before it writes it again.
     ///
     /// # Errors
-    /// As [`Top::launch`]; also a region this parent does not hold.
+    /// As [`Top::launch`](crate::Top::launch); also a region this parent does not hold.
     pub async fn launch_gang<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
