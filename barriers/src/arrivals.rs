@@ -1,3 +1,5 @@
+//! The arrivals of one arriver, which may come out of order within a window.
+
 use crate::BarrierError;
 
 /// The arrivals of one arriver: all generations below [`next`](Self::next), and those of later ones that came early.

@@ -1,3 +1,5 @@
+//! Arrivers of one barrier: how far each has come, and which generations are complete.
+
 use crate::{Arrivals, BarrierError};
 
 /// The arrivals of a known list of arrivers, each with its own generation. Two words an arriver, however many generations

@@ -1,3 +1,5 @@
+//! The cell of a barrier: arrivals, waiters, poison, and what arrivals carry.
+
 use crate::arrivers::Arrivers;
 use crate::{Arrivals, BarrierError};
 use smallvec::SmallVec;

@@ -1,3 +1,5 @@
+//! Two halves of a pair in as little memory as they need, for one arriver and one waiter each.
+
 use crate::BarrierError;
 
 /// Which half of a ready/empty pair.

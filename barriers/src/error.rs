@@ -1,3 +1,5 @@
+//! What a barrier refuses.
+
 use serde::{Deserialize, Serialize};
 
 /// What a barrier or a promise refuses.

@@ -1,3 +1,5 @@
+//! Handles: the right to arrive at a barrier or to wait for it, each with the generation it is at.
+
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,3 +1,5 @@
+//! A promise: a value that is set once, and those who wait for it.
+
 use crate::BarrierError;
 use slab::Slab;
 

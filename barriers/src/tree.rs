@@ -1,3 +1,5 @@
+//! Combining trees.
+
 /// The tree along which the processors of one barrier combine arrivals (up) and pass releases (down).
 ///
 /// Members are taken in the order given; member 0 is the root and member i has parent (i − 1) / arity. A barrier of

@@ -1,3 +1,5 @@
+//! Allreduce, as shards call it.
+
 use crate::engine::{Engine, subtasks};
 use crate::{Algorithm, Blocks, Operator};
 use maniple_regions::Element;

@@ -1,3 +1,5 @@
+//! The machine as mappers see it: nodes, processors and memories.
+
 use maniple_regions::MemoryId;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The calls of a mapper.
+
 use crate::MemoryKind;
 use crate::calls::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,

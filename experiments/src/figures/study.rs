@@ -356,9 +356,12 @@ mod tests {
         let [few, .., many] = points[..] else { unreachable!() };
         let collective = many.collective_us / few.collective_us / (512_f64.log2() / 16_f64.log2());
         assert!((0.9..1.1).contains(&collective), "{collective} times as log₂P");
-        for ((name, _), took) in variants.iter().zip(others) {
-            // Least for iterations that are waited for, by 1.2 %: leaf tasks are sent at once, whether launched ahead or not.
-            assert!((took.iteration_us / many.iteration_us - 1.0).abs() > 0.01, "{name}: {took:?}, {many:?}");
+        let beside = |took: &Took| took.iteration_us / many.iteration_us;
+        let [waited, others @ ..] = others else { unreachable!() };
+        // Leaf tasks are sent as soon as they are ready, whether launched ahead or not: there is little left to wait for.
+        assert!((1.01..1.02).contains(&beside(waited)), "{waited:?}, {many:?}");
+        for ((name, _), took) in variants[1..].iter().zip(others) {
+            assert!((beside(took) - 1.0).abs() > 0.02, "{name}: {took:?}, {many:?}");
         }
     }
 
