@@ -256,7 +256,7 @@ thread_local! {
 
 impl Data {
     /// A fresh instance for a column, or the one that is there.
-    pub(crate) fn store(
+    pub fn store(
         &self,
         effects: &Effects,
         key: ColumnKey,
@@ -277,7 +277,7 @@ impl Data {
     }
 
     /// A column with its instance.
-    pub(crate) fn column(
+    pub fn column(
         &self,
         effects: &Effects,
         region: Region,

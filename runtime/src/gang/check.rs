@@ -10,7 +10,7 @@ use maniple_regions::{Interference, Use};
 
 impl Planner {
     /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
-    pub(crate) fn check(&self, effects: &Effects, held: &[Vec<Held>]) -> Result<(), Error> {
+    pub fn check(&self, effects: &Effects, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
             for h in list {

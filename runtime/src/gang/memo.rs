@@ -123,7 +123,7 @@ impl Planner {
     ///
     /// # Errors
     /// What [`Self::check`] and the mapper refuse.
-    pub(crate) fn plan_or_recall(&self, effects: &Effects, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
+    pub fn plan_or_recall(&self, effects: &Effects, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
         let mut homes = None;

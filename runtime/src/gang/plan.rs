@@ -86,7 +86,7 @@ impl Planner {
 
     /// Finds homes, unless the mapper has given them already, transfers and uses. A pure function of its inputs, of what is
     /// known where, and of the mapper's answers.
-    pub(crate) fn plan(
+    pub fn plan(
         &self,
         effects: &Effects,
         mut wanted: Wanted<'_>,
@@ -179,7 +179,7 @@ impl Planner {
     }
 
     /// Which of several holders sends the values of a field of a region, or of a part of one.
-    pub(crate) fn select_source(
+    pub fn select_source(
         &self,
         effects: &Effects,
         region: Region,
@@ -197,7 +197,7 @@ impl Planner {
     }
 
     /// Where the one instance of a region is that several shards use at once.
-    pub(crate) fn place_shared(
+    pub fn place_shared(
         &self,
         effects: &Effects,
         region: Region,

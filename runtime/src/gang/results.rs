@@ -17,20 +17,20 @@ pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Optio
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
-    pub(crate) key: LaunchKey,
+    pub key: LaunchKey,
     /// Who launched, for reports, and which shard that is.
-    pub(crate) by: Place,
-    pub(crate) node: Option<Node>,
+    pub by: Place,
+    pub node: Option<Node>,
     /// Batches that have not reported.
-    pub(crate) left: Cell<usize>,
+    pub left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
-    pub(crate) held: Vec<ProcessorId>,
-    pub(crate) shards: u32,
-    pub(crate) settle: RefCell<Settle>,
+    pub held: Vec<ProcessorId>,
+    pub shards: u32,
+    pub settle: RefCell<Settle>,
     /// Why shards failed that are over. Whoever awaits them all has seen it and still waits for the others.
-    pub(crate) failed: RefCell<Vec<Error>>,
-    pub(crate) versions: Rc<RefCell<Versions>>,
-    pub(crate) over: RefCell<Option<Resolver<()>>>,
+    pub failed: RefCell<Vec<Error>>,
+    pub versions: Rc<RefCell<Versions>>,
+    pub over: RefCell<Option<Resolver<()>>>,
 }
 
 impl LaunchState {

@@ -14,7 +14,7 @@ use maniple_regions::Privilege;
 use std::rc::Rc;
 impl Tasks {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    pub(crate) fn end_leaf(
+    pub fn end_leaf(
         &self,
         id: TaskId,
         body: Box<Body>,
@@ -115,7 +115,7 @@ impl Tasks {
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
     #[cold]
-    pub(crate) fn fail_leaf(&self, id: TaskId, error: &Error) {
+    pub fn fail_leaf(&self, id: TaskId, error: &Error) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
@@ -157,7 +157,7 @@ impl Tasks {
     }
 
     /// Drops every task that is still there.
-    pub(crate) fn drop_leaves(&self) {
+    pub fn drop_leaves(&self) {
         let leaves = std::mem::take(&mut *self.leaves.borrow_mut());
         for leaf in leaves.slab {
             let (name, shard) = leaf.body.as_ref().map_or(("", u32::MAX), |body| (body.name, body.shard));
@@ -225,13 +225,13 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn place_of(&self, id: TaskId) -> Place {
+    pub fn place_of(&self, id: TaskId) -> Place {
         let mut leaves = self.leaves.borrow_mut();
         let body = leaves.get(id).and_then(|leaf| leaf.body.as_ref());
         body.map_or_else(|| task_place("?", u32::MAX), |body| body.place())
     }
 
-    pub(crate) fn poisons(&self, id: TaskId, cause: &Error) -> Error {
+    pub fn poisons(&self, id: TaskId, cause: &Error) -> Error {
         cause.poisons(self.place_of(id))
     }
 }

@@ -132,7 +132,7 @@ impl Tasks {
 
     /// One thing less to wait for.
     #[inline(never)]
-    pub(crate) fn leaf_has_one_less(&self, id: TaskId) {
+    pub fn leaf_has_one_less(&self, id: TaskId) {
         let next = self.leaves.borrow_mut().one_less(id);
         self.go_on(id, next);
     }
@@ -149,7 +149,7 @@ impl Tasks {
 
     /// A task for another processor does not wait until those that run here have had their turn.
     #[inline(always)]
-    pub(crate) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
+    pub fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
         match to == self.effects.id {
             true => self.effects.queue.push(priority, Item::Leaf(id)),
             false => self.effects.queue.push_away(id),
@@ -167,7 +167,7 @@ impl Tasks {
     }
 
     /// Marks a task that is being staged: it will not run.
-    pub(crate) fn poison_soon(&self, id: TaskId, error: Error) {
+    pub fn poison_soon(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.poison.get_or_insert_with(|| Box::new(error));
         }
@@ -175,7 +175,7 @@ impl Tasks {
 
     /// Starts to fetch remote data.
     #[cold]
-    pub(crate) fn stage_leaf(&self, id: TaskId) {
+    pub fn stage_leaf(&self, id: TaskId) {
         let wanted: Vec<(usize, Rc<Column>, Privilege)> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };
@@ -216,7 +216,7 @@ impl Tasks {
     }
 
     /// Marks a task that waits: it will not run.
-    pub(crate) fn poison_leaf(&self, id: TaskId, error: Error) {
+    pub fn poison_leaf(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.poison.get_or_insert_with(|| Box::new(error));
         }

@@ -21,7 +21,7 @@ use std::panic::catch_unwind;
 
 impl Tasks {
     /// Runs a queued task here, or sends it where the mapper wants it.
-    pub(crate) fn run_leaf(&self, id: TaskId) {
+    pub fn run_leaf(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         if leaf.poison.is_some() || leaf.uses().iter().any(|u| u.column.is_poisoned_for(u.privilege)) {
@@ -140,7 +140,7 @@ impl Tasks {
     }
 
     /// Runs a task of another processor of the node.
-    pub(crate) fn run_for_other(&self, from: ProcessorId, mut leaf: Box<Offloaded>) {
+    pub fn run_for_other(&self, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let began = leaf.ran.map(|_| self.effects.wire.now());
         let (work, shard) = (leaf.work, leaf.shard);
         leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases));
@@ -149,7 +149,7 @@ impl Tasks {
     }
 
     /// Takes back a task that ran on another processor.
-    pub(crate) fn take_back(&self, from: ProcessorId, leaf: Offloaded) {
+    pub fn take_back(&self, from: ProcessorId, leaf: Offloaded) {
         let Offloaded { home, work, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
         if let Some(body) = body {
