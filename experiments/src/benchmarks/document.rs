@@ -29,6 +29,8 @@ rounds, or the median of all is above 1 µs, the row is `disturbed` and shows th
   shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
 - *leaf task*: launched, mapped, ordered, run and done; StarPU's is the line `Per task` of
   `STARPU_NCPU=1 tasks_overhead -i 200000 -b 1`.
+- *relaunch of a shard*: what is added to the kernel in the aggregation version, which launches its shards anew in each
+  iteration.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
 - *memory of a waiting shard*: by how much the resident set of a fresh process grows until 4096 shards wait in an
   allreduce of 8 bytes, divided by the shards: everything that a shard and its part of the allreduce take up. The first
@@ -49,6 +51,8 @@ one way, as `maniple exchange --wire virtual` has it; P stands for shards, W for
 - *stencil, added to the kernel*: (T · W − sequential) ÷ P, where T is the median time of an iteration with 1000 cells a
   shard and recursive doubling, and sequential the kernel's time for all cells as one vector.
 - *leaf task*: launched, mapped, ordered, run and done, on one processor.
+- *relaunch of a shard*: what is added to the kernel in the aggregation version, which launches its shards anew in each
+  iteration.
 - *gang launch*: from the launch to the first instruction of the last shard, divided by the shards.
 - *memory of a waiting shard*: by how much the resident set of a process of this host grows until 4096 shards wait in an
   allreduce of 8 bytes, divided by the shards; not on two processors, but on all that the node, or the two nodes, have.

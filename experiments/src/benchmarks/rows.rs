@@ -7,7 +7,7 @@ use crate::measure::noise::Beside;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{gang, memory, tasks};
 use maniple::prelude::{Algorithm, Runtime};
-use maniple_stencil::{Config, Session, StencilError};
+use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::rc::Rc;
 
 /// One row of the document.
@@ -81,6 +81,9 @@ pub fn all(on: &Rc<Platform>) -> Vec<Row> {
         let what = format!("stencil, added to the kernel a shard, {shards} shards");
         row(&what, us, Some(&format!("{exchanges} · e")), stencil_added(on, shards, exchanges));
     }
+    for shards in [16, 64, 256] {
+        row(&format!("relaunch of a shard, {shards} shards"), us, Some("4 µs"), relaunch(on, shards));
+    }
     row("leaf task, 1 region of 1024, 1 worker", ns, Some("StarPU's ÷ 20"), leaf_task(on));
     row("gang launch, 4096 shards, a shard", us, Some("2 µs"), gang_launch(on));
     let doubling = waiting(on, Algorithm::RecursiveDoubling, 2.5);
@@ -153,13 +156,28 @@ fn stencil_kernel(on: &Rc<Platform>) -> Measure {
 }
 
 fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
+    let (on, mut added_ns) = (on.clone(), added_to_kernel(on, shards, Collective::RecursiveDoubling));
+    Box::new(move || Ok(Sample::in_exchanges(&on, added_ns()?, exchanges)))
+}
+
+fn relaunch(on: &Rc<Platform>, shards: u32) -> Measure {
+    let mut added_ns = added_to_kernel(on, shards, Collective::Aggregation);
+    Box::new(move || Ok(Sample::against(added_ns()? / 1000.0, 4.0)))
+}
+
+/// What an iteration of the stencil takes beside its kernel: nanoseconds of a worker for each shard.
+fn added_to_kernel(
+    on: &Rc<Platform>,
+    shards: u32,
+    collective: Collective,
+) -> impl FnMut() -> Result<f64, Failure> + use<> {
     const CELLS: usize = 1000;
     let iterations = 20_000 / shards as usize;
-    let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, ..Config::default() };
+    let config = Config { shards: shards as usize, cells: Some(CELLS), iterations, collective, ..Config::default() };
     let (on, config) = (on.clone(), on.config(config));
     let failed = |e: StencilError| Failure::Run(e.to_string());
     let mut session = None;
-    Box::new(move || {
+    move || {
         let session = match &mut session {
             Some(session) => session,
             None => {
@@ -175,8 +193,8 @@ fn stencil_added(on: &Rc<Platform>, shards: u32, exchanges: f64) -> Measure {
         }
         let sequential_ns = verified(on.kernel(shards as usize * CELLS, iterations)?)?;
         let on_all_workers_ns = report.iteration_us.median * 1000.0 * config.processors() as f64;
-        Ok(Sample::in_exchanges(&on, (on_all_workers_ns - sequential_ns) / f64::from(shards), exchanges))
-    })
+        Ok((on_all_workers_ns - sequential_ns) / f64::from(shards))
+    }
 }
 
 fn leaf_task(on: &Rc<Platform>) -> Measure {

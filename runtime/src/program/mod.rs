@@ -1,4 +1,9 @@
-//! What users call.
+//! What users call: the entry, the top-level task, parents, shards and what they launch. No protocol is in here: a call is
+//! checked, put into the terms of the rooms below, and handed to them.
+//!
+//! `runtime`: a run and its drivers. `top`, `parent`, `shard`: the three kinds of tasks that launch others. `launch`, `index`:
+//! leaf tasks. `gang`, `launcher`: gangs. `phase`: barriers. `region`: a region as a shard holds it. `deadline`: waits with a
+//! limit.
 
 pub(crate) mod deadline;
 pub(crate) mod gang;

@@ -14,13 +14,7 @@ use maniple_regions::Privilege;
 use std::rc::Rc;
 impl Tasks {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    pub fn end_leaf(
-        &self,
-        id: TaskId,
-        body: Box<Body>,
-        leases: &mut Vec<Lease>,
-        outcome: Result<(), Box<Error>>,
-    ) {
+    pub fn end_leaf(&self, id: TaskId, body: Box<Body>, leases: &mut Vec<Lease>, outcome: Result<(), Box<Error>>) {
         let mut staged = false;
         while let Some(lease) = leases.pop() {
             let u = &body.uses[leases.len()];
