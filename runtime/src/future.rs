@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::races;
 use crate::diagnose::races::{Past, VectorClock};
 use crate::effects::polling::Poller;
-use crate::effects::{Waiting, polling};
+use crate::effects::{Tell, Waiting, polling};
 use maniple_barriers::{Promise, PromiseState};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -297,18 +297,13 @@ impl<T: 'static> Resolver<T> {
 
     /// Settles the future.
     #[inline]
-    pub(crate) fn settle(&self, outcome: Result<T, Error>, tell: impl FnMut(Waiting, Option<&Error>)) {
+    pub(crate) fn settle(&self, outcome: Result<T, Error>, tell: impl Tell) {
         self.cell.settle(outcome.map_err(Box::new), tell);
     }
 
     /// The same, with `failures` told of an error that nobody may be awaiting.
     #[inline(always)]
-    pub(crate) fn settle_watched(
-        &self,
-        outcome: Result<T, Error>,
-        failures: &Failures,
-        tell: impl FnMut(Waiting, Option<&Error>),
-    ) {
+    pub(crate) fn settle_watched(&self, outcome: Result<T, Error>, failures: &Failures, tell: impl Tell) {
         match outcome {
             Ok(value) => self.cell.settle(Ok(value), tell),
             Err(error) => {
@@ -360,7 +355,7 @@ impl<T, B> FutureCell<T, B> {
 
     /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
     #[inline(always)]
-    pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl FnMut(Waiting, Option<&Error>)) {
+    pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
         let Ok(waiters) = self.promise.borrow_mut().settle(outcome.map_err(Poison::from)) else { return };
         match poison {
@@ -370,7 +365,7 @@ impl<T, B> FutureCell<T, B> {
     }
 
     #[cold]
-    fn tell_poison(&self, waiting: Waiting, tell: &mut impl FnMut(Waiting, Option<&Error>)) {
+    fn tell_poison(&self, waiting: Waiting, tell: &mut impl Tell) {
         if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
             // Who polls has not seen it before it does so once more, and may have given up.
             seen.set(seen.get() || Poller::of(&waiting).is_none());

@@ -91,7 +91,7 @@ impl Bank {
     }
 
     /// Poisons every cell from its first incomplete generation on.
-    pub fn poison_all(&mut self, error: &Error) -> Vec<Waiting> {
+    pub fn poison_every_cell(&mut self, error: &Error) -> Vec<Waiting> {
         let cells = (0..self.ready.len() as u32).chain((0..self.empty.len() as u32).map(|c| c | EMPTY));
         cells.flat_map(|cell| self.poison(cell, 0, error)).collect()
     }

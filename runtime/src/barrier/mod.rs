@@ -1,32 +1,31 @@
 //! Barriers on one processor: its cells of ready/empty pairs, its members of combining trees, and arrivals, which are
 //! routed to where their cell lives.
+//!
+//! `cells`: pairs. `phases`: combining trees. `ends`: the generations that handles are at. `report`: barriers in the report of a
+//! deadlock.
 
 mod cells;
 mod ends;
 mod phases;
 mod report;
 
-pub(crate) use cells::Bank;
-pub(crate) use ends::{End, GenerationCounter};
-pub(crate) use phases::{PhaseMember, Phases};
-
 use crate::Error;
 use crate::effects::polling::Poller;
-use crate::effects::{Effects, Waiting};
+use crate::effects::{Effects, Tell, Waiting};
 use crate::ids::{CellAddress, ObjectId, WaitAt};
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::object::{Object, PairTable, PhaseSpec};
 use crate::payload::Payload;
+pub(crate) use cells::Bank;
+pub(crate) use ends::{End, GenerationCounter};
+pub(crate) use phases::{PhaseMember, Phases};
+
 use maniple_barriers::{Arrived, BarrierError};
 use std::cell::RefCell;
 
 /// What waiting for one generation of a barrier found.
 pub(crate) type Waited = maniple_barriers::Waited<Box<Error>>;
-
-/// Is told who need not wait any more, with the reason if what they wait for will never be there.
-pub(crate) trait Tell: FnMut(Waiting, Option<&Error>) {}
-impl<F: FnMut(Waiting, Option<&Error>)> Tell for F {}
 
 fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
     waited.map(|e| Box::new(e.clone()))
@@ -158,7 +157,7 @@ impl Barriers {
     pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
         match &*known.object {
             Object::Pairs(_) => {
-                let due = self.with(known.id, |bank| bank.poison_all(error));
+                let due = self.with(known.id, |bank| bank.poison_every_cell(error));
                 due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
             }
             Object::Phase(_) => self.phases.poison(known.id, 0, error, tell),
@@ -169,6 +168,13 @@ impl Barriers {
     /// Asks for a generation: whoever `waiting` is will be told if it is not complete.
     #[inline]
     pub fn wait(&self, effects: &Effects, at: WaitAt, waiting: Waiting) -> Waited {
+        if let Waiting::Waker(_) = &waiting {
+            // Looked at first: if it is over, the waker is dropped, whose destructor is not ours, while nothing is borrowed.
+            match self.state(effects, at) {
+                Waited::Registered => {}
+                over => return over,
+            }
+        }
         match at {
             WaitAt::Cell { object, cell, generation } => {
                 // Without a bank there is no such cell.

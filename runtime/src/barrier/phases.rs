@@ -1,8 +1,8 @@
 //! Phase barriers: this processor's member of each combining tree.
 
-use super::{Tell, Waited, owned};
+use crate::barrier::{Waited, owned};
 use crate::effects::polling::Poller;
-use crate::effects::{Effects, Waiting};
+use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
 use crate::ids::{ObjectId, ProcessorId};
 use crate::maps::HashMap;
@@ -118,7 +118,7 @@ impl Phases {
             None => {
                 let source = BarrierError::NotAnArriver { arriver, arrivers: 0 };
                 let error = Error::Barrier { barrier: effects.objects.name(object), source };
-                self.poison_all(effects, object, generation, &error, tell);
+                self.poison_everywhere(effects, object, generation, &error, tell);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Phases {
                                 // No task has failed, so nobody else tells of it if nobody waits. Generations that the
                                 // same arrival completed after this one are refused by the poison.
                                 effects.note_failure(&e);
-                                return self.poison_all(effects, object, generation, &e, tell);
+                                return self.poison_everywhere(effects, object, generation, &e, tell);
                             }
                         },
                     }
@@ -176,7 +176,7 @@ impl Phases {
                 }
                 let error = Error::Barrier { barrier: effects.objects.name(object), source };
                 effects.note_failure(&error);
-                self.poison_all(effects, object, from, &error, tell);
+                self.poison_everywhere(effects, object, from, &error, tell);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Phases {
     }
 
     /// Poisons a barrier on every processor it concerns.
-    pub fn poison_all(
+    pub fn poison_everywhere(
         &self,
         effects: &Effects,
         object: ObjectId,

@@ -84,7 +84,7 @@ impl Data {
     ) -> Fetch {
         let Store::Shared { home, .. } = &*column.store.borrow() else { return Fetch::Here };
         let (home, key) = (*home, column.key());
-        if let Some(e) = effects.lost() {
+        if let Some(e) = effects.lost_processor() {
             return Fetch::Refused(e.clone());
         }
         if effects.same_node(home) {
@@ -126,7 +126,7 @@ impl Data {
         staged: &Staged,
     ) -> Result<bool, Error> {
         let Store::Shared { home, .. } = &*column.store.borrow() else { return Ok(false) };
-        if let Some(e) = effects.lost() {
+        if let Some(e) = effects.lost_processor() {
             return Err(e.clone());
         }
         let bytes = staged.copy.read_bytes(column.rect());
@@ -171,7 +171,7 @@ impl Data {
         };
         let served = effects.objects.field(key.tree, key.field).and_then(|field| {
             // Nor is it known whether what the launch was to bring has come.
-            if let Some(e) = effects.lost() {
+            if let Some(e) = effects.lost_processor() {
                 return Err(e.clone());
             }
             let shared = self.shared_instance(effects, key, field)?;

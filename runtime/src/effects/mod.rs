@@ -2,7 +2,8 @@
 //! count, whom they ask, and what they note for reports. A room is given this and has no other way to the world.
 //!
 //! `queue`: what can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: who waits for something.
-//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made.
+//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made. `observe`: the seam for
+//! observers.
 
 mod executor;
 mod mappers;
@@ -19,7 +20,7 @@ pub(crate) use objects::{Known, Objects};
 use observe::Observers;
 pub(crate) use queue::{Item, ReadyQueue};
 pub(crate) use timers::Timer;
-pub(crate) use waiting::Waiting;
+pub(crate) use waiting::{Tell, Waiting};
 
 use crate::config::Config;
 use crate::counters::Counters;
@@ -56,7 +57,7 @@ pub(crate) struct Effects {
     /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
     late: RefCell<Vec<(ProcessorId, Late)>>,
     mappers: mappers::Mappers,
-    pub(super) exec: RefCell<executor::Executor>,
+    exec: RefCell<executor::Executor>,
     /// Other wakers to be called once no chains are borrowed: their code is not ours.
     wakers: RefCell<Vec<Waker>>,
     /// Chains are borrowed.
@@ -190,7 +191,7 @@ impl Effects {
 
     /// Why nothing that comes from others can be relied on, if a processor is lost.
     #[inline]
-    pub fn lost(&self) -> Option<&Error> {
+    pub fn lost_processor(&self) -> Option<&Error> {
         self.lost.get().map(|e| &**e)
     }
 

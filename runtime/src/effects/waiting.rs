@@ -1,5 +1,6 @@
 //! Who waits for something, and is told when it is there.
 
+use crate::Error;
 use crate::ids::{ObjectId, TaskId};
 use maniple_mapper::Priority;
 use std::task::Waker;
@@ -16,3 +17,7 @@ pub(crate) enum Waiting {
     /// A future is polled by somebody else's waker (a combinator, say).
     Waker(Box<Waker>),
 }
+
+/// Is told who need not wait any more, with the reason if what they wait for will never be there.
+pub(crate) trait Tell: FnMut(Waiting, Option<&Error>) {}
+impl<F: FnMut(Waiting, Option<&Error>)> Tell for F {}

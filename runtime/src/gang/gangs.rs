@@ -77,8 +77,8 @@ impl Gangs {
         self.batches().borrow_mut().operations.end(number);
     }
 
-    /// A batch starts: the data that has come for it.
-    pub fn start_batch(&self, batch: &Batch) -> Vec<Columns> {
+    /// The data that has come for a batch, which is about to start.
+    pub fn take_what_came(&self, batch: &Batch) -> Vec<Columns> {
         self.batches().borrow_mut().operations.take_what_came(batch.launch)
     }
 
@@ -150,7 +150,7 @@ impl Gangs {
                 }
             }
             // It has been given up.
-            None if tasks.effects.lost().is_some() => {}
+            None if tasks.effects.lost_processor().is_some() => {}
             // This node's top-level task has not come to the launch yet.
             None => self.early.borrow_mut().entry(done.launch).or_default().push(done),
         }

@@ -79,6 +79,17 @@ impl Planner {
         Self { name: name.into(), replicated, held: None, versions: Rc::default(), memo: RefCell::default() }
     }
 
+    /// Whether this copy of the launching task is the one that starts what is to be on a processor.
+    pub fn starts(&self, effects: &Effects, processor: ProcessorId) -> bool {
+        !self.replicated || effects.copies().same_node(effects.id, processor)
+    }
+
+    /// Whether regions that this parent shares are at home on a processor, apart from its own: that one has started it.
+    pub(super) fn is_home(&self, effects: &Effects, processor: ProcessorId) -> bool {
+        let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
+        processor != effects.id && homes.any(|home| home == processor)
+    }
+
     /// Who launches.
     pub fn place(&self) -> Place {
         Place { task: self.name.to_string(), shard: None }

@@ -17,23 +17,47 @@ pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Optio
 
 /// A launch whose shards are not all over.
 pub(crate) struct LaunchState {
-    pub key: LaunchKey,
+    key: LaunchKey,
     /// Who launched, for reports, and which shard that is.
-    pub by: Place,
-    pub node: Option<Node>,
+    by: Place,
+    node: Option<Node>,
     /// Batches that have not reported.
-    pub left: Cell<usize>,
+    left: Cell<usize>,
     /// Processors that wait for the end of the whole launch.
-    pub held: Vec<ProcessorId>,
-    pub shards: u32,
-    pub settle: RefCell<Settle>,
+    homes: Vec<ProcessorId>,
+    shards: u32,
+    settle: RefCell<Settle>,
     /// Why shards failed that are over. Whoever awaits them all has seen it and still waits for the others.
-    pub failed: RefCell<Vec<Error>>,
-    pub versions: Rc<RefCell<Versions>>,
-    pub over: RefCell<Option<Resolver<()>>>,
+    failed: RefCell<Vec<Error>>,
+    versions: Rc<RefCell<Versions>>,
+    over: RefCell<Option<Resolver<()>>>,
 }
 
 impl LaunchState {
+    /// A launch of so many batches and shards; `homes` wait for its end, and `over` is settled then.
+    pub(super) fn new(
+        key: LaunchKey,
+        (by, node): (Place, Option<Node>),
+        (batches, shards): (usize, u32),
+        homes: Vec<ProcessorId>,
+        settle: Settle,
+        versions: Rc<RefCell<Versions>>,
+        over: Resolver<()>,
+    ) -> Self {
+        Self {
+            key,
+            by,
+            node,
+            left: Cell::new(batches),
+            homes,
+            shards,
+            settle: RefCell::new(settle),
+            failed: RefCell::default(),
+            versions,
+            over: RefCell::new(Some(over)),
+        }
+    }
+
     pub fn key(&self) -> LaunchKey {
         self.key
     }
@@ -57,7 +81,7 @@ impl LaunchState {
             (self.settle.borrow_mut())(tasks, shard, Err(error.poisons(self.by())), None);
         }
         if let Some(over) = self.over.borrow_mut().take() {
-            over.settle(Err(error.clone()), |waiting, poison| tasks.tell(waiting, poison));
+            over.settle(Err(error.clone()), tasks.teller());
         }
     }
 
@@ -81,14 +105,14 @@ impl LaunchState {
         }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {
-            for &p in &self.held {
+            for &p in &self.homes {
                 tasks.effects.send(p, Message::LaunchOver { launch: self.key });
             }
             if let Some(over) = self.over.borrow_mut().take() {
                 if let Some(races) = tasks.effects.races() {
                     over.happens(&races.launch_over(self.key, tasks.effects.copies().nodes()));
                 }
-                over.settle(Ok(()), |waiting, poison| tasks.tell(waiting, poison));
+                over.settle(Ok(()), tasks.teller());
             }
         }
         self.left.get() == 0

@@ -57,12 +57,12 @@ impl Core {
         if self.effects().config.strikes(crate::plant::Bug::EarlyStart) {
             return true;
         }
-        self.effects().lost().is_some()
+        self.effects().lost_processor().is_some()
     }
 
     fn send_columns(&self, order: SendColumns) {
         let effects = self.effects();
-        if effects.lost().is_some() {
+        if effects.lost_processor().is_some() {
             return;
         }
         let mut columns = Vec::with_capacity(order.transfers.len());
@@ -77,8 +77,8 @@ impl Core {
 
     fn start_batch(self: &Rc<Self>, number: Number, batch: Batch) {
         let (effects, data, launch) = (self.effects(), &self.tasks.data, batch.launch);
-        let mut refused = effects.lost().cloned();
-        for (transfer, bytes) in self.gangs.start_batch(&batch).iter().flat_map(|c| &c.columns) {
+        let mut refused = effects.lost_processor().cloned();
+        for (transfer, bytes) in self.gangs.take_what_came(&batch).iter().flat_map(|c| &c.columns) {
             #[cfg(feature = "plant")]
             if effects.config.strikes(crate::plant::Bug::StaleCopy) {
                 continue;

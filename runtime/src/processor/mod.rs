@@ -81,7 +81,7 @@ impl Core {
         let (tasks, effects) = (&self.tasks, self.effects());
         if object < effects.objects.len() {
             let at = CellAddress { processor: effects.id, object, cell };
-            return tasks.barriers.arrive_here(effects, at, generation, payload, &mut |w, p| tasks.tell(w, p));
+            return tasks.barriers.arrive_here(effects, at, generation, payload, &mut tasks.teller());
         }
         let also = Also::NOTHING;
         self.early.borrow_mut().push((from, Message::Arrive { object, cell, generation, payload, also }));
@@ -94,7 +94,7 @@ impl Core {
         {
             return self.early.borrow_mut().push((from, message));
         }
-        let tell = &mut |waiting, poison: Option<&crate::Error>| tasks.tell(waiting, poison);
+        let tell = &mut tasks.teller();
         match message {
             Message::Arrive { .. } => unreachable!("taken in `deliver`"),
             Message::Combine { object, contributor, generation, values } => {
@@ -178,7 +178,7 @@ impl Core {
         for (from, message) in early {
             self.deliver(from, message);
         }
-        if let Some(e) = effects.lost() {
+        if let Some(e) = effects.lost_processor() {
             self.give_up_object(id, e);
         }
     }

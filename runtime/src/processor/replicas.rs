@@ -36,7 +36,7 @@ impl Core {
     #[cold]
     fn compare(&self, call: ReplicatedCall) {
         let effects = self.effects();
-        if effects.lost().is_some() {
+        if effects.lost_processor().is_some() {
             // Others may have heard of it later, or never, and go on.
             return;
         }

@@ -375,11 +375,11 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
             Call::Done(output) => Ok(output),
             _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
         };
-        self.settle(outcome, |waiting, poison| tasks.tell(waiting, poison));
+        self.settle(outcome, tasks.teller());
     }
 
     fn fail(&self, tasks: &Tasks, error: Error) {
-        self.settle(Err(Box::new(error)), |waiting, poison| tasks.tell(waiting, poison));
+        self.settle(Err(Box::new(error)), tasks.teller());
     }
 
     fn discard(&self) {

@@ -1,17 +1,17 @@
 //! Who launches gangs: the replicated top-level task, and parents.
 
+use crate::Error;
 use crate::diagnose::Event;
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::replicas::hash;
 use crate::future::{Failures, FutureMap, TaskFuture};
-use crate::gang::{LaunchState, Plan, Planner, Settle, Wanted};
-use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
-use crate::message::{Batch, Held, Message, Reply, SendColumns, ShardStart};
+use crate::gang::{Dispatch, Plan, Planner, Settle, Wanted};
+use crate::ids::{Ancestors, ObjectId, ProcessorId};
+use crate::message::{Held, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
 use crate::program::gang::{Gang, ShardTask, Start};
-use crate::{Error, Place};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -55,15 +55,6 @@ impl Launcher {
         }
     }
 
-    /// Whether this copy of the launching task is the one that starts what is to be on a processor.
-    fn starts(&self, processor: ProcessorId) -> bool {
-        !self.planner.replicated || self.core.effects().copies().same_node(self.core.effects().id, processor)
-    }
-
-    fn place(&self) -> Place {
-        self.planner.place()
-    }
-
     /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
     pub fn launch<A: Portable, R: Portable>(
         &self,
@@ -94,7 +85,7 @@ impl Launcher {
                 if result.is_err() {
                     tasks.note_failures(&failures);
                 }
-                resolver.settle_watched(result.and_then(Parcel::open), &failures, |w, p| tasks.tell(w, p));
+                resolver.settle_watched(result.and_then(Parcel::open), &failures, tasks.teller());
             }
         });
         self.launch_any(&table, task.id, (args, held), planned, settle)?;
@@ -116,7 +107,11 @@ impl Launcher {
         }
         planned(&plan.held);
         // Before anything is sent: in virtual time it is this that takes time.
-        let started = plan.batches.iter().filter(|b| self.starts(b.at)).flat_map(|b| &table.members[b.at as usize]);
+        let started = plan
+            .batches
+            .iter()
+            .filter(|b| self.planner.starts(self.core.effects(), b.at))
+            .flat_map(|b| &table.members[b.at as usize]);
         for &shard in started {
             self.core.effects().counters.launches.add(1);
             self.core.effects().counters.requirements.add(plan.held[shard as usize].len() as u64);
@@ -160,73 +155,25 @@ impl Launcher {
         format!("launch of {task} on gang `{}` with {requirements}{copies}", table.name)
     }
 
-    /// Sends a plan: first the orders for data, so that they read what is there before the new shards write.
+    /// Sends a plan.
     fn dispatch(
         &self,
         plan: &Plan,
         (task, table): (ObjectId, &GangTable),
-        mut shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
+        shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
         settle: Settle,
     ) -> Result<TaskFuture<()>, Error> {
-        if let Some(e) = self.core.effects().lost() {
-            return Err(e.poisons(self.place()));
-        }
+        let (planner, within, node) = (&self.planner, &self.within, self.node);
         let number = self.launches.replace(self.launches.get() + 1);
-        let launch: LaunchKey = u64::from(self.number) << 32 | u64::from(number);
-        self.core.effects().event(|| Event::Launched { launch });
-        let (over, done) = TaskFuture::pending();
-        let held = plan.batches.iter().filter(|b| b.hold && self.starts(b.at)).map(|b| b.at);
-        let state = LaunchState {
-            key: launch,
-            by: self.place(),
-            node: self.node,
-            left: Cell::new(plan.batches.len()),
-            held: held.collect(),
-            shards: table.shards(),
-            settle: RefCell::new(settle),
-            failed: RefCell::default(),
-            versions: self.planner.versions.clone(),
-            over: RefCell::new(Some(over)),
-        };
-        self.core.gangs.register(&self.core.tasks, Rc::new(state));
-        let (known, within) = (self.core.effects().objects.len(), &self.within);
-        for ((source, to), transfers) in &plan.orders {
-            if self.starts(*source) {
-                let (to, transfers, after_within) = (*to, transfers.clone(), self.is_home(*source));
-                let order = SendColumns { launch, known, within: within.clone(), after_within, to, transfers };
-                self.core.effects().send(*source, Message::SendColumns(Box::new(order)));
-            }
-        }
-        let reply = if self.planner.replicated { Reply::EveryNode } else { Reply::Processor(self.core.effects().id) };
-        for planned in plan.batches.iter().filter(|b| self.starts(b.at)) {
-            let batch = Batch {
-                launch,
-                by: self.planner.name.clone(),
-                within: within.clone(),
-                after_within: self.is_home(planned.at),
-                known,
-                task,
-                gang: table.id,
-                shards: shards(planned.at),
-                columns: planned.columns,
-                hold: planned.hold,
-                reply,
-                touches: planned.touches.clone(),
-            };
-            self.core.effects().send(planned.at, Message::Batch(Box::new(batch)));
-        }
+        let launch = u64::from(self.number) << 32 | u64::from(number);
+        let dispatch = Dispatch { planner, plan, launch, within, node, task, table };
+        let done = self.core.gangs.dispatch(&self.core.tasks, &dispatch, shards, settle)?;
         let mut pending = self.pending.borrow_mut();
         if pending.len() == pending.capacity() {
             pending.retain(|p| !p.is_over());
         }
         pending.push(done.clone());
         Ok(done)
-    }
-
-    /// Whether regions that this parent shares are at home on a processor, apart from its own: that one has started it.
-    fn is_home(&self, processor: ProcessorId) -> bool {
-        let mut homes = self.planner.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
-        processor != self.core.effects().id && homes.any(|home| home == processor)
     }
 
     /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the

@@ -22,14 +22,14 @@ impl ReplayCx<'_> {
     /// The same for a chain that has just taken a call's input and need not be asked for it.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
-        self.links.chains[chain as usize].state = ChainState::Running;
+        self.progress.chains[chain as usize].state = ChainState::Running;
         self.run_begun(object, chain);
     }
 
     /// Has a chain take its next input if it has none; false if there is none.
     #[inline(always)]
     fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
-        match self.links.chains[chain as usize].state {
+        match self.progress.chains[chain as usize].state {
             ChainState::Running | ChainState::Poisoned => true,
             ChainState::Joined | ChainState::Failed => false,
             ChainState::Idle => self.take_input(object, chain),
@@ -41,12 +41,12 @@ impl ReplayCx<'_> {
         match object.begin(chain, || self.chains.shard_of(chain)) {
             Ok(begun) => {
                 if begun {
-                    self.links.chains[chain as usize].state = ChainState::Running;
+                    self.progress.chains[chain as usize].state = ChainState::Running;
                 }
                 begun
             }
             Err(e) => {
-                self.links.poison_call(chain, e);
+                self.progress.poison_call(chain, e);
                 true
             }
         }
@@ -56,14 +56,14 @@ impl ReplayCx<'_> {
     fn run_begun<R: Replay>(&mut self, object: &mut R, mut chain: u32) {
         loop {
             let chains = self.chains;
-            let block = self.links.chains[chain as usize].block;
+            let block = self.progress.chains[chain as usize].block;
             if block != ALONE {
                 match self.combine_in_place(object, chain, block) {
                     Some(leader) => chain = leader,
                     None => return,
                 }
             }
-            let Progress { chains: all, cells, poison, errors, .. } = &mut *self.links;
+            let Progress { chains: all, cells, poison, errors, .. } = &mut *self.progress;
             let now = &mut all[chain as usize];
             let mut active = Active { effects: &self.tasks.effects, chains, chain, now, cells, poison, errors };
             let value = object.running(chain);
@@ -77,10 +77,10 @@ impl ReplayCx<'_> {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
                     if now.state == ChainState::Poisoned {
                         // Not even its error can be handed on.
-                        let first = self.links.errors.remove(&chain).unwrap_or(error);
+                        let first = self.progress.errors.remove(&chain).unwrap_or(error);
                         return self.fail(object, chain, first);
                     }
-                    self.links.poison_call(chain, error);
+                    self.progress.poison_call(chain, error);
                     continue;
                 }
             }
@@ -93,7 +93,7 @@ impl ReplayCx<'_> {
             }
             object.end(chain, outcome, self);
             if block != ALONE
-                && let Some(error) = self.links.blocks[block as usize].lost.take()
+                && let Some(error) = self.progress.blocks[block as usize].lost.take()
             {
                 return self.fail(object, chain, *error);
             }
@@ -107,7 +107,7 @@ impl ReplayCx<'_> {
     /// of the block, if that can go on.
     #[inline]
     fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
-        let Progress { chains, blocks, .. } = &mut *self.links;
+        let Progress { chains, blocks, .. } = &mut *self.progress;
         let b = &mut blocks[block as usize];
         if chain != b.leader {
             let now = &mut chains[chain as usize];
@@ -133,14 +133,14 @@ impl ReplayCx<'_> {
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         match b.failed.take() {
             Some(follower) => {
-                let error = self.links.errors.get(&follower).cloned().unwrap_or_else(unknown);
-                self.links.poison_call(leader, error);
+                let error = self.progress.errors.get(&follower).cloned().unwrap_or_else(unknown);
+                self.progress.poison_call(leader, error);
             }
             None if chains[leader as usize].state == ChainState::Running => {
                 let gather = || pairwise(size, |i, j| object.join(leader + i * slots, leader + j * slots));
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(gather)) {
                     let (place, message) = (self.chains.place(leader), panic_message(panic));
-                    self.links.poison_call(leader, Error::Panicked { place, message });
+                    self.progress.poison_call(leader, Error::Panicked { place, message });
                 }
             }
             None => {}
@@ -151,12 +151,12 @@ impl ReplayCx<'_> {
     /// Ends the calls of those that follow the leader of a block, whose call has ended.
     #[inline]
     fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
-        let b = &mut self.links.blocks[block as usize];
+        let b = &mut self.progress.blocks[block as usize];
         b.stage = BlockStage::Away;
         let (leader, size, slots) = (b.leader, b.size, self.chains.slots);
         self.tasks.effects.counters.chain_subtasks.add(2 * u64::from(size - 1));
         for chain in (1..size).map(|i| leader + i * slots) {
-            let now = &mut self.links.chains[chain as usize];
+            let now = &mut self.progress.chains[chain as usize];
             if now.state != ChainState::Joined {
                 // Lost while the leader was under way.
                 continue;
@@ -180,14 +180,14 @@ impl ReplayCx<'_> {
     /// Why a chain's call has failed: the chain's own reason, or else that of others.
     #[cold]
     fn take_error(&mut self, chain: u32, of_others: impl FnOnce() -> Error) -> Box<Error> {
-        let error = self.links.errors.remove(&chain).unwrap_or_else(of_others);
+        let error = self.progress.errors.remove(&chain).unwrap_or_else(of_others);
         Box::new(error.poisons(self.chains.place(chain)))
     }
 
     /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones. So
     /// do the chains that would combine with it in place.
     pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
-        let Some(b) = self.links.blocks.get_mut(self.links.chains[chain as usize].block as usize) else {
+        let Some(b) = self.progress.blocks.get_mut(self.progress.chains[chain as usize].block as usize) else {
             return self.fail_alone(object, chain, error);
         };
         let (leader, size) = (b.leader, b.size);
@@ -203,7 +203,7 @@ impl ReplayCx<'_> {
 
     fn fail_alone<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
         let place = self.chains.place(chain);
-        let c = &mut self.links.chains[chain as usize];
+        let c = &mut self.progress.chains[chain as usize];
         if c.state == ChainState::Failed {
             return;
         }
@@ -215,7 +215,7 @@ impl ReplayCx<'_> {
             // What this call has not done yet is owed in its generation, the rest in the next.
             let step = self.chains.plan[first as usize + usize::from(i)];
             // What was lent to it goes back.
-            self.links.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
+            self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
             let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {
                 PlannedTask::Update { .. } => (step.cell + offset, owed),

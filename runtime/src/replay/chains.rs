@@ -154,12 +154,12 @@ pub(crate) struct Progress {
     /// Why calls of poisoned chains have failed.
     pub(super) errors: HashMap<u32, Error>,
     /// Who calls, by position.
-    pub(super) callers: Vec<Caller>,
+    pub(super) callers: Vec<ShardCalls>,
 }
 
 /// A shard's calls.
 #[derive(Default)]
-pub(super) struct Caller {
+pub(super) struct ShardCalls {
     /// The launched shard.
     pub(super) owner: Option<Rc<Owner>>,
     /// Calls that it has made.
@@ -195,7 +195,7 @@ impl Progress {
 /// The chains of one object on one processor.
 pub(crate) struct Chains {
     pub(super) state: RefCell<Box<dyn Chained>>,
-    pub(super) links: RefCell<Progress>,
+    pub(super) progress: RefCell<Progress>,
     pub(super) plan: Vec<Planned>,
     /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
     pub mapping: std::cell::Cell<ExchangeOutput>,
@@ -265,7 +265,7 @@ impl Chains {
         blocks.shrink_to_fit();
         Self {
             state: RefCell::new(spec.materialise(shards.len() as u32)),
-            links: RefCell::new(Progress {
+            progress: RefCell::new(Progress {
                 chains,
                 blocks,
                 cells: std::iter::repeat_with(|| ChainCell::new(Payload::None))
@@ -273,7 +273,7 @@ impl Chains {
                     .collect(),
                 poison: HashMap::default(),
                 errors: HashMap::default(),
-                callers: shards.iter().map(|_| Caller::default()).collect(),
+                callers: shards.iter().map(|_| ShardCalls::default()).collect(),
             }),
             plan,
             mapping: std::cell::Cell::new(*mapping),
@@ -383,13 +383,13 @@ impl Chains {
     }
 
     /// The number of a chain's present call among its shard's, or of the next.
-    pub fn call_of(&self, links: &Progress, chain: u32) -> u64 {
-        links.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
+    pub fn call_of(&self, progress: &Progress, chain: u32) -> u64 {
+        progress.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
     }
 
     /// Whether a chain's calls fail, as a shard that takes part is lost.
-    pub fn is_lost(&self, links: &Progress, chain: u32) -> bool {
-        links.chains[chain as usize].state == ChainState::Failed
+    pub fn is_lost(&self, progress: &Progress, chain: u32) -> bool {
+        progress.chains[chain as usize].state == ChainState::Failed
     }
 
     pub fn slots(&self) -> u32 {
@@ -427,7 +427,7 @@ impl Chains {
     /// Takes in an arrival from another processor.
     #[inline]
     pub fn arrive(&self, effects: &Effects, cell: u32, generation: u64, payload: Payload, also: Also) {
-        let cells = &mut self.links.borrow_mut().cells[..];
+        let cells = &mut self.progress.borrow_mut().cells[..];
         self.take_arrival(effects, cells, cell, generation, payload);
         if also != Also::NOTHING {
             let generation = nearest(also.generation, generation);
@@ -494,8 +494,8 @@ impl Chains {
 
     /// Generations of a cell from `generation` on will never complete.
     pub fn poison(&self, effects: &Effects, cell: u32, generation: u64, error: Error) {
-        let mut links = self.links.borrow_mut();
-        let Progress { cells, poison, .. } = &mut *links;
+        let mut progress = self.progress.borrow_mut();
+        let Progress { cells, poison, .. } = &mut *progress;
         let half = Half::of(cell);
         let Some(c) = cells.get_mut((cell & !EMPTY) as usize) else { return };
         let entry = poison.entry(cell).or_insert((generation, error));

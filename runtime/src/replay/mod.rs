@@ -187,7 +187,7 @@ pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
 pub struct ReplayCx<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) chains: &'a Chains,
-    pub(crate) links: &'a mut Progress,
+    pub(crate) progress: &'a mut Progress,
 }
 
 impl ReplayCx<'_> {
@@ -198,12 +198,12 @@ impl ReplayCx<'_> {
             self.happens(chain, resolver);
         }
         self.tasks.effects.counters.chain_calls.add(1);
-        match self.links.call_over(self.chains.position(chain)) {
+        match self.progress.call_over(self.chains.position(chain)) {
             Some(owner) => {
-                resolver.settle_watched(outcome, &owner.failures, |waiting, poison| self.tasks.tell(waiting, poison));
+                resolver.settle_watched(outcome, &owner.failures, self.tasks.teller());
                 owner.one_over(|waiting| self.tasks.notify(waiting));
             }
-            None => resolver.settle(outcome, |waiting, poison| self.tasks.tell(waiting, poison)),
+            None => resolver.settle(outcome, self.tasks.teller()),
         }
     }
 
@@ -211,9 +211,9 @@ impl ReplayCx<'_> {
     /// comes after nothing.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
-        if let Some(races) = self.tasks.effects.races().filter(|_| !self.chains.is_lost(self.links, chain)) {
+        if let Some(races) = self.tasks.effects.races().filter(|_| !self.chains.is_lost(self.progress, chain)) {
             let (shards, slots) = (self.chains.shards(), self.chains.slots());
-            let call = self.chains.call_of(self.links, chain).saturating_sub(slots.into());
+            let call = self.chains.call_of(self.progress, chain).saturating_sub(slots.into());
             let shard = self.chains.shard_of(chain);
             resolver.happens(&races.call_over((self.chains.id, call), shard, (shards, slots)));
         }
@@ -225,7 +225,7 @@ impl ReplayCx<'_> {
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
         self.tasks.effects.counters.inputs.add(1);
         self.tasks.effects.event(|| {
-            let call = self.chains.call_of(self.links, chain);
+            let call = self.chains.call_of(self.progress, chain);
             Event::CallTakes { object: self.chains.id, call, input: future.event() }
         });
         future.wait(self.waiting(chain))
@@ -245,7 +245,7 @@ impl ReplayCx<'_> {
     pub fn reuses_early(&mut self, chain: u32) -> bool {
         let strikes = self.tasks.effects.config.strikes(crate::plant::Bug::EarlySlotReuse);
         if strikes {
-            self.links.forget(chain);
+            self.progress.forget(chain);
         }
         strikes
     }

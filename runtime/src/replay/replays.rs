@@ -40,9 +40,11 @@ impl Replays {
     /// Makes this processor's chains of an object, if shards of it call the object.
     pub fn add(&self, object: ObjectId, replay: &ReplayObject, processor: ProcessorId) {
         if !replay.gang.members[processor as usize].is_empty() {
+            // The object's own code runs while nothing is borrowed.
+            let chains = Box::new(Chains::new(replay, object, processor));
             let mut all = self.0.borrow_mut();
             all.resize_with(object as usize + 1, || None);
-            all[object as usize] = Some(Box::new(Chains::new(replay, object, processor)));
+            all[object as usize] = Some(chains);
         }
     }
 
@@ -95,8 +97,8 @@ impl Replays {
         let mut state = chains.state.borrow_mut();
         let any: &mut dyn Any = &mut **state;
         let Some(state) = any.downcast_mut::<R>() else { return Err(refuse(Refused::OtherKind)) };
-        let links = &mut *chains.links.borrow_mut();
-        let caller = &mut links.callers[position as usize];
+        let progress = &mut *chains.progress.borrow_mut();
+        let caller = &mut progress.callers[position as usize];
         if !caller.owner.as_ref().is_some_and(|o| Rc::ptr_eq(o, by.owner)) {
             if caller.under_way > 0 {
                 return Err(refuse(Refused::OtherLaunch));
@@ -108,7 +110,7 @@ impl Replays {
         let number = caller.calls;
         caller.calls += 1;
         tasks.effects.event(|| Event::Calls { shard: (by.launch, by.shard), object, call: number });
-        let mut cx = ReplayCx { tasks, chains, links };
+        let mut cx = ReplayCx { tasks, chains, progress };
         let made = tasks.effects.in_chains(|| f(state, (position, number), &mut cx));
         tasks.effects.event(|| Event::CallMade);
         Ok(made)
@@ -118,7 +120,7 @@ impl Replays {
     pub fn fail(&self, tasks: &Tasks, object: ObjectId, position: u32, error: &Error) {
         self.with(object, |chains| {
             let mut state = chains.state.borrow_mut();
-            let mut cx = ReplayCx { tasks, chains, links: &mut chains.links.borrow_mut() };
+            let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
             for chain in position * chains.slots..(position + 1) * chains.slots {
                 tasks.effects.in_chains(|| state.fail(chain, error.clone(), &mut cx));
             }
@@ -130,7 +132,7 @@ impl Replays {
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
         let all = self.0.borrow();
         let Some(Some(chains)) = all.get(object as usize) else { return };
-        let mut cx = ReplayCx { tasks, chains, links: &mut chains.links.borrow_mut() };
+        let mut cx = ReplayCx { tasks, chains, progress: &mut chains.progress.borrow_mut() };
         tasks.effects.in_chains(|| chains.state.borrow_mut().run(chain, &mut cx));
     }
 }

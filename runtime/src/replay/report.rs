@@ -19,18 +19,18 @@ impl Chains {
 
     /// Whose a chain is and which call of its slot it is at, for traces.
     pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
-        let generation = self.links.try_borrow().ok()?.chains.get(chain as usize)?.generation;
+        let generation = self.progress.try_borrow().ok()?.chains.get(chain as usize)?.generation;
         Some((self.shard_of(chain), generation))
     }
 
     /// What a chain is doing, for reports.
     pub fn describe(&self, chain: u32) -> String {
         let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
-        let links = self.links.try_borrow();
-        let known = links.as_ref().ok().and_then(|links| Some((links, links.chains.get(chain as usize)?)));
+        let progress = self.progress.try_borrow();
+        let known = progress.as_ref().ok().and_then(|progress| Some((progress, progress.chains.get(chain as usize)?)));
         let doing = match known {
-            Some((links, c)) => {
-                let call = self.call_of(links, chain);
+            Some((progress, c)) => {
+                let call = self.call_of(progress, chain);
                 match c.state {
                     _ if input => format!("call {call}, waiting for its input"),
                     ChainState::Running | ChainState::Poisoned => {
@@ -53,11 +53,11 @@ impl Chains {
 
     /// Who waits for whom, and who for the results.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
-        let links = self.links.borrow();
+        let progress = self.progress.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));
-        for (i, c) in (0u32..).zip(&links.cells) {
+        for (i, c) in (0u32..).zip(&progress.cells) {
             let Some((half, chain)) = c.waiting() else { continue };
-            let now = &links.chains[chain as usize];
+            let now = &progress.chains[chain as usize];
             let generation = c.completed(half, now.generation);
             let (cell, complete) = (self.cell_name(i | half.bit()), so_far(generation, "complete"));
             let (step, slot) = (self.plan[now.first as usize + usize::from(now.done)], chain % self.slots);
@@ -68,8 +68,8 @@ impl Chains {
                 waits_for(format!("generation {generation} of {cell}; {complete}"), vec![on]),
             ));
         }
-        for b in &links.blocks {
-            let joined = |c: &u32| links.chains[*c as usize].state == ChainState::Joined;
+        for b in &progress.blocks {
+            let joined = |c: &u32| progress.chains[*c as usize].state == ChainState::Joined;
             let followers = (1..b.size).map(|i| b.leader + i * self.slots);
             let (leader, awaited) = match b.stage {
                 BlockStage::Waits => (Some(b.leader), followers.clone().find(|c| !joined(c)).unwrap_or(b.leader)),
@@ -82,8 +82,8 @@ impl Chains {
             }
         }
         let Ok(state) = self.state.try_borrow() else { return };
-        for chain in 0..links.chains.len() as u32 {
-            let caller = links.callers[self.position(chain) as usize].owner.as_ref();
+        for chain in 0..progress.chains.len() as u32 {
+            let caller = progress.callers[self.position(chain) as usize].owner.as_ref();
             let mut awaited = false;
             let mut each = |waiting: &Waiting| {
                 awaited = true;
@@ -91,7 +91,7 @@ impl Chains {
                 part.waits.push((node_of(waiting), waits_for(what, vec![self.node(chain)])));
             };
             state.results(chain, &mut Watch(&mut each));
-            if links.chains[chain as usize].state != ChainState::Idle || state.awaits_input(chain) {
+            if progress.chains[chain as usize].state != ChainState::Idle || state.awaits_input(chain) {
                 caller.into_iter().for_each(|owner| owner.each_waiter(&mut each));
             }
             if awaited {
@@ -103,6 +103,6 @@ impl Chains {
     /// How many calls each shard of this processor has made.
     pub fn calls(&self) -> Vec<(u32, u64)> {
         let members = &self.gang.members[self.processor as usize];
-        members.iter().copied().zip(self.links.borrow().callers.iter().map(|c| c.calls)).collect()
+        members.iter().copied().zip(self.progress.borrow().callers.iter().map(|c| c.calls)).collect()
     }
 }

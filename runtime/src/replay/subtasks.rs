@@ -75,7 +75,7 @@ impl Active<'_> {
             }
         }
         if !self.poison.is_empty()
-            && let Some(error) = self.lost(half, at, awaited)
+            && let Some(error) = self.poison_of(half, at, awaited)
         {
             return Err(Stop::Lost(error));
         }
@@ -85,7 +85,7 @@ impl Active<'_> {
 
     /// Why what is awaited will never come.
     #[cold]
-    fn lost(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
+    fn poison_of(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
         let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
         (awaited >= *from).then(|| Box::new(error.clone()))
     }

@@ -3,9 +3,9 @@
 use super::Tasks;
 use crate::data::{Column, Staged};
 use crate::diagnose::Event;
-use crate::effects::{Known, Waiting};
+use crate::effects::Known;
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId};
-use crate::task::slab::{Leaf, Next, Stage};
+use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Owner, task_place};
 use crate::{Error, Place};
 use maniple_regions::Coherence;
@@ -14,7 +14,13 @@ use maniple_regions::Privilege;
 use std::rc::Rc;
 impl Tasks {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
-    pub fn end_leaf(&self, id: TaskId, body: Box<Body>, leases: &mut Vec<Lease>, outcome: Result<(), Box<Error>>) {
+    pub(super) fn end_leaf(
+        &self,
+        id: TaskId,
+        body: Box<Body>,
+        leases: &mut Vec<Lease>,
+        outcome: Result<(), Box<Error>>,
+    ) {
         let mut staged = false;
         while let Some(lease) = leases.pop() {
             let u = &body.uses[leases.len()];
@@ -109,7 +115,7 @@ impl Tasks {
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
     #[cold]
-    pub fn fail_leaf(&self, id: TaskId, error: &Error) {
+    pub(super) fn fail_leaf(&self, id: TaskId, error: &Error) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
@@ -163,8 +169,8 @@ impl Tasks {
     pub fn fail_waiting(&self, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();
-            let owner_of = |l: &Leaf| l.body.as_ref()?.owner.clone();
-            let of_owner = |l: &Leaf| l.stage == Stage::Waiting && owner_of(l).is_some_and(|o| Rc::ptr_eq(&o, owner));
+            let owner_of = |l: &Entry| l.body.as_ref()?.owner.clone();
+            let of_owner = |l: &Entry| l.stage == Stage::Waiting && owner_of(l).is_some_and(|o| Rc::ptr_eq(&o, owner));
             let all = (0u32..).zip(&leaves.slab).filter(|(_, l)| of_owner(l));
             all.map(|(index, l)| TaskId { index, turn: l.turn }).collect()
         };
@@ -177,7 +183,7 @@ impl Tasks {
     /// Arrives at a barrier, for a leaf task or a shard.
     #[inline]
     pub fn arrive(&self, at: ArrivalAt) {
-        let tell = &mut |waiting: Waiting, poison: Option<&Error>| self.tell(waiting, poison);
+        let tell = &mut self.teller();
         match at {
             ArrivalAt::Cell(at, generation) => self.barriers.arrive(&self.effects, at, generation, tell),
             ArrivalAt::Phase { object, arriver, generation, value } => {
@@ -188,11 +194,11 @@ impl Tasks {
 
     /// A generation of a barrier, and all later ones, will never come.
     pub fn poison(&self, at: ArrivalAt, error: &Error) {
-        let tell = &mut |waiting: Waiting, poison: Option<&Error>| self.tell(waiting, poison);
+        let tell = &mut self.teller();
         match at {
             ArrivalAt::Cell(at, generation) => self.barriers.poison(&self.effects, at, generation, error, tell),
             ArrivalAt::Phase { object, generation, .. } => {
-                self.barriers.phases.poison_all(&self.effects, object, generation, error, tell);
+                self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, tell);
             }
         }
     }
@@ -204,12 +210,12 @@ impl Tasks {
 
     /// Nor will a phase barrier.
     pub fn poison_phase(&self, object: ObjectId, generation: u64, error: &Error) {
-        self.barriers.phases.poison_all(&self.effects, object, generation, error, &mut |w, p| self.tell(w, p));
+        self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, &mut self.teller());
     }
 
     /// Generations of a barrier that are not complete will not be.
     pub fn give_up_barrier(&self, known: &Known, error: &Error) {
-        self.barriers.give_up(known, error, &mut |waiting, poison| self.tell(waiting, poison));
+        self.barriers.give_up(known, error, &mut self.teller());
     }
 
     /// Poisons what a task that failed would have arrived at.

@@ -36,15 +36,15 @@ impl Tasks {
     /// and `arrivals` now.
     pub fn launch_leaf(
         &self,
-        start: &LeafLaunch,
+        launch: &LeafLaunch,
         mapped: Mapped,
         mut body: Box<Body>,
         owner: &Rc<Owner>,
         waits: impl Iterator<Item = WaitAt>,
         arrivals: impl ExactSizeIterator<Item = ArrivalAt>,
     ) {
-        let id = start.id;
-        let mut unmet = start.unmet;
+        let id = launch.id;
+        let mut unmet = launch.unmet;
         let mut poison = None;
         for at in waits {
             #[cfg(feature = "plant")]
@@ -96,13 +96,13 @@ impl Tasks {
     }
 
     /// Asks the mapper, and notes how to reach the regions.
-    pub fn map_leaf(&self, start: &LeafLaunch, body: &mut Body) -> Result<Mapped, Error> {
+    pub fn map_leaf(&self, launch: &LeafLaunch, body: &mut Body) -> Result<Mapped, Error> {
         let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
         let input = LeafInput {
             task: body.name,
             shard: body.shard,
-            processor: start.target,
+            processor: launch.target,
             requirements: Requirements::worked_out(uses.len(), &requirement),
             machine,
         };
@@ -118,7 +118,7 @@ impl Tasks {
         if let Some(out) = more {
             self.map_further(&out, body);
         }
-        Ok(Mapped { processor, priority: start.priority.unwrap_or(priority) })
+        Ok(Mapped { processor, priority: launch.priority.unwrap_or(priority) })
     }
 
     #[cold]
@@ -132,7 +132,7 @@ impl Tasks {
 
     /// One thing less to wait for.
     #[inline(never)]
-    pub fn leaf_has_one_less(&self, id: TaskId) {
+    pub(super) fn leaf_has_one_less(&self, id: TaskId) {
         let next = self.leaves.borrow_mut().one_less(id);
         self.go_on(id, next);
     }
@@ -149,7 +149,7 @@ impl Tasks {
 
     /// A task for another processor does not wait until those that run here have had their turn.
     #[inline(always)]
-    pub fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
+    pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
         match to == self.effects.id {
             true => self.effects.queue.push(priority, Item::Leaf(id)),
             false => self.effects.queue.push_away(id),
@@ -167,7 +167,7 @@ impl Tasks {
     }
 
     /// Marks a task that is being staged: it will not run.
-    pub fn poison_soon(&self, id: TaskId, error: Error) {
+    pub(super) fn poison_soon(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.poison.get_or_insert_with(|| Box::new(error));
         }
@@ -175,7 +175,7 @@ impl Tasks {
 
     /// Starts to fetch remote data.
     #[cold]
-    pub fn stage_leaf(&self, id: TaskId) {
+    pub(super) fn stage_leaf(&self, id: TaskId) {
         let wanted: Vec<(usize, Rc<Column>, Privilege)> = {
             let mut leaves = self.leaves.borrow_mut();
             let Some(leaf) = leaves.get(id) else { return };

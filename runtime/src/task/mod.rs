@@ -14,7 +14,7 @@ mod slab;
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
-use crate::effects::{Effects, Item, Waiting};
+use crate::effects::{Effects, Item, Tell, Waiting};
 use crate::future::{Failures, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId};
 use crate::message::{SendTask, Work};
@@ -142,6 +142,12 @@ impl Tasks {
             Waiting::Shard(slot) => self.effects.wake_shard(slot),
             Waiting::Waker(waker) => self.effects.wake(*waker),
         }
+    }
+
+    /// Who tells waiters, for rooms below.
+    #[inline(always)]
+    pub fn teller(&self) -> impl Tell + '_ {
+        |waiting, poison: Option<&Error>| self.tell(waiting, poison)
     }
 
     /// Tells a waiter that what it waits for is there, or why it never will be. Shards and chains look for the reason

@@ -1,11 +1,11 @@
-//! Leaf tasks in the report of a deadlock.
+//! Entry tasks in the report of a deadlock.
 
 use super::Tasks;
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
 use crate::ids::{ArrivalAt, CellAddress, TaskId};
 use crate::task::Body;
-use crate::task::slab::{Leaf, Stage};
+use crate::task::slab::{Entry, Stage};
 
 impl Tasks {
     /// A leaf task in the graph of a deadlock.
@@ -16,7 +16,7 @@ impl Tasks {
     /// What leaf tasks wait for, and who waits for them.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let leaves = self.leaves.borrow();
-        let busy: Vec<(TaskId, &Leaf, &Body)> = leaves.busy().collect();
+        let busy: Vec<(TaskId, &Entry, &Body)> = leaves.busy().collect();
         for (id, leaf, body) in &busy {
             let node = self.node_of_task(*id);
             let name = body.place().to_string();

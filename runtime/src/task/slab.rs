@@ -11,7 +11,7 @@ use maniple_regions::Privilege;
 use std::cell::Cell;
 
 /// An entry of the slab: where a task is in the order of things.
-pub(super) struct Leaf {
+pub(super) struct Entry {
     pub(super) turn: u32,
     /// Things this task still waits for.
     pub(super) unmet: u32,
@@ -24,7 +24,7 @@ pub(super) struct Leaf {
     pub(super) body: Option<Box<Body>>,
 }
 
-impl Leaf {
+impl Entry {
     /// An entry for its first task.
     pub(super) fn new() -> Self {
         let body = Body {
@@ -90,7 +90,7 @@ pub(super) enum Next {
 
 #[derive(Default)]
 pub(crate) struct Leaves {
-    pub(super) slab: Vec<Leaf>,
+    pub(super) slab: Vec<Entry>,
     pub(super) free: Vec<u32>,
 }
 
@@ -108,12 +108,12 @@ impl Leaves {
 
     #[cold]
     pub(super) fn grow(&mut self) -> u32 {
-        self.slab.push(Leaf::new());
+        self.slab.push(Entry::new());
         self.slab.len() as u32 - 1
     }
 
     #[inline]
-    pub(super) fn get(&mut self, id: TaskId) -> Option<&mut Leaf> {
+    pub(super) fn get(&mut self, id: TaskId) -> Option<&mut Entry> {
         self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 
@@ -197,7 +197,7 @@ impl Leaves {
     }
 
     /// Tasks that are launched and not over.
-    pub(super) fn busy(&self) -> impl Iterator<Item = (TaskId, &Leaf, &Body)> {
+    pub(super) fn busy(&self) -> impl Iterator<Item = (TaskId, &Entry, &Body)> {
         (0u32..).zip(&self.slab).filter(|(_, l)| l.stage != Stage::Free).filter_map(|(index, l)| {
             let body = l.body.as_ref()?;
             Some((TaskId { index, turn: l.turn }, l, &**body))

@@ -43,8 +43,7 @@ impl Shard {
                 Waited::Registered => return Poll::Pending,
                 Waited::Complete => {
                     let effects = core.effects();
-                    let waiters = || effects.waiters(point);
-                    effects.event(|| Event::Waited { shard: self.actor(), at: point, waiters: waiters() });
+                    effects.event(|| Event::Waited { shard: self.actor(), at: point, waiters: effects.waiters(point) });
                     Ok(())
                 }
                 Waited::Poisoned(e) => {

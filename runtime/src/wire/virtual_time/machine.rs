@@ -163,7 +163,8 @@ pub struct VirtualMachine {
     /// Whether empty arrivals, by which readers say that they have read a value, take what other messages take. If not, they
     /// take the latency and nobody's time: a library that sends small values to where there is room for many needs none.
     pub acknowledge: bool,
-    /// Leaf tasks by the last part of their function's path, or by the name that their launch gives.
+    /// Leaf tasks by the last part of their function's path, or by the name that their launch gives; a closure in `f` is
+    /// `f::{{closure}}`.
     pub tasks: BTreeMap<String, TaskCost>,
     /// Other leaf tasks.
     pub other_tasks: TaskCost,

@@ -1,0 +1,83 @@
+//! What a launch sends: orders for data, and a batch for each processor.
+
+use super::Gangs;
+use super::plan::{Plan, Planner};
+use super::results::{LaunchState, Settle};
+use crate::Error;
+use crate::diagnose::Event;
+use crate::diagnose::deadlock::Node;
+use crate::future::TaskFuture;
+use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId};
+use crate::message::{Batch, Message, Reply, SendColumns, ShardStart};
+use crate::object::GangTable;
+use crate::task::Tasks;
+use std::rc::Rc;
+
+/// A launch that is planned.
+pub(crate) struct Dispatch<'a> {
+    pub planner: &'a Planner,
+    pub plan: &'a Plan,
+    pub launch: LaunchKey,
+    /// The launch that the launcher is part of, and so on.
+    pub within: &'a Ancestors,
+    /// Who launches, for reports, if it is a shard.
+    pub node: Option<Node>,
+    pub task: ObjectId,
+    pub table: &'a GangTable,
+}
+
+impl Gangs {
+    /// Sends what is planned: first the orders for data, so that they read what is there before the new shards write.
+    /// `shards` gives those of a processor, `settle` takes their results. The future is settled when all are over.
+    ///
+    /// # Errors
+    /// A processor is lost.
+    pub fn dispatch(
+        &self,
+        tasks: &Tasks,
+        dispatch: &Dispatch<'_>,
+        mut shards: impl FnMut(ProcessorId) -> Vec<ShardStart>,
+        settle: Settle,
+    ) -> Result<TaskFuture<()>, Error> {
+        let &Dispatch { planner, plan, launch, within, node, task, table } = dispatch;
+        let effects = &tasks.effects;
+        if let Some(e) = effects.lost_processor() {
+            return Err(e.poisons(planner.place()));
+        }
+        effects.event(|| Event::Launched { launch });
+        let (over, done) = TaskFuture::pending();
+        let own = || plan.batches.iter().filter(|b| planner.starts(effects, b.at));
+        let homes = own().filter(|b| b.hold).map(|b| b.at).collect();
+        let (by, versions) = (planner.place(), planner.versions.clone());
+        let state =
+            LaunchState::new(launch, (by, node), (plan.batches.len(), table.shards()), homes, settle, versions, over);
+        self.register(tasks, Rc::new(state));
+        let known = effects.objects.len();
+        for ((source, to), transfers) in &plan.orders {
+            if planner.starts(effects, *source) {
+                let (to, transfers, after_within) = (*to, transfers.clone(), planner.is_home(effects, *source));
+                let order = SendColumns { launch, known, within: within.clone(), after_within, to, transfers };
+                effects.send(*source, Message::SendColumns(Box::new(order)));
+            }
+        }
+        let reply = if planner.replicated { Reply::EveryNode } else { Reply::Processor(effects.id) };
+        for planned in own() {
+            let batch = Batch {
+                launch,
+                by: planner.name.clone(),
+                within: within.clone(),
+                after_within: planner.is_home(effects, planned.at),
+                known,
+                task,
+                gang: table.id,
+                shards: shards(planned.at),
+                columns: planned.columns,
+                hold: planned.hold,
+                reply,
+                touches: planned.touches.clone(),
+            };
+            effects.send(planned.at, Message::Batch(Box::new(batch)));
+        }
+        Ok(done)
+    }
+}
