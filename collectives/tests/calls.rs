@@ -5,7 +5,7 @@ mod common;
 
 use common::watched;
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_runtime::{Error, Runtime, Shard, Start, Value};
+use maniple_runtime::{Death, Error, Faults, Runtime, Shard, Start, Value};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -17,6 +17,36 @@ fn runtimes() -> Vec<(String, Runtime)> {
     let seeded = (0..40u64).map(|s| (format!("seed {s}"), Runtime::seeded(1 + (s % 3) as u32, s)));
     let threads = (0..12u32).map(|r| (format!("{} threads, round {r}", 1 + r % 3), Runtime::threads(1 + r % 3)));
     seeded.chain(threads).collect()
+}
+
+/// The other shard is where a processor stops: the call will never be over, and says why.
+#[test]
+fn a_call_learns_that_a_processor_is_lost() {
+    async fn adds(shard: Shard, (total, learned): (Allreduce<i64>, u32)) -> Result<(), Error> {
+        while shard.index() == 1 {
+            shard.yield_now().await;
+        }
+        let error = total.call(&shard, 1)?.await.expect_err("the other shard makes no call");
+        assert!(matches!(error.origin(), Error::Lost { processor: 1, .. }), "{error}");
+        LEARNED[learned as usize].store(true, Ordering::Relaxed);
+        Err(error)
+    }
+    static LEARNED: [AtomicBool; 20] = [const { AtomicBool::new(false) }; 20];
+    for seed in 0..LEARNED.len() as u32 {
+        let faults = Faults { deaths: vec![Death { processor: 1, step: 60 }], ..Faults::default() };
+        let outcome = watched(&format!("seed {seed}"), || {
+            Runtime::seeded(2, seed.into()).faults(faults).run(move |top| async move {
+                let gang = top.gang("two", 2)?;
+                let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
+                let task = top.task("adds", adds);
+                top.launch(&gang, &task, |_| Start::new((total, seed)))?.all().await
+            })
+        });
+        let error = outcome.expect_err("a run that lost a processor is no success");
+        assert!(matches!(error.origin(), Error::Lost { processor: 1, .. }), "seed {seed}: {error}");
+    }
+    let learned = LEARNED.iter().filter(|learned| learned.load(Ordering::Relaxed)).count();
+    assert!(learned > 0, "the run was over each time before the call was told");
 }
 
 #[test]
