@@ -19,18 +19,18 @@ pub(crate) struct Origin {
 }
 
 /// A shard that is to start.
-pub(crate) struct Seat {
-    pub origin: Rc<Origin>,
-    pub gang: Arc<GangTable>,
+pub(crate) struct Seat<'a> {
+    pub origin: &'a Rc<Origin>,
+    pub gang: &'a Arc<GangTable>,
     pub shard: u32,
     pub args: Parcel,
     pub held: Arc<[Held]>,
     /// Why it cannot start, if it cannot.
-    pub refused: Option<Error>,
+    pub refused: Option<&'a Error>,
 }
 
 /// The code of a task: starts a shard.
-pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat) + Send + Sync>;
+pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
     pub(super) fn take_order(self: &Rc<Self>, order: Order) {
@@ -106,7 +106,7 @@ impl Core {
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
             effects.counters.shards.add(1);
-            let (origin, gang, refused) = (origin.clone(), gang.clone(), refused.clone());
+            let (origin, refused) = (&origin, refused.as_ref());
             code(self, Seat { origin, gang, shard: start.shard, args: start.args, held: start.held, refused });
         }
     }

@@ -48,14 +48,18 @@ async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
 
 impl Shard {
     /// Starts a shard: `code` decodes the argument and calls the task function.
-    pub(crate) fn start(core: &Rc<Core>, seat: Seat, code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>) {
+    pub(crate) fn start(
+        core: &Rc<Core>,
+        seat: Seat<'_>,
+        code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>,
+    ) {
         let Seat { origin, gang, shard, args, held, refused } = seat;
-        let shard = Shard::new(core, &origin, &gang, shard, held);
+        let shard = Shard::new(core, origin, gang, shard, held);
         core.effects().event(|| Event::ShardStarted { shard: shard.actor(), within: &origin.within });
         let begun = shard.clone();
         // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
         let started = catch_unwind(AssertUnwindSafe(move || match refused {
-            Some(e) => Err(e),
+            Some(e) => Err(e.clone()),
             None => code(begun, args),
         }));
         let panicked = |panic| Err(Error::Panicked { place: shard.place(), message: panic_message(panic) });
