@@ -325,6 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn what_has_come_of_each_arriver_is_told() {
+        let come = |cell: &Cell| -> Vec<(u64, Vec<u64>)> {
+            cell.arrivals().iter().map(|a| (a.next(), a.early().collect())).collect()
+        };
+        let (mut one, mut two) = (Cell::of_one(3), Cell::of_several(2, 8));
+        assert_eq!((come(&one), come(&two)), (vec![(3, vec![])], vec![(0, vec![]); 2]));
+        for (arriver, generation) in [(1, 0), (1, 2)] {
+            two.arrive(arriver, generation, None).expect("in the window");
+        }
+        one.arrive(0, 3, None).expect("its turn");
+        assert_eq!((come(&one), come(&two)), (vec![(4, vec![])], vec![(0, vec![]), (1, vec![2])]));
+    }
+
+    #[test]
     fn arrival_before_wait_and_wait_before_arrival() {
         let mut cell = Cell::of_one(0);
         assert_eq!(cell.arrive(0, 0, None), released(None, 1));

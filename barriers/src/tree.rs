@@ -52,7 +52,7 @@ mod tests {
             for arity in 1..5 {
                 let members: Vec<u32> = (0..n).map(|i| 100 + 7 * i).collect();
                 let tree = CombiningTree::new(members.clone(), arity);
-                assert_eq!(tree.parent(100), None);
+                assert_eq!((tree.members(), tree.parent(100)), (&members[..], None));
                 for &m in &members[1..] {
                     let parent = tree.parent(m).unwrap();
                     assert!(tree.children(parent).contains(&m));
