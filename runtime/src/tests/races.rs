@@ -3,6 +3,7 @@
 use crate::diagnose::races::MOST_ALIKE;
 use crate::{Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use maniple_regions::{Field, Partition, Privilege, ReadShared, ReadWrite, Rect, Region, WriteShared};
+use std::time::Duration;
 
 const U: Field<u64> = Field::new(0, "u");
 const SHARDS: u32 = 4;
@@ -32,6 +33,9 @@ async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[us
         let end = shard.launch(after, ((&taken).into(),)).go()?;
         if step % 3 == 0 {
             end.await?;
+            // A wait that is given up leaves nothing behind either.
+            let early = shard.within(Duration::ZERO, shard.wait(&waiter)).await;
+            assert!(matches!(early, Err(Error::TimedOut { .. })), "{early:?}");
             shard.arrive(&arriver);
             shard.wait(&waiter).await?;
         }
