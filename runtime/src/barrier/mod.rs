@@ -17,6 +17,7 @@ use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::object::{Object, PairTable, PhaseSpec};
 use crate::payload::Payload;
+
 pub(crate) use cells::Bank;
 pub(crate) use ends::{End, GenerationCounter};
 pub(crate) use phases::{PhaseMember, Phases};

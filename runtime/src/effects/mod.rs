@@ -18,6 +18,7 @@ pub(crate) use executor::{Resident, ShardFuture, Signal};
 pub(crate) use mappers::Asker;
 pub(crate) use objects::{Known, Objects};
 use observe::Observers;
+
 pub(crate) use queue::{Item, ReadyQueue};
 pub(crate) use timers::Timer;
 pub(crate) use waiting::{Tell, Waiting};

@@ -25,6 +25,7 @@ use crate::object::Object;
 use crate::payload::Payload;
 use crate::replay::{ReplayObject, Replays};
 use crate::task::Tasks;
+
 pub(crate) use launches::{Origin, Seat, ShardCode};
 
 use std::cell::{OnceCell, RefCell};

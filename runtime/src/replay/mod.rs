@@ -18,6 +18,7 @@ use crate::effects::Waiting;
 use crate::future::{Resolver, TaskFuture};
 use crate::task::Tasks;
 use crate::{Error, Lent};
+
 pub(crate) use chains::{Chains, Progress, ReplayObject};
 pub(crate) use replays::{Caller, Refused, Replays};
 

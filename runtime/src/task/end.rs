@@ -8,10 +8,9 @@ use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId};
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Owner, task_place};
 use crate::{Error, Place};
-use maniple_regions::Coherence;
-use maniple_regions::Lease;
-use maniple_regions::Privilege;
+use maniple_regions::{Coherence, Lease, Privilege};
 use std::rc::Rc;
+
 impl Tasks {
     /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
     pub(super) fn end_leaf(
@@ -192,20 +191,9 @@ impl Tasks {
         }
     }
 
-    /// A generation of a barrier, and all later ones, will never come.
-    pub fn poison(&self, at: ArrivalAt, error: &Error) {
-        let tell = &mut self.teller();
-        match at {
-            ArrivalAt::Cell(at, generation) => self.barriers.poison(&self.effects, at, generation, error, tell),
-            ArrivalAt::Phase { object, generation, .. } => {
-                self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, tell);
-            }
-        }
-    }
-
     /// The cell of a pair will not see generations from `generation` on.
     pub fn poison_cell(&self, at: CellAddress, generation: u64, error: &Error) {
-        self.poison(ArrivalAt::Cell(at, generation), error);
+        self.barriers.poison(&self.effects, at, generation, error, &mut self.teller());
     }
 
     /// Nor will a phase barrier.
@@ -221,17 +209,20 @@ impl Tasks {
     /// Poisons what a task that failed would have arrived at.
     fn poison_arrivals(&self, arrivals: &[ArrivalAt], error: &Error) {
         for arrival in arrivals {
-            self.poison(*arrival, error);
+            match *arrival {
+                ArrivalAt::Cell(at, generation) => self.poison_cell(at, generation, error),
+                ArrivalAt::Phase { object, generation, .. } => self.poison_phase(object, generation, error),
+            }
         }
     }
 
-    pub fn place_of(&self, id: TaskId) -> Place {
+    fn place_of(&self, id: TaskId) -> Place {
         let mut leaves = self.leaves.borrow_mut();
         let body = leaves.get(id).and_then(|leaf| leaf.body.as_ref());
         body.map_or_else(|| task_place("?", u32::MAX), |body| body.place())
     }
 
-    pub fn poisons(&self, id: TaskId, cause: &Error) -> Error {
+    pub(super) fn poisons(&self, id: TaskId, cause: &Error) -> Error {
         cause.poisons(self.place_of(id))
     }
 }

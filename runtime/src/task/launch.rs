@@ -9,14 +9,10 @@ use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
 use crate::task::{Body, LeafLaunch, Mapped, Owner};
-use maniple_mapper::Access;
-use maniple_mapper::LeafInput;
-use maniple_mapper::LeafOutput;
-use maniple_mapper::Priority;
-use maniple_mapper::Requirements;
-use maniple_mapper::validate;
+use maniple_mapper::{Access, LeafInput, LeafOutput, Priority, Requirements, validate};
 use maniple_regions::Privilege;
 use std::rc::Rc;
+
 impl Tasks {
     /// Reserves a task, so that its arguments can name it as a waiter.
     pub fn reserve_leaf(&self) -> (TaskId, Box<Body>) {

@@ -11,6 +11,8 @@ mod report;
 mod run;
 mod slab;
 
+pub(crate) use owner::Owner;
+
 use crate::barrier::Barriers;
 use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
@@ -19,7 +21,6 @@ use crate::future::{Failures, Sink};
 use crate::ids::{ArrivalAt, ProcessorId, TaskId};
 use crate::message::{SendTask, Work};
 use crate::{Error, Place};
-pub(crate) use owner::Owner;
 
 use maniple_mapper::Priority;
 use maniple_regions::Lease;

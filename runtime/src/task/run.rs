@@ -11,13 +11,8 @@ use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::task::{Body, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
-use maniple_regions::Coherence;
-use maniple_regions::Lease;
-use maniple_regions::Privilege;
-use maniple_regions::RegionError;
-use maniple_regions::Use;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Tasks {
     /// Runs a queued task here, or sends it where the mapper wants it.

@@ -6,8 +6,7 @@ use crate::data::{UseAt, Users};
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::UNSAID;
 use maniple_mapper::Priority;
-use maniple_regions::Coherence;
-use maniple_regions::Privilege;
+use maniple_regions::{Coherence, Privilege};
 use std::cell::Cell;
 
 /// An entry of the slab: where a task is in the order of things.

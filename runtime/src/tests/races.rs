@@ -41,7 +41,7 @@ async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[us
         }
     }
     shard.no_leaves().await;
-    let races = shard.core().effects().config.races.as_ref();
+    let races = shard.core().effects().races();
     Ok(races.map_or([0; 6], |races| races.size()))
 }
 
@@ -91,7 +91,7 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
                 shard.yield_now().await;
             }
         }
-        let races = shard.core().effects().config.races.as_ref();
+        let races = shard.core().effects().races();
         Ok(races.map_or([0; 6], |races| races.size()))
     }
     for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
