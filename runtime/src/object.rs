@@ -27,6 +27,18 @@ impl Object {
             Object::Replay(r) => format!("`{}`", r.name()),
         }
     }
+
+    /// What a cell of its barriers is called in reports.
+    pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
+        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
+        match self {
+            Object::Pairs(p) => match p.ends(processor, cell) {
+                Some((from, to)) => format!("`{}` {half} of pair shard {from} -> shard {to}", p.name),
+                None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
+            },
+            o => o.describe(),
+        }
+    }
 }
 
 pub(crate) struct Tree {

@@ -123,9 +123,7 @@ impl Barriers {
     #[cold]
     fn refuse(&self, effects: &Effects, at: CellAddress, generation: u64, source: BarrierError, tell: &mut impl Tell) {
         let CellAddress { object, cell, .. } = at;
-        let name = |known: Option<&crate::effects::Known>| {
-            known.map_or_else(|| format!("object {object}"), |k| k.cell_name(effects.id, cell))
-        };
+        let name = |o: Option<&Object>| o.map_or_else(|| format!("object {object}"), |o| o.cell_name(effects.id, cell));
         let error = Error::Barrier { barrier: effects.objects.with(object, name), source };
         effects.note_failure(&error);
         self.poison_here(object, cell, generation, &error, tell);
@@ -133,8 +131,7 @@ impl Barriers {
 
     /// Tells the cell of a pair that generations from `generation` on will never come.
     pub fn poison(&self, effects: &Effects, at: CellAddress, generation: u64, error: &Error, tell: &mut impl Tell) {
-        #[cfg(feature = "plant")]
-        if effects.config.has(crate::plant::Bug::MissingPoison) {
+        if !effects.passes_poison_on() {
             return;
         }
         let CellAddress { processor, object, cell } = at;
@@ -142,7 +139,7 @@ impl Barriers {
             // At once, as arrivals here are: those that follow must not get there before it.
             return self.poison_here(object, cell, generation, error, tell);
         }
-        effects.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
+        effects.send_poison(at, generation, error);
     }
 
     /// Poisons a cell of this processor, or its member of a phase barrier.

@@ -4,7 +4,7 @@ use crate::barrier::{Waited, owned};
 use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
 use crate::error::panic_message;
-use crate::ids::{ObjectId, ProcessorId};
+use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::Message;
 use crate::object::{Object, PhaseSpec};
@@ -268,16 +268,15 @@ impl Phases {
         error: &Error,
         tell: &mut impl Tell,
     ) {
-        #[cfg(feature = "plant")]
-        if effects.config.has(crate::plant::Bug::MissingPoison) {
+        if !effects.passes_poison_on() {
             return;
         }
         let Some(known) = effects.objects.get(object) else { return };
         let Object::Phase(spec) = &*known.object else { return };
         // Here at once: arrivals and releases that follow must not get there before it.
         self.poison(object, generation, error, tell);
-        for &to in spec.tree.members().iter().filter(|&&to| to != effects.id) {
-            effects.send(to, Message::Poison { object, cell: 0, generation, error: Box::new(error.clone()) });
+        for &processor in spec.tree.members().iter().filter(|&&to| to != effects.id) {
+            effects.send_poison(CellAddress { processor, object, cell: 0 }, generation, error);
         }
     }
 

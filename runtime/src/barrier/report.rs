@@ -18,7 +18,7 @@ impl Barriers {
         let banks = self.banks.borrow();
         let Some(bank) = banks.get(known.id as usize).and_then(|bank| bank.as_ref()) else { return };
         for (cell, generation, arrivals, waiting) in bank.waiting() {
-            let (name, early) = (known.cell_name(effects.id, cell), list(arrivals.early()));
+            let (name, early) = (known.object.cell_name(effects.id, cell), list(arrivals.early()));
             let complete = so_far(arrivals.next(), "complete");
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
             let what = format!(" waits for generation {generation} of {name}; {complete}{early}");

@@ -8,24 +8,24 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// An instance that is kept for those who come later.
-pub(super) enum Kept {
+pub(super) enum KeptInstance {
     /// With the launch that uses it, the last one.
     Owned(Rc<Instance>, LaunchKey),
     Shared(SharedInstance),
 }
 
-impl Kept {
+impl KeptInstance {
     fn covers(&self) -> (FieldId, Rect) {
         match self {
-            Kept::Owned(instance, _) => (instance.field().id, instance.rect()),
-            Kept::Shared(shared) => (shared.field().id, shared.rect()),
+            KeptInstance::Owned(instance, _) => (instance.field().id, instance.rect()),
+            KeptInstance::Shared(shared) => (shared.field().id, shared.rect()),
         }
     }
 }
 
 /// Instances by the columns they are of. What they know themselves is not kept twice.
 #[derive(Default)]
-pub(super) struct Instances(HashTable<(TreeId, Kept)>);
+pub(super) struct Instances(HashTable<(TreeId, KeptInstance)>);
 
 impl Instances {
     fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
@@ -34,27 +34,27 @@ impl Instances {
     }
 
     /// The hash of a column, and whether an instance is the column's.
-    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, Kept)) -> bool) {
+    fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, KeptInstance)) -> bool) {
         let (tree, covers) = (key.tree, (key.field, key.rect));
         (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
     }
 
-    pub fn get(&self, key: &ColumnKey) -> Option<&Kept> {
+    pub fn get(&self, key: &ColumnKey) -> Option<&KeptInstance> {
         let (hash, is) = Self::seek(key);
         self.0.find(hash, is).map(|(_, held)| held)
     }
 
-    pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut Kept> {
+    pub fn get_mut(&mut self, key: &ColumnKey) -> Option<&mut KeptInstance> {
         let (hash, is) = Self::seek(key);
         self.0.find_mut(hash, is).map(|(_, held)| held)
     }
 
-    pub fn insert(&mut self, key: &ColumnKey, held: Kept) {
+    pub fn insert(&mut self, key: &ColumnKey, held: KeptInstance) {
         let (hash, is) = Self::seek(key);
         match self.0.find_mut(hash, is) {
             Some((_, there)) => *there = held,
             None => {
-                let again = |(tree, held): &(TreeId, Kept)| Self::hash(*tree, held.covers());
+                let again = |(tree, held): &(TreeId, KeptInstance)| Self::hash(*tree, held.covers());
                 self.0.insert_unique(hash, (key.tree, held), again);
             }
         }
@@ -62,9 +62,9 @@ impl Instances {
 
     /// Uses of instances that one processor alone uses.
     pub fn uses(&self) -> usize {
-        let used = |kept: &Kept| match kept {
-            Kept::Owned(instance, _) => Rc::strong_count(instance) - 1,
-            Kept::Shared(_) => 0,
+        let used = |kept: &KeptInstance| match kept {
+            KeptInstance::Owned(instance, _) => Rc::strong_count(instance) - 1,
+            KeptInstance::Shared(_) => 0,
         };
         self.0.iter().map(|(_, kept)| used(kept)).sum()
     }

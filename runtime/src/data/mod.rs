@@ -15,7 +15,7 @@ pub(crate) use remote::{Came, Fetch, Request};
 use crate::effects::{Asker, Effects};
 use crate::ids::{ColumnKey, LaunchKey};
 use crate::{Error, Place};
-use instances::{Instances, Kept};
+use instances::{Instances, KeptInstance};
 use maniple_mapper::{InstanceChoice, InstanceInput, MemoryKind, validate};
 use maniple_regions::{Coherence, FieldInfo, Instance, MemoryId, Region, RegionError, SharedInstance};
 use std::cell::RefCell;
@@ -75,14 +75,14 @@ impl Data {
         let there = instances.get_mut(&key);
         let found = match &there {
             // Other shards of the launch see each other's values in the one that is there.
-            Some(Kept::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
-            Some(Kept::Owned(instance, _)) => Some(instance.memory()),
-            Some(Kept::Shared(_)) | None => None,
+            Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
+            Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
+            Some(KeptInstance::Shared(_)) | None => None,
         };
         let kind = match (place_instance(effects, key, field, Coherence::Exclusive, found)?, &there) {
             (InstanceChoice::Create(kind), _) => kind,
             (InstanceChoice::Find, _) => {
-                let Some(Kept::Owned(instance, user)) = there else { unreachable!("validated") };
+                let Some(KeptInstance::Owned(instance, user)) = there else { unreachable!("validated") };
                 *user = launch;
                 return Ok(instance.clone());
             }
@@ -90,15 +90,15 @@ impl Data {
         let make = || {
             let instance = Instance::new(key.rect, *field, effects.machine().memory(effects.id, kind))?;
             let bytes = match &there {
-                Some(Kept::Owned(there, _)) => there.read_bytes(key.rect)?,
-                Some(Kept::Shared(there)) => there.read_bytes(key.rect)?,
+                Some(KeptInstance::Owned(there, _)) => there.read_bytes(key.rect)?,
+                Some(KeptInstance::Shared(there)) => there.read_bytes(key.rect)?,
                 None => return Ok(Rc::new(instance)),
             };
             instance.write_bytes(key.rect, bytes.as_bytes())?;
             Ok(Rc::new(instance))
         };
         let instance = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, Kept::Owned(instance.clone(), launch));
+        instances.insert(&key, KeptInstance::Owned(instance.clone(), launch));
         Ok(instance)
     }
 
@@ -111,8 +111,8 @@ impl Data {
     ) -> Result<SharedInstance, Error> {
         let mut instances = self.instances.borrow_mut();
         let found = match instances.get(&key) {
-            Some(Kept::Shared(shared)) => return Ok(shared.clone()),
-            Some(Kept::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
+            Some(KeptInstance::Shared(shared)) => return Ok(shared.clone()),
+            Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
             None => None,
         };
         // Those of the two kinds differ: there is none of the one that is needed.
@@ -128,7 +128,7 @@ impl Data {
             Ok(shared)
         };
         let shared = make().map_err(|e| region_error(effects, &key, e))?;
-        instances.insert(&key, Kept::Shared(shared.clone()));
+        instances.insert(&key, KeptInstance::Shared(shared.clone()));
         Ok(shared)
     }
 }

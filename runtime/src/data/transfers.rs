@@ -1,6 +1,6 @@
 //! What launches move between instances of different processors.
 
-use super::instances::Kept;
+use super::instances::KeptInstance;
 use super::{Data, memory, region_error};
 use crate::Error;
 use crate::effects::Effects;
@@ -14,8 +14,8 @@ impl Data {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.from };
         let instances = self.instances.borrow();
         let bytes = match instances.get(&key) {
-            Some(Kept::Owned(instance, _)) => instance.read_bytes(transfer.rect),
-            Some(Kept::Shared(shared)) => shared.read_bytes(transfer.rect),
+            Some(KeptInstance::Owned(instance, _)) => instance.read_bytes(transfer.rect),
+            Some(KeptInstance::Shared(shared)) => shared.read_bytes(transfer.rect),
             // Named by a launch but never written: values are zero at first.
             None => {
                 drop(instances);
@@ -60,7 +60,7 @@ impl Data {
     ) -> Result<(), Error> {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.into };
         let field = effects.objects.field(transfer.tree, transfer.field)?;
-        if let Some(Kept::Shared(shared)) = self.instances.borrow().get(&key) {
+        if let Some(KeptInstance::Shared(shared)) = self.instances.borrow().get(&key) {
             return shared.write_bytes(transfer.rect, bytes.as_bytes()).map_err(|e| region_error(effects, &key, e));
         }
         let instance = self.owned_instance(effects, key, field, launch)?;

@@ -26,7 +26,7 @@ pub(crate) use waiting::{Tell, Waiting};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::panic_message;
-use crate::ids::{ObjectId, ProcessorId};
+use crate::ids::{CellAddress, ObjectId, ProcessorId};
 use crate::message::{Also, Message, Wire};
 use crate::payload::Payload;
 use crate::{Error, Place};
@@ -162,6 +162,23 @@ impl Effects {
         for (to, Late { object, cell, generation }) in late.drain(..) {
             self.send(to, Message::Arrive { object, cell, generation, payload: Payload::None, also: Also::NOTHING });
         }
+    }
+
+    /// Tells a cell of any processor that generations from `generation` on will never come.
+    #[cold]
+    pub fn send_poison(&self, at: CellAddress, generation: u64, error: &Error) {
+        let CellAddress { processor, object, cell } = at;
+        self.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
+    }
+
+    /// Whether those are told who wait for what has failed: always, but with a planted bug.
+    #[inline]
+    pub fn passes_poison_on(&self) -> bool {
+        #[cfg(feature = "plant")]
+        let passes = !self.config.has(crate::plant::Bug::MissingPoison);
+        #[cfg(not(feature = "plant"))]
+        let passes = true;
+        passes
     }
 
     /// The next message of this processor to itself.

@@ -1,7 +1,7 @@
 //! What the top-level task has made, as far as this processor knows.
 
 use crate::Error;
-use crate::ids::{EMPTY, ObjectId, ProcessorId};
+use crate::ids::ObjectId;
 use crate::object::Object;
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::RefCell;
@@ -20,18 +20,6 @@ pub(crate) struct Known {
 pub(crate) struct Objects(RefCell<Vec<Rc<Known>>>);
 
 impl Known {
-    /// What a cell of its barriers is called in reports.
-    pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
-        let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
-        match &*self.object {
-            Object::Pairs(p) => match p.ends(processor, cell) {
-                Some((from, to)) => format!("`{}` {half} of pair shard {from} -> shard {to}", p.name),
-                None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
-            },
-            o => o.describe(),
-        }
-    }
-
     /// The entry of an object: processors that one thread drives, which may be many, share it.
     fn of_thread(id: ObjectId, object: &Arc<Object>) -> Rc<Self> {
         thread_local! {
@@ -69,8 +57,8 @@ impl Objects {
 
     /// What `f` makes of an object; it may not make new ones.
     #[inline]
-    pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Known>) -> T) -> T {
-        f(self.0.borrow().get(object as usize).map(|known| &**known))
+    pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Object>) -> T) -> T {
+        f(self.0.borrow().get(object as usize).map(|known| &*known.object))
     }
 
     /// Shows each object.
@@ -80,7 +68,7 @@ impl Objects {
 
     /// What reports call an object.
     pub fn name(&self, object: ObjectId) -> String {
-        self.with(object, |known| known.map_or_else(|| format!("object {object}"), |k| k.object.describe()))
+        self.with(object, |o| o.map_or_else(|| format!("object {object}"), Object::describe))
     }
 
     /// The names of all.
@@ -90,7 +78,7 @@ impl Objects {
 
     /// Refuses a region with points that its tree does not have; `what` says who names it.
     pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
-        self.with(region.tree.0, |known| match known.map(|k| &*k.object) {
+        self.with(region.tree.0, |object| match object {
             Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
             Some(Object::Tree(t)) => {
                 let expected = format!("a part of region tree `{}`, which is {}", t.name, t.rect);
@@ -102,7 +90,7 @@ impl Objects {
 
     /// What is known of a field of a tree.
     pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
-        self.with(tree.0, |known| match known.map(|k| &*k.object) {
+        self.with(tree.0, |object| match object {
             Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {
                 let known: Vec<_> = t.fields.iter().map(|f| f.name).collect();
                 Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)

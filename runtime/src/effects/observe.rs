@@ -123,7 +123,7 @@ impl Effects {
     /// How many wait for the generations of a barrier.
     pub fn waiters(&self, at: WaitAt) -> usize {
         let WaitAt::Phase { object, .. } = at else { return 1 };
-        self.objects.with(object, |known| match known.map(|k| &*k.object) {
+        self.objects.with(object, |object| match object {
             Some(Object::Phase(spec)) => spec.waiters.len(),
             _ => 1,
         })

@@ -10,7 +10,7 @@ use crate::parcel::Parcel;
 use std::sync::Arc;
 
 /// A started batch.
-pub(super) struct Running {
+pub(super) struct RunningBatch {
     pub(super) number: Number,
     task: ObjectId,
     pub(super) gang: ObjectId,
@@ -26,14 +26,14 @@ pub(super) struct Running {
 }
 
 /// What a batch is part of, for reports.
-pub(crate) struct Asked<'a> {
+pub(crate) struct BatchOrigin<'a> {
     pub launch: LaunchKey,
     pub task: ObjectId,
     pub gang: ObjectId,
     pub by: &'a str,
 }
 
-impl Asked<'_> {
+impl BatchOrigin<'_> {
     /// One of its shards.
     pub fn shard(&self, shard: u32) -> Node {
         Node::Shard { gang: self.gang, shard, launch: Some(self.launch) }
@@ -41,8 +41,8 @@ impl Asked<'_> {
 }
 
 /// A batch that waits, for reports.
-pub(crate) struct Queued<'a> {
-    pub asked: Asked<'a>,
+pub(crate) struct WaitingBatch<'a> {
+    pub origin: BatchOrigin<'a>,
     pub shards: Vec<u32>,
     /// Messages of data that it needs, and how many have come.
     pub columns: u32,
@@ -54,7 +54,7 @@ pub(crate) struct Queued<'a> {
 #[derive(Default)]
 pub(crate) struct Batches {
     pub(super) operations: Operations,
-    pub(super) running: HashMap<LaunchKey, Box<Running>>,
+    pub(super) running: HashMap<LaunchKey, Box<RunningBatch>>,
     /// Gangs whose shards here have all been over once, for reports.
     pub(super) ended: HashSet<ObjectId>,
     /// Operations whose own shards are over, but not those of other processors that use what is here.
@@ -63,11 +63,11 @@ pub(crate) struct Batches {
 
 impl Batches {
     /// Batches that are not over, with their shards that are not, and those that are.
-    pub fn unfinished(&self) -> impl Iterator<Item = (Asked<'_>, Vec<u32>, HashSet<u32>)> {
+    pub fn unfinished(&self) -> impl Iterator<Item = (BatchOrigin<'_>, Vec<u32>, HashSet<u32>)> {
         self.running.iter().map(|(launch, r)| {
             let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
             let left = r.shards.iter().copied().filter(|s| !over.contains(s)).collect();
-            (Asked { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
+            (BatchOrigin { launch: *launch, task: r.task, gang: r.gang, by: &r.by }, left, over)
         })
     }
 
@@ -96,9 +96,9 @@ impl Batches {
     }
 
     /// Batches that wait for data or for earlier ones.
-    pub fn waiting(&self) -> impl Iterator<Item = Queued<'_>> {
-        self.operations.waiting().map(|(b, came, after)| Queued {
-            asked: Asked { launch: b.launch, task: b.task, gang: b.gang, by: &b.by },
+    pub fn waiting(&self) -> impl Iterator<Item = WaitingBatch<'_>> {
+        self.operations.waiting().map(|(b, came, after)| WaitingBatch {
+            origin: BatchOrigin { launch: b.launch, task: b.task, gang: b.gang, by: &b.by },
             shards: b.shards.iter().map(|s| s.shard).collect(),
             columns: b.columns,
             came,
@@ -111,7 +111,7 @@ impl Batches {
         if batch.hold {
             self.operations.launch_started(batch.launch);
         }
-        let running = Running {
+        let running = RunningBatch {
             number,
             task: batch.task,
             gang: batch.gang,
@@ -143,7 +143,7 @@ impl Batches {
     }
 
     /// All shards of a batch are over.
-    pub(super) fn end(&mut self, launch: LaunchKey) -> Option<Box<Running>> {
+    pub(super) fn end(&mut self, launch: LaunchKey) -> Option<Box<RunningBatch>> {
         let running = self.running.remove(&launch)?;
         self.ended.insert(running.gang);
         match running.hold {

@@ -46,7 +46,7 @@ impl Planner {
     /// A use, with the names of its field and tree.
     fn named(&self, effects: &Effects, at: &Use) -> String {
         let region = at.region;
-        let tree = effects.objects.with(region.tree.0, |known| match known.map(|k| &*k.object) {
+        let tree = effects.objects.with(region.tree.0, |object| match object {
             Some(Object::Tree(tree)) => tree.name.clone(),
             _ => region.tree.to_string(),
         });

@@ -1,6 +1,6 @@
 //! Launches and batches of one processor.
 
-use super::batches::{Batches, Running};
+use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};
 use super::results::LaunchState;
 use crate::Error;
@@ -112,7 +112,7 @@ impl Gangs {
     /// All shards of a batch are over: tells those who want the results.
     pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
         let Some(running) = self.batches().borrow_mut().end(launch) else { return };
-        let Running { reply, results, valid, .. } = *running;
+        let RunningBatch { reply, results, valid, .. } = *running;
         let copies = effects.copies();
         let here = copies.first_of(copies.node_of(effects.id));
         match reply {

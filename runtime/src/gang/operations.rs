@@ -4,7 +4,7 @@
 //! own; nothing global is needed, because a launch's plan is the same wherever it is made.
 //!
 //! An operation finds the earlier ones that it has to follow when it comes: for each field, disjoint rectangles with those
-//! who use them, of whom a writer takes the place. So a use costs about the same however many operations wait. Then it
+//! who use them, of whom a writer takes the operation. So a use costs about the same however many operations wait. Then it
 //! counts how many of them are not over; who is over tells its followers.
 
 use super::pieces::{Piece, Pieces};
@@ -27,9 +27,9 @@ pub(crate) enum Order {
 }
 
 /// One that waits for its turn.
-struct Queued {
+struct QueuedOperation {
     order: Order,
-    place: Place,
+    operation: Operation,
     /// Operations and messages of data that it waits for.
     unmet: u32,
     /// Who may go on when this one starts.
@@ -37,7 +37,7 @@ struct Queued {
 }
 
 /// Who asks, what the operation uses, and who follows it.
-struct Place {
+struct Operation {
     /// [`NOBODY`] of an order to send: nothing is asked within one.
     launch: LaunchKey,
     /// The number of the parent that asks.
@@ -76,8 +76,8 @@ struct FieldUsers {
 /// The operations of one processor. There may be many processors, each with one operation: tables are small.
 #[derive(Default)]
 pub(crate) struct Operations {
-    queued: HashMap<Number, Box<Queued>>,
-    running: HashMap<Number, Box<Place>>,
+    queued: HashMap<Number, Box<QueuedOperation>>,
+    running: HashMap<Number, Box<Operation>>,
     /// Those of `queued` that may start, and perhaps some that have.
     ready: BinaryHeap<Reverse<Number>>,
     /// Of queued batches, by launch.
@@ -105,7 +105,7 @@ impl Order {
         }
     }
 
-    fn place(&mut self) -> Place {
+    fn operation(&mut self) -> Operation {
         let (launch, of, within, touches) = match self {
             Order::Start(b) => (b.launch, b.launch, &b.within, std::mem::take(&mut b.touches)),
             Order::Send(s) => {
@@ -114,7 +114,7 @@ impl Order {
                 (NOBODY, s.launch, &s.within, reads.collect())
             }
         };
-        Place { launch, parent: of >> 32, within: within.clone(), touches, at_end: Vec::new() }
+        Operation { launch, parent: of >> 32, within: within.clone(), touches, at_end: Vec::new() }
     }
 }
 
@@ -131,12 +131,12 @@ impl Operations {
     fn queue(&mut self, mut order: Order) {
         let number = self.next;
         self.next += 1;
-        let place = order.place();
+        let operation = order.operation();
         let mut unmet = 0;
-        if self.is_apart(&place) {
+        if self.is_apart(&operation) {
             self.unlisted.push(number);
         } else {
-            unmet = self.follow_all(number, &place);
+            unmet = self.follow_all(number, &operation);
         }
         if let Order::Start(batch) = &order {
             let came = self.came.get(&batch.launch).map_or(0, Vec::len) as u32;
@@ -146,33 +146,33 @@ impl Operations {
         if unmet == 0 {
             self.ready.push(Reverse(number));
         }
-        self.queued.insert(number, Box::new(Queued { order, place, unmet, at_start: Vec::new() }));
+        self.queued.insert(number, Box::new(QueuedOperation { order, operation, unmet, at_start: Vec::new() }));
     }
 
     /// Whether all that are here are launches that the operation is part of.
-    fn is_apart(&self, place: &Place) -> bool {
+    fn is_apart(&self, operation: &Operation) -> bool {
         // What is more is likely to be something else.
         const MOST: usize = 4;
-        let queued = self.queued.values().map(|q| q.place.launch);
+        let queued = self.queued.values().map(|q| q.operation.launch);
         let mut all = queued.chain(self.running.values().map(|p| p.launch));
-        self.queued.len() + self.running.len() <= MOST && all.all(|launch| place.within.contains(&launch))
+        self.queued.len() + self.running.len() <= MOST && all.all(|launch| operation.within.contains(&launch))
     }
 
     /// Has operation `number` follow those that use the same points, and be found by those that come later. How many it
     /// has to wait for.
-    fn follow_all(&mut self, number: Number, place: &Place) -> u32 {
+    fn follow_all(&mut self, number: Number, operation: &Operation) -> u32 {
         let mut all = self.users.take().unwrap_or_default();
         self.list(&mut all);
         let mut waits = 0;
-        for touch in &*place.touches {
+        for touch in &*operation.touches {
             let column = all.entry((touch.tree, touch.field)).or_default();
-            let mut alone = true;
+            let mut only_user = true;
             column.pieces.visit(touch.rect, |users| {
                 users.forget(|n| n == number || self.is_there(n));
-                waits += self.follow(number, place, touch, users);
-                alone &= users.add(number, touch);
+                waits += self.follow(number, operation, touch, users);
+                only_user &= users.add(number, touch);
             });
-            if alone && !touch.rect.is_empty() {
+            if only_user && !touch.rect.is_empty() {
                 column
                     .pieces
                     .write(touch.rect, RectUsers { writers: SmallVec::from_slice(&[number]), ..RectUsers::default() });
@@ -189,9 +189,9 @@ impl Operations {
     /// Lists those that are not.
     fn list(&mut self, all: &mut HashMap<(TreeId, FieldId), FieldUsers>) {
         for number in std::mem::take(&mut self.unlisted) {
-            let queued = self.queued.get(&number).map(|q| &q.place);
-            let Some(place) = queued.or_else(|| self.running.get(&number).map(|p| &**p)) else { continue };
-            for touch in &*place.touches {
+            let queued = self.queued.get(&number).map(|q| &q.operation);
+            let Some(operation) = queued.or_else(|| self.running.get(&number).map(|p| &**p)) else { continue };
+            for touch in &*operation.touches {
                 all.entry((touch.tree, touch.field)).or_default().pieces.visit(touch.rect, |users| {
                     users.add(number, touch);
                 });
@@ -201,13 +201,13 @@ impl Operations {
 
     /// Has it follow those who use one piece. A writer stands for all that it follows from then on, and what is brought into
     /// an instance for those that use the instance: whoever has to wait for one of these later waits for it as well.
-    fn follow(&mut self, number: Number, place: &Place, touch: &Touch, users: &mut RectUsers) -> u32 {
+    fn follow(&mut self, number: Number, operation: &Operation, touch: &Touch, users: &mut RectUsers) -> u32 {
         let (does, instance) = (touch.does, touch.instance());
         let writes = does == Does::Writes;
         let stands_for_same = writes || does == Does::Brings { lasting: false };
         let mut waits = 0;
         let mut stays = |earlier: Number, theirs: Does, stands_for: bool| {
-            let until = self.must_follow(number, place, does, earlier, theirs);
+            let until = self.must_follow(number, operation, does, earlier, theirs);
             waits += u32::from(until.is_some_and(|until| self.add_follower(earlier, until, number)));
             !stands_for || !(earlier == number || until == Some(Until::Over) || !self.is_there(earlier))
         };
@@ -223,18 +223,26 @@ impl Operations {
     }
 
     /// Until when an operation waits that does one thing to points for an earlier one that does another to them.
-    fn must_follow(&self, number: Number, place: &Place, does: Does, earlier: Number, theirs: Does) -> Option<Until> {
+    fn must_follow(
+        &self,
+        number: Number,
+        operation: &Operation,
+        does: Does,
+        earlier: Number,
+        theirs: Does,
+    ) -> Option<Until> {
         let queued = self.queued.get(&earlier);
-        let other = queued.map(|q| &q.place).or_else(|| self.running.get(&earlier).map(|place| &**place))?;
-        if earlier == number || place.within.contains(&other.launch) {
+        let other =
+            queued.map(|q| &q.operation).or_else(|| self.running.get(&earlier).map(|operation| &**operation))?;
+        if earlier == number || operation.within.contains(&other.launch) {
             return None;
         }
         let lasting = |does: Does| matches!(does, Does::Reads | Does::Brings { lasting: true });
-        if lasting(does) && lasting(theirs) && place.within == other.within {
+        if lasting(does) && lasting(theirs) && operation.within == other.within {
             // Nobody writes these points, so that what comes is what others read there already: they need not wait for it,
             // nor it for them. Only what this parent knows to have come it may read then.
             let brings = matches!(theirs, Does::Brings { .. });
-            return (place.parent == other.parent && queued.is_some() && brings).then_some(Until::Started);
+            return (operation.parent == other.parent && queued.is_some() && brings).then_some(Until::Started);
         }
         Some(Until::Over)
     }
@@ -243,10 +251,10 @@ impl Operations {
     fn add_follower(&mut self, earlier: Number, until: Until, number: Number) -> bool {
         let followers = match (self.queued.get_mut(&earlier), until) {
             (Some(queued), Until::Started) => &mut queued.at_start,
-            (Some(queued), Until::Over) => &mut queued.place.at_end,
+            (Some(queued), Until::Over) => &mut queued.operation.at_end,
             (None, Until::Started) => return false,
             (None, Until::Over) => match self.running.get_mut(&earlier) {
-                Some(place) => &mut place.at_end,
+                Some(operation) => &mut operation.at_end,
                 None => return false,
             },
         };
@@ -294,8 +302,8 @@ impl Operations {
                 break (number, *queued);
             }
         };
-        let Queued { order, place, at_start, .. } = queued;
-        self.running.insert(number, Box::new(place));
+        let QueuedOperation { order, operation, at_start, .. } = queued;
+        self.running.insert(number, Box::new(operation));
         if let Order::Start(batch) = &order {
             self.batches.remove(&batch.launch);
         }
@@ -305,8 +313,8 @@ impl Operations {
 
     /// An operation is over.
     pub fn end(&mut self, number: Number) {
-        let Some(place) = self.running.remove(&number) else { return };
-        place.at_end.into_iter().for_each(|follower| self.one_less(follower));
+        let Some(operation) = self.running.remove(&number) else { return };
+        operation.at_end.into_iter().for_each(|follower| self.one_less(follower));
         if self.unlisted.last() == Some(&number) {
             self.unlisted.pop();
         }
@@ -344,17 +352,17 @@ impl Operations {
 
     /// The parts of what has come for a batch that nobody uses yet who holds the same data to read; none if that is all.
     pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Option<Vec<Rect>> {
-        let place = self.running.get(&number)?;
-        if !place.touches.iter().any(|t| t.does == Does::Brings { lasting: true }) {
+        let operation = self.running.get(&number)?;
+        if !operation.touches.iter().any(|t| t.does == Does::Brings { lasting: true }) {
             return None;
         }
         let column = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.rect };
         let comes = Touch::new(&column, Does::Brings { lasting: true }, transfer.into);
-        if !place.touches.iter().any(|t| t.does == comes.does && t.meets(&comes)) {
+        if !operation.touches.iter().any(|t| t.does == comes.does && t.meets(&comes)) {
             return None;
         }
         let mut parts = vec![transfer.rect];
-        let reader = |o: &Place| o.within == place.within || place.within.first() == Some(&o.launch);
+        let reader = |o: &Operation| o.within == operation.within || operation.within.first() == Some(&o.launch);
         let others = self.running.iter().filter(|(n, o)| **n != number && reader(o));
         for used in others.flat_map(|(_, o)| &*o.touches) {
             if used.does == Does::Reads && used.meets(&comes) {
@@ -380,9 +388,10 @@ impl Operations {
 
     /// The launches that an operation follows.
     fn followed_by(&self, number: Number) -> Vec<LaunchKey> {
-        let queued = self.queued.values().filter(|q| q.place.at_end.contains(&number) || q.at_start.contains(&number));
-        let running = self.running.values().filter(|place| place.at_end.contains(&number));
-        let launches = queued.map(|q| q.place.launch).chain(running.map(|place| place.launch));
+        let queued =
+            self.queued.values().filter(|q| q.operation.at_end.contains(&number) || q.at_start.contains(&number));
+        let running = self.running.values().filter(|operation| operation.at_end.contains(&number));
+        let launches = queued.map(|q| q.operation.launch).chain(running.map(|operation| operation.launch));
         launches.filter(|&launch| launch != NOBODY).collect()
     }
 
@@ -423,7 +432,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// An operation as the rules name it, all of whose pairs are looked at.
-    struct Asked {
+    struct Named {
         number: Number,
         launch: LaunchKey,
         within: Vec<LaunchKey>,
@@ -432,7 +441,7 @@ mod tests {
         over: bool,
     }
 
-    impl Asked {
+    impl Named {
         /// Whether it has to wait for an earlier one, as things are now.
         fn waits_for(&self, earlier: &Self) -> bool {
             let lasting = |t: &Touch| matches!(t.does, Does::Reads | Does::Brings { lasting: true });
@@ -492,7 +501,7 @@ mod tests {
             steps in prop::collection::vec((0..4u32, prop::collection::vec(touch(), 0..4), any::<u32>()), 1..40)
         ) {
             let mut operations = Operations::default();
-            let mut all: Vec<Asked> = Vec::new();
+            let mut all: Vec<Named> = Vec::new();
             for (at, (step, touches, random)) in (0u64..).zip(steps) {
                 let running: Vec<usize> = (0..all.len()).filter(|&i| all[i].started && !all[i].over).collect();
                 let one = running.get(random as usize % running.len().max(1)).copied();
@@ -502,7 +511,7 @@ mod tests {
                         all[i].over = true;
                         operations.end(all[i].number);
                     }
-                    // Asked by the top level, or within one that runs.
+                    // Named by the top level, or within one that runs.
                     (_, one) => {
                         let (parent, within) = match one.filter(|_| step > 1) {
                             Some(i) => {
@@ -514,7 +523,7 @@ mod tests {
                         let (launch, touches) = (parent << 32 | at, Touch::joined(touches));
                         operations.push(batch(launch, &within, &touches));
                         let number = all.len() as Number;
-                        all.push(Asked { number, launch, within, touches, started: false, over: false });
+                        all.push(Named { number, launch, within, touches, started: false, over: false });
                     }
                 }
                 // Not after each step: then several wait at once.

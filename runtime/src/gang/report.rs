@@ -1,7 +1,7 @@
 //! Launches in the report of a deadlock.
 
 use super::Gangs;
-use super::batches::Asked;
+use super::batches::BatchOrigin;
 use crate::diagnose::deadlock::{Node, On, ReportPart, Wait, some_shards, waits_for};
 use crate::effects::Effects;
 use crate::object::Object;
@@ -11,22 +11,24 @@ impl Gangs {
     /// Who waits for launches, and what these wait for.
     pub fn report(&self, effects: &Effects, part: &mut ReportPart) {
         let batches = self.batches().borrow();
-        for (asked, left, over) in batches.unfinished() {
-            let launch = Node::Launch(asked.launch);
-            part.names.push((launch, asked_for(effects, &asked)));
-            part.over.extend(over.into_iter().map(|shard| asked.shard(shard)));
-            let on = left.iter().map(|&shard| asked.shard(shard)).collect();
+        for (origin, left, over) in batches.unfinished() {
+            let launch = Node::Launch(origin.launch);
+            part.names.push((launch, name_of(effects, &origin)));
+            part.over.extend(over.into_iter().map(|shard| origin.shard(shard)));
+            let on = left.iter().map(|&shard| origin.shard(shard)).collect();
             let what = format!(": {} not over on processor {}", some_shards(left), effects.id);
             part.waits.push((launch, Wait { what, on: On::Nodes(on) }));
         }
         for gang in batches.ended() {
-            if let Some(Object::Gang(table)) = effects.objects.get(gang).as_ref().map(|k| &*k.object) {
-                let shards = table.members[effects.id as usize].iter();
-                part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
-            }
+            effects.objects.with(gang, |object| {
+                if let Some(Object::Gang(table)) = object {
+                    let shards = table.members[effects.id as usize].iter();
+                    part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
+                }
+            });
         }
         for queued in batches.waiting() {
-            let (launch, name) = (Node::Launch(queued.asked.launch), asked_for(effects, &queued.asked));
+            let (launch, name) = (Node::Launch(queued.origin.launch), name_of(effects, &queued.origin));
             let (id, columns, came) = (effects.id, queued.columns, queued.came);
             let data = if columns > 0 { format!(" or data ({came} of {columns} came)") } else { String::new() };
             let what = format!(" waits on processor {id} for earlier launches{data}");
@@ -35,7 +37,7 @@ impl Gangs {
             for shard in queued.shards {
                 let what = format!(" has not been started: {name}");
                 // Not for the launch, whose shards on other processors may run.
-                part.waits.push((queued.asked.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
+                part.waits.push((queued.origin.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
             }
             part.names.push((launch, name));
         }
@@ -57,11 +59,11 @@ impl Gangs {
 }
 
 /// What a parent has launched, by the number the parent gave it.
-fn asked_for(effects: &Effects, asked: &Asked<'_>) -> String {
-    let (number, by) = (asked.launch & u64::from(u32::MAX), asked.by);
-    match effects.objects.get(asked.task).as_ref().map(|k| &*k.object) {
+fn name_of(effects: &Effects, origin: &BatchOrigin<'_>) -> String {
+    let (number, by) = (origin.launch & u64::from(u32::MAX), origin.by);
+    effects.objects.with(origin.task, |object| match object {
         Some(task @ Object::Task(_)) => format!("{}, launch {number} of `{by}`", task.describe()),
         // Mapping is a launch without a task.
         _ => format!("mapping, launch {number} of `{by}`"),
-    }
+    })
 }

@@ -25,7 +25,7 @@ impl Gang {
 
     /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
     pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
-        match core.effects().objects.get(self.id).as_ref().map(|k| &*k.object) {
+        core.effects().objects.with(self.id, |object| match object {
             Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
                 Ok(table.clone())
             }
@@ -33,7 +33,7 @@ impl Gang {
                 let came = format!("gang {} of {} shards, of another run or of none", self.id, self.shards);
                 Err(Error::misuse(what, "a gang made with `Top::gang` in this run", came))
             }
-        }
+        })
     }
 
     /// Number of shards.
@@ -62,13 +62,13 @@ impl<A, R> Copy for ShardTask<A, R> {}
 impl<A, R> ShardTask<A, R> {
     /// Refuses a task that this run did not make.
     pub(crate) fn check(&self, core: &Core) -> Result<(), Error> {
-        match core.effects().objects.get(self.id).as_ref().map(|k| &*k.object) {
+        core.effects().objects.with(self.id, |object| match object {
             Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
             _ => {
                 let came = format!("task {}, of another run or of none", self.id);
                 Err(Error::misuse("a gang launch", "a task made with `Top::task` or `Top::parent` in this run", came))
             }
-        }
+        })
     }
 }
 impl<A, R> std::fmt::Debug for ShardTask<A, R> {

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Is shown what the shards of a launch will hold.
-type Planned<'a> = &'a dyn Fn(&[Arc<[Held]>]);
+type ShowPlan<'a> = &'a dyn Fn(&[Arc<[Held]>]);
 
 /// Something that launches gangs: the replicated top-level task or a parent on processor 0.
 pub(crate) struct Launcher {
@@ -61,7 +61,7 @@ impl Launcher {
         gang: &Gang,
         task: &ShardTask<A, R>,
         start: impl Fn(u32) -> Start<A>,
-        planned: Planned<'_>,
+        show: ShowPlan<'_>,
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, "a gang launch")?;
         task.check(&self.core)?;
@@ -88,7 +88,7 @@ impl Launcher {
                 resolver.settle_watched(result.and_then(Parcel::open), &failures, tasks.teller());
             }
         });
-        self.launch_any(&table, task.id, (args, held), planned, settle)?;
+        self.launch_any(&table, task.id, (args, held), show, settle)?;
         Ok(FutureMap::new(futures))
     }
 
@@ -98,14 +98,14 @@ impl Launcher {
         table: &GangTable,
         task: ObjectId,
         (mut args, held): (Vec<Option<Parcel>>, Vec<Vec<Held>>),
-        planned: Planned<'_>,
+        show: ShowPlan<'_>,
         settle: Settle,
     ) -> Result<(), Error> {
         let plan = self.planner.plan_or_recall(self.core.effects(), Wanted { table, held, instances: None })?;
         if self.planner.replicated {
             self.core.replicated(|| self.described(task, table, &plan));
         }
-        planned(&plan.held);
+        show(&plan.held);
         // Before anything is sent: in virtual time it is this that takes time.
         let started = plan
             .batches
@@ -178,17 +178,17 @@ impl Launcher {
 
     /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
     /// instance of the parent's requirement beside it.
-    pub async fn map(&self, region: Region, parts: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
+    pub async fn map(&self, region: Region, sources: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
         let table =
             GangTable::new(ObjectId::MAX, "map", &[self.core.effects().id], self.core.effects().machine().processors());
-        let part = |&(field, own): &(FieldId, &Held)| Held {
+        let requirement = |&(field, own): &(FieldId, &Held)| Held {
             region,
             fields: SmallVec::from_slice(&[field]),
             privilege,
             ..own.clone()
         };
-        let held = vec![parts.iter().map(part).collect()];
-        let instances: Vec<Rect> = parts.iter().map(|(_, own)| own.region.rect).collect();
+        let held = vec![sources.iter().map(requirement).collect()];
+        let instances: Vec<Rect> = sources.iter().map(|(_, own)| own.region.rect).collect();
         let plan = self
             .planner
             .plan_or_recall(self.core.effects(), Wanted { table: &table, held, instances: Some(&instances) })?;

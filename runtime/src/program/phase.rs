@@ -81,16 +81,15 @@ impl Pairs {
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PairTable) -> R) -> Result<R, Error> {
-        let object = shard.core().effects().objects.get(self.id);
         let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
-        match object.as_ref().map(|o| &*o.object) {
+        shard.core().effects().objects.with(self.id, |object| match object {
             Some(Object::Pairs(pairs)) if !pairs.gang.run.may_be(self.run) => {
                 Err(of_another_run(what(), "`Top::pairs`"))
             }
             Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
             Some(o) => Err(Error::misuse(what(), "pairs made for the gang of this shard", o.describe())),
             None => Err(Error::misuse(what(), "pairs made with `Top::pairs`", format!("object {}", self.id))),
-        }
+        })
     }
 }
 
@@ -144,8 +143,7 @@ impl PhaseBarrier {
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
-        let object = shard.core().effects().objects.get(self.id);
-        match object.as_ref().map(|o| &*o.object) {
+        shard.core().effects().objects.with(self.id, |object| match object {
             Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
                 Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
             }
@@ -156,7 +154,7 @@ impl PhaseBarrier {
                 o.describe(),
             )),
             None => Err(Error::misuse("a phase barrier's handle", "one made with `Top::phase_barrier`", self.id)),
-        }
+        })
     }
 }
 

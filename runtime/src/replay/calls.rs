@@ -1,10 +1,9 @@
 //! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
 
-use super::chains::{ALONE, BlockStage, Chain, ChainState, PlannedTask, Progress, unknown};
+use super::chains::{ALONE, BlockStage, Chain, ChainState, Progress, SubtaskKind, unknown};
 use crate::Error;
 use crate::error::panic_message;
-use crate::ids::EMPTY;
-use crate::message::Message;
+use crate::ids::{CellAddress, EMPTY};
 use crate::payload::Payload;
 use crate::replay::subtasks::{Active, Stop};
 use crate::replay::{Replay, ReplayCx, pairwise};
@@ -93,7 +92,7 @@ impl ReplayCx<'_> {
             }
             object.end(chain, outcome, self);
             if block != ALONE
-                && let Some(error) = self.progress.blocks[block as usize].lost.take()
+                && let Some(error) = self.progress.blocks[block as usize].follower_error.take()
             {
                 return self.fail(object, chain, *error);
             }
@@ -193,7 +192,7 @@ impl ReplayCx<'_> {
         let (leader, size) = (b.leader, b.size);
         if chain != leader && b.stage == BlockStage::Gathered {
             // The others still get the result of this call.
-            b.lost.get_or_insert_with(|| Box::new(error.clone()));
+            b.follower_error.get_or_insert_with(|| Box::new(error.clone()));
             return self.fail_alone(object, chain, error);
         }
         for follower in 0..size {
@@ -208,6 +207,7 @@ impl ReplayCx<'_> {
             return;
         }
         c.state = ChainState::Failed;
+        let effects = &self.tasks.effects;
         let Chain { generation, first, len, done, cells, offset, .. } = *c;
         let error = error.poisons(place);
         object.fail(chain, error.clone(), self);
@@ -218,16 +218,12 @@ impl ReplayCx<'_> {
             self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
             let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {
-                PlannedTask::Update { .. } => (step.cell + offset, owed),
-                PlannedTask::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
+                SubtaskKind::Update { .. } => (step.cell + offset, owed),
+                SubtaskKind::Read { .. } => ((step.cell + offset) | EMPTY, owed + 1),
             };
-            let message =
-                Message::Poison { object: self.chains.id, cell, generation: owed, error: Box::new(error.clone()) };
-            #[cfg(feature = "plant")]
-            if self.tasks.effects.config.has(crate::plant::Bug::MissingPoison) {
-                continue;
+            if effects.passes_poison_on() {
+                effects.send_poison(CellAddress { processor: step.to, object: self.chains.id, cell }, owed, &error);
             }
-            self.tasks.effects.send(step.to, message);
         }
     }
 }

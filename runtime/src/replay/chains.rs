@@ -2,9 +2,9 @@
 
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
-use crate::ids::{EMPTY, ObjectId, ProcessorId};
+use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId};
 use crate::maps::HashMap;
-use crate::message::{Also, Message};
+use crate::message::Also;
 use crate::object::{GangTable, Replayed};
 use crate::payload::Payload;
 use crate::replay::{Chained, ReplaySpec, Subtask};
@@ -58,8 +58,8 @@ pub(crate) struct CellTable {
 
 /// A subtask with everything worked out that is the same in every call and slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Planned {
-    pub(super) task: PlannedTask,
+pub(super) struct PlannedSubtask {
+    pub(super) task: SubtaskKind,
     /// The cell of this chain that it waits for.
     pub(super) waits: u16,
     /// The peer's processor, and the cell there that it arrives at, in slot 0.
@@ -68,7 +68,7 @@ pub(super) struct Planned {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlannedTask {
+pub(super) enum SubtaskKind {
     /// Its wait is for this many generations after the call's own.
     Update {
         ahead: u8,
@@ -78,7 +78,7 @@ pub(super) enum PlannedTask {
     },
 }
 
-const _: () = assert!(size_of::<Planned>() <= 12);
+const _: () = assert!(size_of::<PlannedSubtask>() <= 12);
 
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
@@ -111,8 +111,8 @@ pub(super) struct Block {
     pub(super) stage: BlockStage,
     /// The lowest of those that joined with an error instead of a value.
     pub(super) failed: Option<u32>,
-    /// Why a follower was lost after the leader had gathered.
-    pub(super) lost: Option<Box<Error>>,
+    /// Why a follower failed after the leader had gathered.
+    pub(super) follower_error: Option<Box<Error>>,
 }
 
 /// What the leader of a block does.
@@ -196,7 +196,7 @@ impl Progress {
 pub(crate) struct Chains {
     pub(super) state: RefCell<Box<dyn Chained>>,
     pub(super) progress: RefCell<Progress>,
-    pub(super) plan: Vec<Planned>,
+    pub(super) plan: Vec<PlannedSubtask>,
     /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
     pub mapping: std::cell::Cell<ExchangeOutput>,
     /// Which of the run's mappers decided that.
@@ -231,16 +231,16 @@ impl Chains {
                         let u = update;
                         update += 1;
                         let (waits, ahead) = if u >= depth { (u - depth, 1) } else { (updates - depth + u, 0) };
-                        (PlannedTask::Update { ahead }, waits, peer, at)
+                        (SubtaskKind::Update { ahead }, waits, peer, at)
                     }
                     Subtask::Read { peer, at, how } => {
                         read += 1;
-                        (PlannedTask::Read { how }, read - 1, peer, at)
+                        (SubtaskKind::Read { how }, read - 1, peer, at)
                     }
                 };
                 let (to, _) = gang.at[peer as usize];
                 let cell = table.first[peer as usize] + u32::from(at);
-                plan.push(Planned { task, waits, to, cell });
+                plan.push(PlannedSubtask { task, waits, to, cell });
             }
             let len = (plan.len() as u32 - first) as u16;
             let range = spec.block(shard);
@@ -252,7 +252,14 @@ impl Chains {
                     1 => ALONE,
                     size if shard == range.start => {
                         let (leader, missing) = (leader + slot, size - 1);
-                        blocks.push(Block { leader, size, missing, stage: BlockStage::Away, failed: None, lost: None });
+                        blocks.push(Block {
+                            leader,
+                            size,
+                            missing,
+                            stage: BlockStage::Away,
+                            failed: None,
+                            follower_error: None,
+                        });
                         blocks.len() as u32 - 1
                     }
                     _ => chains[(leader + slot) as usize].block,
@@ -410,7 +417,7 @@ impl Chains {
     }
 
     #[cold]
-    pub(super) fn wrong_size(&self, chain: u32, step: &Planned, came: usize) -> Error {
+    pub(super) fn wrong_size(&self, chain: u32, step: &PlannedSubtask, came: usize) -> Error {
         let peer = self.shard_at(step.to, step.cell);
         let what = format!("{}: the value of shard {peer}", self.place(chain));
         Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
@@ -489,7 +496,7 @@ impl Chains {
         };
         let error = Error::Barrier { barrier: self.cell_name(cell), source };
         effects.note_failure(&error);
-        effects.send(effects.id, Message::Poison { object: self.id, cell, generation: from, error: Box::new(error) });
+        effects.send_poison(CellAddress { processor: effects.id, object: self.id, cell }, from, &error);
     }
 
     /// Generations of a cell from `generation` on will never complete.

@@ -1,6 +1,6 @@
 //! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
 
-use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, Planned, PlannedTask, unknown};
+use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, PlannedSubtask, SubtaskKind, unknown};
 use crate::Error;
 use crate::effects::{Effects, Late};
 use crate::ids::EMPTY;
@@ -38,13 +38,13 @@ impl Active<'_> {
     #[inline]
     pub fn run<V: RunningValue>(&mut self, mut value: V) -> Result<(), Stop> {
         let Chain { first, len, done, .. } = *self.now;
-        let plan: &[Planned] = &self.chains.plan[first as usize..][usize::from(done)..usize::from(len)];
+        let plan: &[PlannedSubtask] = &self.chains.plan[first as usize..][usize::from(done)..usize::from(len)];
         for step in plan {
             let at = (self.now.cells + u32::from(step.waits)) as usize;
             let cell = &self.cells[at];
             let (half, ahead) = match step.task {
-                PlannedTask::Update { ahead } => (Half::Empty, ahead),
-                PlannedTask::Read { .. } => (Half::Ready, 0),
+                SubtaskKind::Update { ahead } => (Half::Empty, ahead),
+                SubtaskKind::Read { .. } => (Half::Ready, 0),
             };
             let awaited = self.now.generation + u64::from(ahead);
             if cell.completed(half, awaited) <= awaited && self.must_wait(half, at, awaited)? {
@@ -55,8 +55,8 @@ impl Active<'_> {
             }
             self.effects.counters.chain_subtasks.add(1);
             match step.task {
-                PlannedTask::Update { .. } => self.update(&mut value, step),
-                PlannedTask::Read { how } => self.read(&mut value, how, step, at),
+                SubtaskKind::Update { .. } => self.update(&mut value, step),
+                SubtaskKind::Read { how } => self.read(&mut value, how, step, at),
             }
             self.now.done += 1;
         }
@@ -92,7 +92,7 @@ impl Active<'_> {
 
     /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
     #[inline]
-    fn update<V: RunningValue>(&mut self, value: &mut V, step: &Planned) {
+    fn update<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) {
         for _ in 0..self.arrivals() {
             #[cfg(feature = "plant")]
             let step = &self.partner(step);
@@ -101,7 +101,7 @@ impl Active<'_> {
     }
 
     #[inline]
-    fn store<V: RunningValue>(&mut self, value: &mut V, step: &Planned, cell: u32) {
+    fn store<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask, cell: u32) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation);
         if self.now.state == ChainState::Poisoned {
             let payload = self.error();
@@ -130,7 +130,7 @@ impl Active<'_> {
 
     /// The read subtask: combines the peer's value with the running one and gives the peer's region back.
     #[inline]
-    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &Planned, at: usize) {
+    fn read<V: RunningValue>(&mut self, value: &mut V, how: u8, step: &PlannedSubtask, at: usize) {
         let (effects, chains) = (self.effects, self.chains);
         let large = chains.bytes > Payload::INLINE;
         #[cfg(feature = "plant")]
@@ -169,7 +169,7 @@ impl Active<'_> {
     }
 
     #[inline]
-    fn give_back(&mut self, step: &Planned, cell: u32, large: bool) {
+    fn give_back(&mut self, step: &PlannedSubtask, cell: u32, large: bool) {
         let (effects, chains, generation) = (self.effects, self.chains, self.now.generation + 1);
         if step.to == effects.id && !large {
             chains.arrive_here(effects, &mut self.cells[cell as usize], Half::Empty, cell | EMPTY, generation);
@@ -203,7 +203,7 @@ impl Active<'_> {
 
     /// The step of an update, with the wrong partner if that bug is planted and strikes now.
     #[cfg(feature = "plant")]
-    fn partner(&self, step: &Planned) -> Planned {
+    fn partner(&self, step: &PlannedSubtask) -> PlannedSubtask {
         if !self.effects.config.strikes(crate::plant::Bug::WrongPartner) {
             return *step;
         }
@@ -211,12 +211,12 @@ impl Active<'_> {
         let peer = self.chains.shard_at(step.to, step.cell);
         let wrong = (peer + 1) % gang.shards();
         let cell = step.cell - first[peer as usize] + first[wrong as usize];
-        Planned { to: gang.at[wrong as usize].0, cell, ..*step }
+        PlannedSubtask { to: gang.at[wrong as usize].0, cell, ..*step }
     }
 
     /// Arrives at a cell of the peer.
     #[inline]
-    fn arrive(&mut self, step: &Planned, cell: u32, generation: u64, payload: Payload) {
+    fn arrive(&mut self, step: &PlannedSubtask, cell: u32, generation: u64, payload: Payload) {
         let (effects, object) = (self.effects, self.chains.id);
         if step.to == effects.id {
             return self.chains.take_arrival(effects, self.cells, cell, generation, payload);

@@ -118,15 +118,11 @@ impl Tasks {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
-        #[cfg(feature = "plant")]
-        let silent = self.effects.config.has(crate::plant::Bug::MissingPoison);
-        #[cfg(not(feature = "plant"))]
-        let silent = false;
         for u in body.uses.drain(..) {
             // Under simultaneous coherence tasks launched earlier may still have to run, and those that come later learn of it
             // from what orders them.
             let ordered = u.coherence != Coherence::Simultaneous;
-            if u.privilege != Privilege::Read && ordered && !silent {
+            if u.privilege != Privilege::Read && ordered && self.effects.passes_poison_on() {
                 u.column.set_poison(error);
             }
         }

@@ -9,6 +9,7 @@ use crate::effects::Asker;
 use crate::error::panic_message;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
+use crate::object::Object;
 use crate::task::{Body, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
@@ -58,7 +59,7 @@ impl Tasks {
         let shared: Vec<Use> = shared.map(UseAt::as_use).collect();
         let objects = &self.effects.objects;
         races.leaf_begins((self.effects.id, id), body.name, &shared, |tree, field| {
-            let region = objects.with(tree.0, |known| known.map_or_else(|| tree.to_string(), |k| k.object.describe()));
+            let region = objects.with(tree.0, |object| object.map_or_else(|| tree.to_string(), Object::describe));
             (region, objects.field(tree, field).map_or_else(|_| field.to_string(), |f| f.name.into()))
         })
     }
@@ -126,10 +127,10 @@ impl Tasks {
         let launched = body.launched.take().unwrap_or(began);
         let (waited_ns, ran_ns) = (began.saturating_sub(launched), ended.saturating_sub(began));
         let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
-        let told =
+        let profiled =
             self.effects.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
         // Nobody awaits that call.
-        if let Err(e) = told {
+        if let Err(e) = profiled {
             self.effects.note_failure(&e);
         }
     }

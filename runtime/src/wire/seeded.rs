@@ -34,7 +34,7 @@ struct Net {
     dead: Vec<bool>,
     #[cfg(feature = "plant")]
     config: Arc<Config>,
-    lost: Option<Error>,
+    loss: Option<Error>,
     error: Option<Error>,
 }
 
@@ -67,7 +67,7 @@ impl Net {
                 Err(e) => drop(self.error.get_or_insert(undecoded(processor, to, &e))),
             }
         }
-        self.lost.get_or_insert(error);
+        self.loss.get_or_insert(error);
     }
 
     /// Whether a processor takes part in the present step.
@@ -141,7 +141,7 @@ pub(crate) fn run(
         dead: vec![false; processors],
         #[cfg(feature = "plant")]
         config: config.clone(),
-        lost: None,
+        loss: None,
         error: None,
     }));
     let _clock = Clock::of(net.clone());
@@ -197,7 +197,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let goes_on = |i: &usize| !cores[*i].effects().stopped() && !net.borrow().dead[*i];
         // Shards that are left, after a panic of the top-level task, do not go on.
         if !(0..n).any(|i| goes_on(&i)) {
-            return net.borrow().lost.clone();
+            return net.borrow().loss.clone();
         }
         if left == 0 {
             return Some(too_many_steps(most_steps, cores.iter()));

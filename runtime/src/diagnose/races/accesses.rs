@@ -1,7 +1,7 @@
 //! Who used which points last: under simultaneous coherence across shards, otherwise within one.
 
 use crate::Place;
-use crate::diagnose::races::clock::{Lanes, Past, Stamp, VectorClock};
+use crate::diagnose::races::clock::{AccessNumber, Lanes, Past, VectorClock};
 use crate::ids::{Ancestors, LaunchKey};
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
 
@@ -32,7 +32,7 @@ impl User {
 pub(super) struct Accessed {
     pub user: User,
     pub at: Use,
-    pub stamp: Stamp,
+    pub stamp: AccessNumber,
 }
 
 /// Uses of the same points in the same way by tasks of one shard that are kept, at most: of more that nothing orders, only
@@ -84,10 +84,10 @@ impl FieldUses {
 
 /// The tasks of one shard that used one field last, but for simultaneous coherence: the later follow the earlier.
 #[derive(Debug, Default)]
-pub(super) struct ColumnUses(Vec<Used>);
+pub(super) struct ColumnUses(Vec<ColumnUse>);
 
 #[derive(Debug)]
-struct Used {
+struct ColumnUse {
     rect: Rect,
     writes: bool,
     /// What came before those tasks that have begun.
@@ -113,10 +113,10 @@ impl ColumnUses {
         if writes {
             self.0.retain(|u| !rect.contains_rect(&u.rect));
         } else if let Some(same) = self.0.iter_mut().find(|u| !u.writes && u.rect == rect) {
-            let Used { begun, tasks, .. } = same;
+            let ColumnUse { begun, tasks, .. } = same;
             tasks.retain(|t| t.past().map(|past| begun.join(past)).is_none());
             return tasks.push(task.clone());
         }
-        self.0.push(Used { rect, writes, begun: VectorClock::default(), tasks: vec![task.clone()] });
+        self.0.push(ColumnUse { rect, writes, begun: VectorClock::default(), tasks: vec![task.clone()] });
     }
 }

@@ -8,7 +8,7 @@ pub(crate) struct VectorClock(Arc<Vec<u64>>);
 
 impl VectorClock {
     /// Whether an access comes before.
-    pub fn has(&self, stamp: Stamp) -> bool {
+    pub fn has(&self, stamp: AccessNumber) -> bool {
         self.of(stamp.lane) >= stamp.count
     }
 
@@ -34,7 +34,7 @@ impl VectorClock {
         own.iter_mut().zip(&*other.0).for_each(|(a, b)| *a = (*a).max(*b));
     }
 
-    fn set(&mut self, stamp: Stamp) {
+    fn set(&mut self, stamp: AccessNumber) {
         let (own, lane) = (Arc::make_mut(&mut self.0), stamp.lane as usize);
         own.resize(own.len().max(lane + 1), 0);
         own[lane] = stamp.count;
@@ -43,7 +43,7 @@ impl VectorClock {
 
 /// An access: its lane, and which of the lane's accesses it is, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct AccessNumber {
     pub lane: u32,
     pub count: u64,
 }
@@ -64,7 +64,7 @@ impl Lanes {
     /// Puts the access that comes after `past` at the end of a lane whose last access comes before it, or of whose accesses
     /// none is kept: of `favourite`, if that is one, or of the first there is, or of a new one. From here on `past` contains
     /// the access itself.
-    pub fn extend(&mut self, past: &mut VectorClock, favourite: u32) -> Stamp {
+    pub fn extend(&mut self, past: &mut VectorClock, favourite: u32) -> AccessNumber {
         let fits = |at: &u32| self.0.get(*at as usize).is_some_and(|lane| lane.kept == 0 || past.of(*at) == lane.last);
         let lane = Some(favourite).filter(fits).or_else(|| (0..self.0.len() as u32).find(fits));
         let lane = lane.unwrap_or_else(|| {
@@ -73,18 +73,18 @@ impl Lanes {
         });
         let last = &mut self.0[lane as usize].last;
         *last += 1;
-        let stamp = Stamp { lane, count: *last };
+        let stamp = AccessNumber { lane, count: *last };
         past.set(stamp);
         stamp
     }
 
     /// Somebody may ask for an access from now on.
-    pub fn keep(&mut self, stamp: Stamp) {
+    pub fn keep(&mut self, stamp: AccessNumber) {
         self.0[stamp.lane as usize].kept += 1;
     }
 
     /// Nobody asks for it any more: once for each [`Self::keep`].
-    pub fn forget(&mut self, stamp: Stamp) {
+    pub fn forget(&mut self, stamp: AccessNumber) {
         self.0[stamp.lane as usize].kept -= 1;
     }
 

@@ -104,7 +104,7 @@ impl Generations {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::clock::{Lanes, Stamp, VectorClock};
+    use super::super::clock::{AccessNumber, Lanes, VectorClock};
     use super::*;
     use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ mod tests {
             steps in prop::collection::vec((0..3u32, 0..3u32, 0..5u64), 1..60),
         ) {
             let mut generations = Generations::default();
-            let (mut lanes, mut arrivals) = (Lanes::default(), Vec::<(u64, Stamp)>::new());
+            let (mut lanes, mut arrivals) = (Lanes::default(), Vec::<(u64, AccessNumber)>::new());
             let (mut arrived, mut waited, mut asked) = ([0; 3], [0u64; 2], Vec::new());
             for (what, who, at) in steps {
                 let over = *arrived.iter().min().unwrap_or(&0);

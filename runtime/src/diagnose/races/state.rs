@@ -40,7 +40,7 @@ struct LeafPast {
 
 /// A call of a collective.
 #[derive(Debug, Default)]
-struct Call {
+struct CallPast {
     inputs: VectorClock,
     later: Vec<Past>,
     /// The launches of the shards that have called.
@@ -50,7 +50,7 @@ struct Call {
 }
 
 #[derive(Debug, Default)]
-struct Launch {
+struct LaunchPast {
     start: VectorClock,
     ends: HashMap<u32, VectorClock>,
     /// Nodes that have all results.
@@ -63,15 +63,15 @@ pub(super) struct State {
     actors: HashMap<Actor, Acting>,
     tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
-    calls: HashMap<(ObjectId, u64), Call>,
+    calls: HashMap<(ObjectId, u64), CallPast>,
     /// What came before the calls of one slot that are over on all shards: a slot's next call begins after that.
     slots: HashMap<(ObjectId, u64), VectorClock>,
-    launches: HashMap<LaunchKey, Launch>,
+    launches: HashMap<LaunchKey, LaunchPast>,
     /// What came before the ends of launches that are over, by the launcher's number.
     launched: HashMap<u32, VectorClock>,
     fields: HashMap<(TreeId, FieldId), FieldUses>,
     /// What shards had awaited that failed: whoever learns of a poisoned barrier is taken to come after it.
-    lost: VectorClock,
+    failed: VectorClock,
     /// A race was found: others may follow from it.
     found: bool,
 }
@@ -199,7 +199,7 @@ impl State {
             past.join(generations.poisoned());
             generations.answer(generation);
         }
-        past.join(&self.lost);
+        past.join(&self.failed);
         arrivals.for_each(|barrier| self.barriers.entry(barrier).or_default().poison(&past));
         self.actors.entry(task.actor).or_default().leaves.join(&past);
         task.event.happens(&past);
@@ -244,14 +244,14 @@ impl State {
         let generations = self.barriers.entry(barrier).or_default();
         let mut past = generations.poisoned().clone();
         generations.answer(generation);
-        past.join(&self.lost);
+        past.join(&self.failed);
         self.sees(actor, &past);
     }
 
     /// A shard has failed: barriers at which it owes arrivals are poisoned.
     pub fn abandons(&mut self, actor: Actor) {
         let clock = self.clock_of(actor);
-        self.lost.join(&clock);
+        self.failed.join(&clock);
     }
 
     // Collectives.

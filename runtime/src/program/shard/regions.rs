@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) struct LocalRegion {
     which: Which,
     /// Mostly one or two.
-    columns: SmallVec<[Used; 2]>,
+    columns: SmallVec<[NamedField; 2]>,
 }
 
 /// A region that a shard looks at: mostly what one of its requirements names, and then it is not kept twice.
@@ -34,7 +34,7 @@ impl LocalRegion {
 }
 
 /// A field of a region that a launch has named, and which of the shard's requirements it comes from.
-struct Used {
+struct NamedField {
     held: usize,
     column: Rc<Column>,
 }
@@ -99,8 +99,9 @@ impl Shard {
         };
         let region = local.region(&self.inner.held);
         self.check_right(region, field, privilege)?;
-        let enough = |c: &&Used| *c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
-        if let Some(Used { column, .. }) = local.columns.iter().find(enough) {
+        let enough =
+            |c: &&NamedField| *c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
+        if let Some(NamedField { column, .. }) = local.columns.iter().find(enough) {
             return Ok(column.clone());
         }
         let region = *region;
@@ -138,7 +139,7 @@ impl Shard {
                 column.overlaps_with(other);
             }
         }
-        regions[index as usize].columns.push(Used { held: requirement, column: column.clone() });
+        regions[index as usize].columns.push(NamedField { held: requirement, column: column.clone() });
         Ok(column)
     }
 

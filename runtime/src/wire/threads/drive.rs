@@ -1,5 +1,5 @@
 //! What a processor does from its first turn to its last: takes in what has come, runs what is ready, sends, and sleeps when
-//! there is nothing to do. What there is to run is the [`Owner`]'s business.
+//! there is nothing to do. What there is to run is the [`Driven`]'s business.
 
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
@@ -19,7 +19,7 @@ const BRISK: u32 = 50;
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
 
 /// Who runs what the messages are about: a processor's core, or in a model a few numbers.
-pub trait Owner<M> {
+pub trait Driven<M> {
     /// Takes in a message.
     fn receive(&self, source: ProcessorId, message: M);
     /// Runs what is ready, for a while; false if there was nothing.
@@ -37,10 +37,10 @@ pub trait Owner<M> {
     fn stopped(&self) -> bool;
 }
 
-/// Runs the processor `id` until its owner is stopped or the run is stuck.
+/// Runs the processor `id` until what it drives is stopped or the run is given up.
 pub fn drive<M: Send>(
     id: ProcessorId,
-    owner: &impl Owner<M>,
+    driven: &impl Driven<M>,
     post: &Post<M>,
     outbox: &Outbox<M>,
     inbox: &mut Inbox<M>,
@@ -49,10 +49,10 @@ pub fn drive<M: Send>(
     let me = &post.processors[id as usize];
     let patience = if crowded { YIELDS } else { SPINS };
     let mut idle = 0u32;
-    while !owner.stopped() && !post.is_stuck() {
+    while !driven.stopped() && !post.is_given_up() {
         let before = inbox.received();
-        inbox.take_in(me, |source, message| owner.receive(source, message));
-        let ran = owner.turn();
+        inbox.take_in(me, |source, message| driven.receive(source, message));
+        let ran = driven.turn();
         outbox.tend();
         if ran || inbox.received() != before {
             idle = 0;
@@ -67,7 +67,7 @@ pub fn drive<M: Send>(
                 spin_loop();
             }
         } else {
-            let timed_out = sleep(owner, post, me, outbox, inbox);
+            let timed_out = sleep(driven, post, me, outbox, inbox);
             // Nobody called: unless its own time has come for something, it sleeps again at once.
             idle = if timed_out { patience - 1 } else { 0 };
         }
@@ -75,7 +75,7 @@ pub fn drive<M: Send>(
     me.gone.store(true, Ordering::Relaxed);
     outbox.flush();
     // `Stop` may be in the backlog, and until it comes the others read.
-    while outbox.has_backlog() && !post.is_stuck() {
+    while outbox.has_backlog() && !post.is_given_up() {
         yield_now();
         outbox.flush();
     }

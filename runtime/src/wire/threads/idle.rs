@@ -4,7 +4,7 @@
 use super::super::OUTSIDE;
 use super::super::park::{Wake, fence};
 use super::super::sync::atomic::Ordering;
-use super::drive::Owner;
+use super::drive::Driven;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::post::{Post, Public};
@@ -13,25 +13,25 @@ use std::time::{Duration, Instant};
 /// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if it slept until
 /// its time was over.
 pub fn sleep<M: Send>(
-    owner: &impl Owner<M>,
+    driven: &impl Driven<M>,
     post: &Post<M>,
     me: &Public<M>,
     outbox: &Outbox<M>,
     inbox: &Inbox<M>,
 ) -> bool {
     outbox.flush();
-    let Some(awaits_outside) = announce(owner, me, outbox.sent(), inbox.received()) else {
+    let Some(awaits_outside) = announce(driven, me, outbox.sent(), inbox.received()) else {
         return false;
     };
-    let still_idle = || inbox.is_empty(me) && !owner.has_work();
+    let still_idle = || inbox.is_empty(me) && !driven.has_work();
     let mut woken = Wake::NotIdle;
     if still_idle() && quiescent(post) {
         post.give_up();
     } else {
         // Nobody tells when a waker is dropped.
         let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
-        let alarm = owner.next_deadline().and_then(|at| post.start.checked_add(Duration::from_nanos(at)));
-        owner.park(|| {
+        let alarm = driven.next_deadline().and_then(|at| post.start.checked_add(Duration::from_nanos(at)));
+        driven.park(|| {
             woken = me.parker.park(still_idle, look.into_iter().chain(alarm).min());
         });
     }
@@ -39,18 +39,18 @@ pub fn sleep<M: Send>(
     woken == Wake::TimedOut
 }
 
-/// Publishes that the owner has nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
+/// Publishes that there is nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
 /// published, if somebody outside has woken it meanwhile.
-pub fn announce<M>(owner: &impl Owner<M>, me: &Public<M>, sent: u64, received: u64) -> Option<bool> {
-    let awaits_outside = owner.has_foreign_waker();
+pub fn announce<M>(driven: &impl Driven<M>, me: &Public<M>, sent: u64, received: u64) -> Option<bool> {
+    let awaits_outside = driven.has_foreign_waker();
     // Who was outside no more may have left a wake: only now is it sure to be seen.
-    if owner.has_work() {
+    if driven.has_work() {
         return None;
     }
     // Release, all of them: whoever sees one of these sees that the processor has not been idle in between.
     me.sent.store(sent, Ordering::Release);
     me.received.store(received, Ordering::Release);
-    me.awaits_outside.store(awaits_outside || owner.next_deadline().is_some(), Ordering::Release);
+    me.awaits_outside.store(awaits_outside || driven.next_deadline().is_some(), Ordering::Release);
     me.idle.store(true, Ordering::Release);
     // Of those that go idle at a time, the last one to fence sees all others idle: README, rule 15.
     fence();

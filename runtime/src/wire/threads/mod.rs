@@ -21,7 +21,7 @@ use crate::ids::ProcessorId;
 use crate::message::{CycleCounter, Message, Wire, Work};
 use crate::processor::Core;
 use crate::wire::{AnyResult, Begin, crashed, deadlock};
-use drive::{Owner, drive};
+use drive::{Driven, drive};
 use inbox::Inbox;
 use outbox::Outbox;
 use post::Post;
@@ -123,7 +123,7 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
         failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     }
-    if shared.post.is_stuck() {
+    if shared.post.is_given_up() {
         let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
         failure = match result {
             Some(Err(e)) => return Err(e),
@@ -137,7 +137,7 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
     }
 }
 
-type End = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
+type ProcessorEnd = (Option<Result<AnyResult, Error>>, Option<Error>, Stats);
 
 /// One processor from start to end.
 fn processor(
@@ -145,7 +145,7 @@ fn processor(
     config: Arc<Config>,
     shared: Arc<Shared>,
     begin: &Begin<'_>,
-    ends: &crossbeam_channel::Sender<End>,
+    ends: &crossbeam_channel::Sender<ProcessorEnd>,
 ) {
     // First, so that what a worker allocates is near it.
     shared.places.bind(id);
@@ -158,7 +158,7 @@ fn processor(
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
     let outcome = (id == 0).then(|| begin(&core));
-    let owner = Driven { core: &core, clock: Clock::default() };
+    let owner = DrivenCore { core: &core, last_look: LastLook::default() };
     let driven =
         catch_unwind(AssertUnwindSafe(|| drive(id, &owner, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
     if let Err(panic) = driven {
@@ -166,7 +166,7 @@ fn processor(
         // The others would wait for this processor.
         shared.post.give_up();
     }
-    if shared.post.is_stuck() {
+    if shared.post.is_given_up() {
         // Before the lock: it may run destructors of the program.
         let report = core.report();
         shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(report);
@@ -185,12 +185,12 @@ fn processor(
 }
 
 /// A core as the post office sees it.
-struct Driven<'a> {
+struct DrivenCore<'a> {
     core: &'a Rc<Core>,
-    clock: Clock,
+    last_look: LastLook,
 }
 
-impl Owner<Message> for Driven<'_> {
+impl Driven<Message> for DrivenCore<'_> {
     #[inline]
     fn receive(&self, source: ProcessorId, message: Message) {
         self.core.receive(source, message);
@@ -199,7 +199,7 @@ impl Owner<Message> for Driven<'_> {
     #[inline]
     fn turn(&self) -> bool {
         if self.core.effects().next_deadline().is_some() {
-            self.clock.look(self.core);
+            self.last_look.look(self.core);
         }
         self.core.turn(BUDGET)
     }
@@ -218,7 +218,7 @@ impl Owner<Message> for Driven<'_> {
 
     fn park(&self, sleep: impl FnOnce()) {
         self.core.effects().parked(sleep);
-        self.clock.untimed.set(UNTIMED);
+        self.last_look.untimed.set(UNTIMED);
     }
 
     #[inline]
@@ -229,14 +229,14 @@ impl Owner<Message> for Driven<'_> {
 
 /// When a processor that has a timer last looked at the clock.
 #[derive(Default)]
-struct Clock {
+struct LastLook {
     /// Turns since then.
     untimed: Cell<u32>,
     /// Leaf tasks run by then.
     leaves: Cell<u64>,
 }
 
-impl Clock {
+impl LastLook {
     /// Before each turn while a timer is set. A leaf task may take long, other turns do not.
     #[cold]
     fn look(&self, core: &Rc<Core>) {
@@ -266,8 +266,8 @@ mod tests {
     use std::task::{Poll, Waker};
     use std::time::Duration;
 
-    fn driven(core: &Rc<Core>) -> Driven<'_> {
-        Driven { core, clock: Clock::default() }
+    fn driven_core(core: &Rc<Core>) -> DrivenCore<'_> {
+        DrivenCore { core, last_look: LastLook::default() }
     }
 
     struct Somebody;
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_processor_says_whether_it_awaits_somebody_outside() {
         let (core, waker) = waiting();
-        let (owner, me) = (driven(&core), Public::new());
+        let (owner, me) = (driven_core(&core), Public::new());
         assert_eq!(announce(&owner, &me, 3, 4), Some(true));
         assert!(me.idle.load(Ordering::SeqCst) && me.awaits_outside.load(Ordering::SeqCst));
         drop(waker);
@@ -346,7 +346,7 @@ mod tests {
     fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
         let (shared, wire, core) = alone();
         let (post, me, inbox) = (&shared.post, &shared.post.processors[0], Inbox::new());
-        let owner = driven(&core);
+        let owner = driven_core(&core);
         let sleeps = || sleep(&owner, post, me, &wire.outbox, &inbox);
         let limits = [80, 30].map(Duration::from_millis);
         let timers = limits.map(|limit| core.effects().timer(limit, Waker::noop()).expect("the clock goes on"));
@@ -354,7 +354,7 @@ mod tests {
         assert!(first >= limits[1].as_nanos() as u64 && first < limits[0].as_nanos() as u64);
         // One sleep to its end: nothing is looked at meanwhile.
         assert!(sleeps());
-        assert!(wire.now() >= first && !post.is_stuck());
+        assert!(wire.now() >= first && !post.is_given_up());
         core.time_is(wire.now());
         let [last, over] = timers;
         assert!(core.effects().next_deadline() > Some(first));
@@ -363,7 +363,7 @@ mod tests {
         drop(last);
         assert_eq!(core.effects().next_deadline(), None);
         assert!(!sleeps());
-        assert!(post.is_stuck());
+        assert!(post.is_given_up());
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         // Woken after its last turn, by somebody who then held a waker no more.
         waker.wake();
         assert!(!core.effects().has_foreign_waker());
-        assert_eq!(announce(&driven(&core), &me, 0, 0), None);
+        assert_eq!(announce(&driven_core(&core), &me, 0, 0), None);
         assert!(!me.idle.load(Ordering::SeqCst));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
-use super::drive::{Owner, drive};
+use super::drive::{Driven, drive};
 use super::idle::{announce, quiescent};
 use super::inbox::Inbox;
 use super::outbox::{Outbox, UNFENCED};
@@ -17,13 +17,13 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     model_bounded(OF_SEVERAL, body);
 }
 
-/// Owner that takes in a number of messages, does something with each, and then stops.
+/// Takes in a number of messages, does something with each, and then stops.
 struct Reader<F> {
     left: Cell<u32>,
     then: F,
 }
 
-impl<M, F: Fn(M)> Owner<M> for Reader<F> {
+impl<M, F: Fn(M)> Driven<M> for Reader<F> {
     fn receive(&self, _: ProcessorId, message: M) {
         (self.then)(message);
         self.left.set(self.left.get() - 1);
@@ -192,7 +192,7 @@ struct Outside {
     woken: AtomicBool,
 }
 
-/// Owner that answers letters. The last of them, or a wake from outside, stops everybody or nobody.
+/// Answers letters. The last of them, or a wake from outside, stops everybody or nobody.
 struct Clerk<'a> {
     outbox: &'a Outbox<Letter>,
     letters: RefCell<Vec<(ProcessorId, Letter)>>,
@@ -212,7 +212,7 @@ impl Clerk<'_> {
     }
 }
 
-impl Owner<Letter> for Clerk<'_> {
+impl Driven<Letter> for Clerk<'_> {
     fn receive(&self, source: ProcessorId, letter: Letter) {
         self.letters.borrow_mut().push((source, letter));
     }
@@ -290,7 +290,7 @@ fn run(n: u32, ends: bool, post: &Arc<Post<Letter>>, begin: Begin) {
     let others: Vec<_> = others.collect();
     assert_eq!(clerk(0, post, stops, begin), ends);
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert_eq!(post.is_stuck(), !ends);
+    assert_eq!(post.is_given_up(), !ends);
 }
 
 fn exchange(n: u32, ends: bool, letters: &'static [(ProcessorId, u32)]) {
@@ -317,7 +317,7 @@ fn an_answer_between_two_others_is_no_deadlock() {
         let second = thread::spawn(move || assert!(clerk(1, &there, 2, Begin::default())));
         assert!(clerk(0, &post, 2, Begin { letters: &[(1, 1)], outside: None }));
         [second, third].into_iter().for_each(|other| other.join().unwrap());
-        assert!(!post.is_stuck());
+        assert!(!post.is_given_up());
     });
 }
 

@@ -67,7 +67,7 @@ pub struct Post<M> {
     /// When the run began.
     pub start: Instant,
     /// The run cannot go on: everybody was idle with nothing in flight, or a processor is lost.
-    stuck: AtomicBool,
+    given_up: AtomicBool,
 }
 
 impl<M> Post<M> {
@@ -76,20 +76,20 @@ impl<M> Post<M> {
             processors: (0..processors).map(|_| Public::new()).collect(),
             slots: slots_between::<M>(processors),
             start: Instant::now(),
-            stuck: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
         }
     }
 
     /// Ends the run for everybody.
     pub fn give_up(&self) {
-        self.stuck.store(true, Ordering::SeqCst);
+        self.given_up.store(true, Ordering::SeqCst);
         self.processors.iter().for_each(|p| p.parker.wake());
     }
 
     /// Whether somebody gave up: a processor that was woken for it sees it.
     #[inline]
-    pub fn is_stuck(&self) -> bool {
-        self.stuck.load(Ordering::Relaxed)
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 }
 
