@@ -58,7 +58,7 @@ pub(crate) struct Batches {
     /// Gangs whose shards here have all been over once, for reports.
     pub(super) ended: HashSet<ObjectId>,
     /// Operations whose own shards are over, but not those of other processors that use what is here.
-    pub(super) held: HashMap<LaunchKey, Number>,
+    pub(super) until_launch_over: HashMap<LaunchKey, Number>,
 }
 
 impl Batches {
@@ -92,7 +92,7 @@ impl Batches {
 
     /// How many entries there are, of any kind.
     pub fn entries(&self) -> usize {
-        self.operations.entries() + self.running.len() + self.held.len()
+        self.operations.entries() + self.running.len() + self.until_launch_over.len()
     }
 
     /// Batches that wait for data or for earlier ones.
@@ -147,7 +147,7 @@ impl Batches {
         let running = self.running.remove(&launch)?;
         self.ended.insert(running.gang);
         match running.hold {
-            true => drop(self.held.insert(launch, running.number)),
+            true => drop(self.until_launch_over.insert(launch, running.number)),
             false => self.operations.end(running.number),
         }
         Some(running)
@@ -156,7 +156,7 @@ impl Batches {
     /// Every shard of a launch is over, on all processors.
     pub fn launch_over(&mut self, launch: LaunchKey) {
         self.operations.launch_over(launch);
-        if let Some(number) = self.held.remove(&launch) {
+        if let Some(number) = self.until_launch_over.remove(&launch) {
             self.operations.end(number);
         }
     }
