@@ -567,6 +567,66 @@ fn whoever_awaits_a_failure_comes_after_it() {
     }
 }
 
+/// Whoever learns that a shard has failed comes after what the shard had awaited, but not after what its tasks were still to
+/// come after.
+#[test]
+fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
+    type Args = ([PhaseBarrier; 2], [Region; 2], bool);
+    async fn early(shard: Shard, ([gate, never], slots, awaits): Args) -> Result<(), Error> {
+        let [first, second] = [shard.region(slots[0])?, shard.region(slots[1])?];
+        match shard.index() {
+            0 => {
+                shard.launch(put, (first.write_shared(U), 1.into())).go()?.await?;
+                let other = shard.launch(put, (second.write_shared(U), 2.into())).go()?;
+                // Mostly it is over by then, but to look would be to come after it.
+                for _ in 0..100 {
+                    shard.yield_now().await;
+                }
+                let (waiter, arriver) = (never.waiter(&shard)?, gate.arriver(&shard)?);
+                let last = shard.launch(|_: Val<()>| (), ((&other).into(),));
+                last.wait(&waiter).arrive(&arriver).go()?.detach();
+                if awaits {
+                    other.await?;
+                }
+                Err(Error::user("too early"))
+            }
+            1 => {
+                shard.wait(&gate.waiter(&shard)?).await.expect_err("poisoned");
+                shard.launch(get, (first.read_shared(U),)).go()?.await?;
+                shard.launch(get, (second.read_shared(U),)).go()?.await?;
+                shard.arrive(&never.arriver(&shard)?);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+    for (name, runtime) in runtimes(60) {
+        for awaits in [true, false] {
+            let at = format!("early on {name}, awaits: {awaits}");
+            let outcome = run(&at, &runtime.clone().check(Check::Races), move |top| async move {
+                let tree = top.tree("slots", Rect::line(0, 2), &[U.info()])?;
+                let slots = [0, 1].map(|s| Region::new(tree.tree, Rect::line(s, s + 1)));
+                let (gang, task) = (top.gang("all", 2)?, top.task("early", early));
+                let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([0], [1]))?;
+                let never = top.phase_barrier("never", &gang, PhaseOptions::between([1], [0]))?;
+                let done = top.launch(&gang, &task, |_| {
+                    let start = Start::new(([gate, never], slots, awaits));
+                    slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
+                })?;
+                done.get(0)?.clone().await.expect_err("it fails");
+                done.get(1)?.clone().await
+            });
+            match awaits {
+                true => assert_eq!(outcome, Ok(()), "{at}"),
+                false => {
+                    let (first, second) = sides(&outcome.expect_err(&at));
+                    assert_eq!([first.rect, second.rect], [Rect::line(1, 2); 2], "{at}");
+                }
+            }
+        }
+    }
+}
+
 /// A wait that was begun before a task's for the next generation, and is over after the task began, is for its own generation.
 #[test]
 fn a_wait_under_way_is_for_its_own_generation() {
