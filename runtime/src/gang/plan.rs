@@ -185,7 +185,10 @@ impl Planner {
             hold: hold.contains(&at),
         });
         let batches = batches.collect();
-        let held = wanted.held.into_iter().map(Arc::from).collect();
+        // Many gangs hold nothing: their shards share one list.
+        let nothing: Arc<[Held]> = Arc::new([]);
+        let shared = |held: Vec<Held>| if held.is_empty() { nothing.clone() } else { held.into() };
+        let held = wanted.held.into_iter().map(shared).collect();
         Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources })
     }
 

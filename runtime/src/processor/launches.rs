@@ -13,6 +13,7 @@ use std::sync::Arc;
 /// What a launch's shards on one processor have in common.
 pub(crate) struct Origin {
     pub task: Arc<str>,
+    pub gang: Arc<GangTable>,
     pub launch: LaunchKey,
     /// The launch, the one its parent is part of, and so on.
     pub within: Ancestors,
@@ -21,7 +22,6 @@ pub(crate) struct Origin {
 /// A shard that is to start.
 pub(crate) struct Seat<'a> {
     pub origin: &'a Rc<Origin>,
-    pub gang: &'a Arc<GangTable>,
     pub shard: u32,
     pub args: Parcel,
     pub held: Arc<[Held]>,
@@ -102,12 +102,12 @@ impl Core {
         };
         let Some(code) = task.code.downcast_ref::<ShardCode>() else { return self.refuse_batch(batch) };
         let within = std::iter::once(launch).chain(batch.within.iter().copied()).collect();
-        let origin = Rc::new(Origin { task: task.name.clone(), launch, within });
+        let origin = Rc::new(Origin { task: task.name.clone(), gang: gang.clone(), launch, within });
         effects.reserve_slots(batch.shards.len());
         for start in batch.shards {
             effects.counters.shards.add(1);
             let (origin, refused) = (&origin, refused.as_ref());
-            code(self, Seat { origin, gang, shard: start.shard, args: start.args, held: start.held, refused });
+            code(self, Seat { origin, shard: start.shard, args: start.args, held: start.held, refused });
         }
     }
 

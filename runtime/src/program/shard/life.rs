@@ -53,8 +53,8 @@ impl Shard {
         seat: Seat<'_>,
         code: impl FnOnce(Shard, Parcel) -> Result<ShardFuture, Error>,
     ) {
-        let Seat { origin, gang, shard, args, held, refused } = seat;
-        let shard = Shard::new(core, origin, gang, shard, held);
+        let Seat { origin, shard, args, held, refused } = seat;
+        let shard = Shard::new(core, origin, shard, held);
         core.effects().event(|| Event::ShardStarted { shard: shard.actor(), within: &origin.within });
         let begun = shard.clone();
         // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
@@ -96,7 +96,7 @@ impl Shard {
         self.core().gangs.note_failed(self.launch_key(), error);
         let error = error.poisons(self.place());
         self.core().effects().event(|| Event::ShardFailed { shard: self.actor() });
-        self.core().abandon(&self.inner.gang, self.inner.index, &error);
+        self.core().abandon(&self.inner.origin.gang, self.inner.index, &error);
         self.core().tasks.fail_waiting(&self.inner.owner, &error);
     }
 }

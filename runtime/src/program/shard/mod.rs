@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 pub(crate) struct ShardInner {
     core: Rc<Core>,
-    gang: Arc<GangTable>,
     pub(crate) origin: Rc<Origin>,
     index: u32,
     held: Arc<[Held]>,
@@ -36,7 +35,7 @@ pub(crate) struct ShardInner {
 
 impl ShardInner {
     fn node(&self) -> Node {
-        Node::Shard { gang: self.gang.id, shard: self.index, launch: Some(self.origin.launch) }
+        Node::Shard { gang: self.origin.gang.id, shard: self.index, launch: Some(self.origin.launch) }
     }
 
     fn actor(&self) -> Actor {
@@ -63,16 +62,9 @@ impl std::fmt::Debug for Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(
-        core: &Rc<Core>,
-        origin: &Rc<Origin>,
-        gang: &Arc<GangTable>,
-        index: u32,
-        held: Arc<[Held]>,
-    ) -> Self {
+    pub(crate) fn new(core: &Rc<Core>, origin: &Rc<Origin>, index: u32, held: Arc<[Held]>) -> Self {
         let inner = ShardInner {
             core: core.clone(),
-            gang: gang.clone(),
             origin: origin.clone(),
             index,
             held,
@@ -97,11 +89,11 @@ impl Shard {
     }
 
     pub(crate) fn in_gang(&self, gang: &Arc<GangTable>) -> bool {
-        Arc::ptr_eq(&self.inner.gang, gang)
+        Arc::ptr_eq(&self.inner.origin.gang, gang)
     }
 
     pub(crate) fn gang_name(&self) -> String {
-        format!("gang `{}`", self.inner.gang.name)
+        format!("gang `{}`", self.inner.origin.gang.name)
     }
 
     pub(crate) fn held(&self) -> &Arc<[Held]> {
@@ -115,7 +107,7 @@ impl Shard {
 
     /// Number of shards of the gang.
     pub fn shards(&self) -> u32 {
-        self.inner.gang.shards()
+        self.inner.origin.gang.shards()
     }
 
     /// The processor this shard runs on.
@@ -154,8 +146,8 @@ impl Shard {
         f: impl FnOnce(&mut R, (u32, u64), &mut ReplayCx<'_>) -> T,
     ) -> Result<T, Error> {
         let (core, effects) = (self.core(), self.core().effects());
-        let ShardInner { gang, index, owner, origin, .. } = &*self.inner;
-        let caller = Caller { gang, shard: *index, launch: origin.launch, owner };
+        let ShardInner { index, owner, origin, .. } = &*self.inner;
+        let caller = Caller { gang: &origin.gang, shard: *index, launch: origin.launch, owner };
         let made = core.replays.call(&core.tasks, object, caller, |why| self.refused(object, why), f);
         // The shard's own code may now take its time.
         effects.send_what_is_late();
