@@ -277,7 +277,17 @@ fn faults_in_parts() {
         for which in 0..faults.len() {
             assert_eq!(faults.without(which).len(), faults.len() - 1);
         }
-        assert!(faults.among(1).slow.is_empty());
+        for processors in 0..4 {
+            let rest = faults.among(processors);
+            let of_slow = rest.slow.iter().flat_map(|s| [s.from, s.to]);
+            let of_others = rest.pauses.iter().map(|p| p.processor).chain(rest.deaths.iter().map(|d| d.processor));
+            assert!(of_slow.chain(of_others).all(|p| p < processors), "{rest} is not among {processors}");
+            // Nor is anything gone that could stay.
+            let gone = faults.slow.iter().filter(|s| s.from.max(s.to) >= processors).count()
+                + faults.pauses.iter().filter(|p| p.processor >= processors).count()
+                + faults.deaths.iter().filter(|d| d.processor >= processors).count();
+            assert_eq!(rest.len() + gone, faults.len());
+        }
         assert_eq!(faults.to_string().split("; ").filter(|s| *s != "none").count(), faults.len());
     }
 }
