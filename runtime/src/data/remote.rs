@@ -1,4 +1,4 @@
-//! Data on other processors: instances of the node that are used in place, copies of what is on other nodes, and what others
+//! Data that leaf tasks use on other processors: instances of the node that are used in place, copies of what is on other nodes, and what others
 //! ask of this processor.
 
 use super::changes::{changes, concatenated};

@@ -1,4 +1,4 @@
-//! What launches move between instances of different processors.
+//! Data that a launch copies between instances of different processors before its shards start.
 
 use super::instances::KeptInstance;
 use super::{Data, memory, region_error};

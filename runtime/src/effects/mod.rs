@@ -2,8 +2,8 @@
 //! count, whom they ask, and what they note for reports. A room is given this and has no other way to the world.
 //!
 //! `queue`: what can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: who waits for something.
-//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made. `observe`: the seam for
-//! observers.
+//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made. `observe`:
+//! calls to observers.
 
 mod executor;
 mod mappers;

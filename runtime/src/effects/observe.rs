@@ -1,4 +1,5 @@
-//! The one seam for those who observe a run. Each event is one branch on whether somebody does; all else is out of line.
+//! Where the trace and the check for races are called. Each event is one branch on whether somebody observes the run; all
+//! else is out of line.
 
 use super::{Effects, Waiting};
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! Launches and batches of one processor.
+//! The state of this room on one processor, and what others call: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};

@@ -1,8 +1,8 @@
 //! Launches that come again: one with the requirements of an earlier one, of regions of which the same is known, has the
 //! same plan, if the mapper gives the same answers. It is neither checked nor planned anew (Legion does so for traces).
 //!
-//! What a plan changes is remembered as what is known before and after it. These are shared until they change, so that a
-//! loop of launches comes to go round through the very same ones, which costs a comparison of pointers a field.
+//! What a plan changes is remembered as what is known before and after it. Both are copied only when they change, so that a
+//! loop of launches reaches the very same ones again, and to compare them is to compare one pointer a field.
 
 use super::plan::{Plan, Wanted};
 use super::versions::FieldVersions;

@@ -3,9 +3,10 @@
 //! Two operations of which one writes what the other uses run in the order in which they came. Each processor orders its
 //! own; nothing global is needed, because a launch's plan is the same wherever it is made.
 //!
-//! An operation finds the earlier ones that it has to follow when it comes: for each field, disjoint rectangles with those
-//! who use them, of whom a writer takes the operation. So a use costs about the same however many operations wait. Then it
-//! counts how many of them are not over; who is over tells its followers.
+//! When an operation comes, it finds the earlier ones that it has to follow. For each field there are disjoint rectangles,
+//! each with the operations that use it; a writer replaces those that it follows, so that a use costs about the same however
+//! many operations wait. The operation counts those of its predecessors that are not over, and each of these tells its
+//! followers when it is.
 
 use super::pieces::{Piece, Pieces};
 use crate::ids::{Ancestors, ColumnKey, LaunchKey, NOBODY};

@@ -1,6 +1,7 @@
-//! What is given up. A processor that is lost ends the run for all: who waits here is told why, as what it waits for may
-//! never come, and whatever is begun later fails with the same cause. So every task that goes on comes to its end, and no
-//! value is made of what has not come. A shard that has failed gives up what it owes others.
+//! What happens after a failure. A processor that is lost ends the run for all: whoever waits here is told why, as what it
+//! waits for may never come, and whatever is begun later fails with the same cause. So every task that goes on comes to its
+//! end, and no value is made of what has not come. A shard that has failed poisons the barriers and the calls at which it is
+//! still missing (`abandon`).
 
 use super::Core;
 use crate::Error;

@@ -270,8 +270,8 @@ fn needs_object(message: &Message) -> Option<ObjectId> {
         }
         // A batch needs its task, its gang and every object its shards hold handles to; the launch number of objects
         // known when it was made stands for all of them.
-        Message::Batch(batch) => Some(batch.known.saturating_sub(1)).filter(|_| batch.known > 0),
-        Message::SendColumns(order) => Some(order.known.saturating_sub(1)).filter(|_| order.known > 0),
+        Message::Batch(batch) => batch.known.checked_sub(1),
+        Message::SendColumns(order) => order.known.checked_sub(1),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! Whether the top-level tasks of all nodes do the same: every other node tells node 0, which compares.
+//! Sends the calls of this node's top-level task to node 0, and on node 0 passes them to the comparison
+//! ([`crate::diagnose::replicas`]).
 
 use super::Core;
 use crate::Error;

@@ -1,4 +1,4 @@
-//! The top-level task's view of the run, and a parent's.
+//! The top-level task's view of the run.
 
 use crate::Error;
 use crate::diagnose::replicas::list;

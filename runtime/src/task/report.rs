@@ -1,4 +1,4 @@
-//! Entry tasks in the report of a deadlock.
+//! Leaf tasks in the report of a deadlock.
 
 use super::Tasks;
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};

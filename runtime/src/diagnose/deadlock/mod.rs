@@ -1,5 +1,5 @@
-//! What a deadlock looks like: who waits for what, as a graph. Each processor gives its [`Part`]; joined, they are shown as a
-//! text ([`Graph::text`]) and in the language of Graphviz ([`Graph::dot`]).
+//! What a deadlock looks like: who waits for what, as a graph. Each processor gives a [`ReportPart`];
+//! the joined graph is shown as a text ([`Graph::text`]) and in the language of Graphviz ([`Graph::dot`]).
 
 mod show;
 

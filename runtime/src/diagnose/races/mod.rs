@@ -1,7 +1,7 @@
 //! Races: two leaf tasks use the same values under simultaneous coherence, one of them writes, and nothing orders them.
 //!
-//! The check goes by what orders tasks, not by when they ran: it finds a race in a run in which the two were far apart in
-//! time, if the orders drawn by chance let both run. It is debugging machinery, asked for with [`crate::Runtime::check`]:
+//! The check goes by what orders tasks, not by when they ran: it finds a race also where the two tasks ran far apart in
+//! time, provided that both ran. It is debugging machinery, asked for with [`crate::Runtime::check`]:
 //! one structure behind a lock for all processors of the run, which therefore must share an address space, and the one
 //! exception to the rule that each processor owns its state. It slows a run down.
 //!
@@ -16,10 +16,11 @@
 //! parts of a shard joined by `join!` are one: what the one has awaited comes before what the other launches afterwards.
 //!
 //! **How it is known.** Each use by a leaf task is put at the end of a *lane*, a chain of uses each after the one before,
-//! and each event has a [`Clock`] that says of each lane how many of its uses come before. There are about as many lanes as
-//! tasks that nothing orders. Kept are: a clock for each shard and each task that is not over; of each field the uses that no
-//! later one stands for, but of those by one shard that are alike and that nothing orders only the newest 64; of each barrier
-//! the generations that somebody may yet wait for, or 1024; of each collective the calls that are not over on all shards. A
+//! and each event has a [`VectorClock`] that says of each lane how many of its uses come before. There are about as many
+//! lanes as tasks that nothing orders. Kept are: a clock for each shard and each task that is not over; of each field the uses
+//! that no later one stands for, but of those by one shard that are alike and that nothing orders only the newest 64; of each
+//! barrier the generations that somebody may yet wait for, or 1024; of each collective the calls that are not over on all
+//! shards. A
 //! lane of which no use is kept is taken again. So nothing grows with the length of a run.
 
 mod accesses;

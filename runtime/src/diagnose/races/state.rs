@@ -1,4 +1,4 @@
-//! The order of what has happened so far in a run.
+//! The check's state: the clocks of shards, tasks, barriers and calls, and how each event changes them.
 
 use crate::diagnose::races::accesses::{Accessed, ColumnUses, FieldUses, User};
 use crate::diagnose::races::clock::{Lanes, Past, VectorClock};
