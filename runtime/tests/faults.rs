@@ -3,13 +3,16 @@
 mod common;
 
 use common::{mix, watched};
+use maniple_mapper::RoundRobinMapper;
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
     Death, Error, Faults, Pairs, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
     VirtualMachine,
 };
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 const V: Field<u64> = Field::new(0, "v");
@@ -157,46 +160,70 @@ fn a_pause_lasts_as_long_as_it_says() {
     assert!((5000..5100).contains(&run_with(Faults { pauses: vec![pause], ..Faults::default() })));
 }
 
+/// What a shard has learnt, and the top-level task, which waits for that.
+#[derive(Default)]
+struct Learnt {
+    all: AtomicU32,
+    awaiting: Mutex<Option<Waker>>,
+}
+
 /// A shard may look at the error, and go on; what it then does with others fails at once, and so does the run.
 #[test]
 fn a_shard_learns_of_a_loss_where_it_waits() {
-    async fn waits(shard: Shard, pairs: Pairs) -> Result<bool, Error> {
+    fn is_lost<T>(outcome: Result<T, Error>) -> bool {
+        matches!(outcome, Err(e) if matches!(e.origin(), Error::Lost { processor: 1, .. }))
+    }
+    async fn waits(shard: Shard, (pairs, slot): (Pairs, Region), learnt: Arc<Learnt>) -> Result<(), Error> {
         while shard.index() == 1 {
             shard.yield_now().await;
         }
         let from = pairs.consumer(&shard, 1)?;
-        let is_lost =
-            |e: Result<(), Error>| matches!(e, Err(e) if matches!(e.origin(), Error::Lost { processor: 1, .. }));
-        let first = is_lost(shard.wait(&from.ready).await);
-        let second = is_lost(shard.within(Duration::from_secs(1), shard.wait(&from.ready)).await);
-        let own = shard.launch(|| 7, ()).go()?.await? == 7;
-        assert!(first && second && own);
-        Ok(true)
+        let slot = shard.region(slot)?;
+        let found = [
+            is_lost(shard.wait(&from.ready).await),
+            is_lost(shard.within(Duration::from_secs(1), shard.wait(&from.ready)).await),
+            // The slot is at home on the processor that is lost.
+            is_lost(shard.launch(take, (slot.read_shared(V),)).go()?.await),
+            shard.launch(|| 7, ()).go()?.await == Ok(7),
+        ];
+        learnt.all.store(1 + u32::from(found == [true; 4]), Ordering::Relaxed);
+        let top = learnt.awaiting.lock().unwrap().take();
+        top.into_iter().for_each(Waker::wake);
+        Ok(())
     }
     for seed in 0..50 {
-        let faults = Faults { deaths: vec![Death { processor: 1, step: 40 }], ..Faults::default() };
-        let seen = Arc::new(AtomicU32::new(0));
-        let counted = seen.clone();
-        let outcome = Runtime::seeded(2, seed).faults(faults).run(move |top| {
-            let seen = seen.clone();
-            async move {
-                let gang = top.gang("two", 2)?;
-                let pairs = top.pairs("p", &gang, |s| 1 - s)?;
-                let task = top.task("waits", waits);
-                let done = top.launch(&gang, &task, |_| Start::new(pairs))?;
-                let outcomes = [done.get(0)?.clone().await, done.get(1)?.clone().await];
-                if outcomes[0] == Ok(true) {
-                    seen.fetch_add(1, Ordering::Relaxed);
+        let faults = Faults { deaths: vec![Death { processor: 1, step: 400 }], ..Faults::default() };
+        let learnt = Arc::new(Learnt::default());
+        let (of_shard, of_top) = (learnt.clone(), learnt.clone());
+        let outcome =
+            Runtime::seeded(2, seed).mapper(Arc::new(RoundRobinMapper::default())).faults(faults).run(move |top| {
+                let (of_shard, learnt) = (of_shard.clone(), of_top.clone());
+                async move {
+                    let gang = top.gang("two", 2)?;
+                    let pairs = top.pairs("p", &gang, |s| 1 - s)?;
+                    let slots = top.tree("slots", Rect::line(0, 2), &[V.info()])?;
+                    let slot = Region::new(slots.tree, Rect::line(1, 2));
+                    let task = top.task("waits", move |shard, args| waits(shard, args, of_shard.clone()));
+                    let start = |s| {
+                        let privilege = if s == 1 { Privilege::ReadWrite } else { Privilege::Read };
+                        Start::new((pairs, slot)).shares(slot, [V], privilege)
+                    };
+                    let done = top.launch(&gang, &task, start)?;
+                    for shard in 0..2 {
+                        assert!(is_lost(done.get(shard)?.clone().await));
+                    }
+                    assert!(is_lost(top.launch(&gang, &task, start)));
+                    // The run ends with this task, whatever shards are at.
+                    poll_fn(|cx| {
+                        *learnt.awaiting.lock().unwrap() = Some(cx.waker().clone());
+                        if learnt.all.load(Ordering::Relaxed) > 0 { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                    .await;
+                    Ok(())
                 }
-                let again =
-                    top.launch(&gang, &task, |_| Start::new(pairs)).map(drop).expect_err("nothing is launched now");
-                assert!(matches!(again.origin(), Error::Lost { processor: 1, .. }), "{again}");
-                Ok(())
-            }
-        });
-        let e = outcome.expect_err("a run that lost a processor is no success");
-        assert!(matches!(e.origin(), Error::Lost { processor: 1, .. }), "seed {seed}: {e}");
-        assert!(counted.load(Ordering::Relaxed) <= 1);
+            });
+        assert!(is_lost(outcome), "seed {seed}: a run that lost a processor is no success");
+        assert_eq!(learnt.all.load(Ordering::Relaxed), 2, "seed {seed}: the shard has learnt of it everywhere");
     }
 }
 

@@ -54,7 +54,7 @@ impl CycleCounter {
 /// A leaf task, as one asks how long it takes.
 pub(crate) trait Work {
     fn name(&self) -> &'static str;
-    /// What its launch says, in nanoseconds; [`UNSAID`](UNSAID) if it does not.
+    /// What its launch says, in nanoseconds; [`UNSAID`] if it does not.
     fn takes(&self) -> u64;
     /// Of the regions that it names.
     fn bytes(&self) -> usize;

@@ -29,7 +29,6 @@ impl Core {
         for task in self.tasks.data.give_up() {
             self.tasks.poison_leaf(task, error.clone());
         }
-        self.start_operations();
         self.gangs.give_up(&self.tasks, error);
     }
 
