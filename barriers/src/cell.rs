@@ -86,7 +86,7 @@ pub struct Arrived<W> {
     pub completed: u64,
     /// Whom it releases.
     pub first: Option<W>,
-    /// Whether [`BarrierCell::release_others`] is to be asked for others.
+    /// Whether [`BarrierCell::release_others`] has others to release.
     pub others: bool,
 }
 
@@ -177,7 +177,22 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         let now = self.completed();
         let first = if self.awaited < now { self.first.take() } else { None };
-        Ok(Arrived { completed: now - before, first, others: !self.later().is_empty() })
+        let others = !self.later().is_empty() && self.has_others_due(now);
+        Ok(Arrived { completed: now - before, first, others })
+    }
+
+    /// Whether some beside the first wait for what is complete. If none do, the earliest becomes the first.
+    fn has_others_due(&mut self, completed: u64) -> bool {
+        let Some(Beside { later, .. }) = self.beside.as_deref_mut() else { return false };
+        let Some(earliest) = (0..later.len()).min_by_key(|&i| later[i].0) else { return false };
+        if later[earliest].0 < completed {
+            return true;
+        }
+        if self.first.is_none() {
+            let (generation, waiter) = later.remove(earliest);
+            (self.awaited, self.first) = (generation, Some(waiter));
+        }
+        false
     }
 
     /// Those beside the first who wait for what is complete, the earliest generation first.
@@ -186,12 +201,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         let Some(beside) = &mut self.beside else { return Vec::new() };
         let mut due: Vec<(u64, W)> = beside.later.extract_if(.., |(g, _)| *g < completed).collect();
         due.sort_by_key(|(generation, _)| *generation);
-        if self.first.is_none() {
-            let next = (0..beside.later.len()).min_by_key(|&i| beside.later[i].0).map(|i| beside.later.remove(i));
-            if let Some((generation, waiter)) = next {
-                (self.awaited, self.first) = (generation, Some(waiter));
-            }
-        }
+        self.has_others_due(completed);
         due.into_iter().map(|(_, waiter)| waiter).collect()
     }
 

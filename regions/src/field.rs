@@ -59,6 +59,7 @@ impl<T> From<Field<T>> for FieldId {
 pub struct Field<T> {
     id: FieldId,
     name: &'static str,
+    name_hash: u64,
     element: PhantomData<fn() -> T>,
 }
 
@@ -76,11 +77,20 @@ impl<T> fmt::Debug for Field<T> {
     }
 }
 
+impl<T> Field<T> {
+    /// The same number and name with elements of another type.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn with_element<U>(self) -> Field<U> {
+        Field { id: self.id, name: self.name, name_hash: self.name_hash, element: PhantomData }
+    }
+}
+
 impl<T: Element> Field<T> {
     /// The field with number `id` and name `name`; both must be unique in the field space it joins.
     pub const fn new(id: u16, name: &'static str) -> Self {
         const { T::FITS };
-        Field { id: FieldId(id), name, element: PhantomData }
+        Field { id: FieldId(id), name, name_hash: fnv1a(name.as_bytes()), element: PhantomData }
     }
 
     /// The field's number.
@@ -98,6 +108,7 @@ impl<T: Element> Field<T> {
         FieldInfo {
             id: self.id,
             name: self.name,
+            name_hash: self.name_hash,
             type_name: type_name::<T>(),
             size: size_of::<T>(),
             align: align_of::<T>(),
@@ -113,6 +124,7 @@ pub struct FieldInfo {
     pub id: FieldId,
     /// The field's name.
     pub name: &'static str,
+    name_hash: u64,
     /// The element type's name, for messages.
     pub type_name: &'static str,
     /// The size of an element, in bytes.
@@ -137,19 +149,30 @@ impl From<FieldInfo> for &'static FieldInfo {
     }
 }
 
-// The element type stands for its name, size and alignment; the same name is mostly at the same place.
+// The element type stands for its name, size and alignment, and the hash for the name: each use of a field by a task looks
+// whether it is the one that the region tree has.
 impl PartialEq for FieldInfo {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        let same_name = std::ptr::eq(self.name, other.name) || self.name == other.name;
-        self.id == other.id && self.element == other.element && same_name
+        self.id == other.id && self.name_hash == other.name_hash && self.element == other.element
     }
 }
 
 impl Hash for FieldInfo {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.id, self.element, self.name).hash(state);
+        (self.id, self.name_hash, self.element).hash(state);
     }
+}
+
+/// FNV-1a, which a constant can have worked out.
+const fn fnv1a(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    hash
 }
 
 impl FieldInfo {

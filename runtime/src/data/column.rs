@@ -165,7 +165,7 @@ impl Column {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn each_overlap(&self, each: impl FnMut(Rc<Self>)) {
         if let Some(overlaps) = &*self.overlaps.borrow() {
             overlaps.iter().filter_map(Weak::upgrade).for_each(each);
@@ -232,11 +232,13 @@ impl Users {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, id: TaskId, writes: bool, mut alive: impl FnMut(TaskId) -> bool) {
         if writes {
             self.writer = Some(id);
-            self.readers.clear();
+            if !self.readers.is_empty() {
+                self.readers.clear();
+            }
             return;
         }
         if self.readers.len() == self.readers.capacity() {

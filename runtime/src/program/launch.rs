@@ -12,8 +12,8 @@ use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::Priority;
 use maniple_regions::{
-    Coherence, Element, Field, FieldId, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared,
-    Reduce, Reduction, RegionError, Write, WriteShared,
+    Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
+    Reduction, RegionError, Write, WriteShared,
 };
 use smallvec::SmallVec;
 use std::any::Any;
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub struct Requirement<A> {
     region: u32,
     /// Its type is the accessor's.
-    field: (FieldId, &'static str),
+    field: Field<()>,
     privilege: Privilege,
     coherence: Coherence,
     accessor: PhantomData<fn() -> A>,
@@ -43,7 +43,7 @@ impl<A> Copy for Requirement<A> {}
 
 impl<A> Requirement<A> {
     pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
-        Self { region, field: (field.id(), field.name()), privilege, coherence, accessor: PhantomData }
+        Self { region, field: field.with_element(), privilege, coherence, accessor: PhantomData }
     }
 
     /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
@@ -53,9 +53,7 @@ impl<A> Requirement<A> {
 
     #[inline]
     fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        let (id, name) = self.field;
-        let field = Field::<T>::new(id.0, name).info();
-        declaring.region(self.region, &field, self.privilege, self.coherence)
+        declaring.region(self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
     }
 }
 
@@ -282,6 +280,7 @@ macro_rules! leaf {
             type Kept = ($($P::Kept,)*);
             type Sent = ($($P::Sent,)*);
 
+            #[inline(always)]
             fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error> {
                 let ($($a,)*) = args;
                 $($P::declare($a, declaring)?;)*

@@ -73,7 +73,8 @@ impl Tasks {
         let leaf = &mut leaves.slab[id.index as usize];
         leaf.unmet += unmet;
         (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, poison);
-        leaf.body = Some(body);
+        // There is none: nothing to drop.
+        std::mem::forget(leaf.body.replace(body));
         let next = leaves.one_less(id);
         drop(leaves);
         self.go_on(id, next);
