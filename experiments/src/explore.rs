@@ -55,7 +55,7 @@ pub struct ExploreOptions {
     workers: usize,
 
     /// Seconds after which no more seeds are begun
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     time: Option<f64>,
 
     /// Report the program that fails as it was drawn
@@ -124,8 +124,8 @@ pub fn execute(args: &ExploreOptions) -> Result<(), Failure> {
     let workers = at_least_one("workers", args.workers)?.min(maniple_stencil::MAX_WORKERS);
     let limit = match args.time {
         Some(seconds) => match Duration::try_from_secs_f64(seconds) {
-            Ok(limit) => Some(limit),
-            Err(_) => return Err(Failure::Usage(format!("expected a number of seconds, found {seconds}"))),
+            Ok(limit) if !limit.is_zero() => Some(limit),
+            _ => return Err(Failure::Usage(format!("time: expected more than 0 seconds, found {seconds}"))),
         },
         None => None,
     };

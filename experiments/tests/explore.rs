@@ -47,18 +47,17 @@ fn one_seed_is_run_alone_and_shown() {
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("seed 17") && text(&output.stderr).contains("stage 0"));
     assert!(text(&output.stdout).contains("programs"));
-    let none = counts(&["--time", "0"]);
-    assert_eq!(none["programs"], 0);
 }
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let wrong: [&[&str]; 9] = [
+    let wrong: [&[&str]; 10] = [
         &["--seeds", "0"],
         &["--seeds", "many"],
         &["--seed", "1", "--seeds", "2"],
         &["--workers", "0"],
         &["--time", "-1"],
+        &["--time", "0"],
         &["--wire", "virtual", "--machine", "none"],
         &["--machine", "titan-legion"],
         // Nothing would be run, or fewer than asked for.

@@ -47,7 +47,7 @@ const FILES: [&str; 18] = [
     "barrier --iterations 100000000 --trace @",
     "tasks --count 1000000000 --working-set 1 --trace @",
     "gang --launches 1000000 --trace @",
-    "memory --shards 1000000 --mapper logging,file=@",
+    "memory --shards 10000 --mapper logging,file=@",
     "weak-scaling --iterations 10000000 --mapper logging,file=@ --shards 2",
     "benchmarks --output @",
     "calibrate --output @",

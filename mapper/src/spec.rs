@@ -107,6 +107,14 @@ pub enum SpecError {
         /// What it has.
         legal: &'static str,
     },
+    /// An option that is given twice.
+    #[error("mapper {mapper}: option `{option}` is given twice")]
+    Twice {
+        /// The mapper.
+        mapper: String,
+        /// The option.
+        option: String,
+    },
     /// A value the option can't have.
     #[error("mapper {mapper}, option {option}: expected {expected}, found `{found}`")]
     Value {
@@ -160,6 +168,7 @@ pub enum SpecError {
 struct Options<'a> {
     mapper: &'a str,
     rest: Option<&'a str>,
+    given: Vec<&'a str>,
     legal: &'static str,
 }
 
@@ -177,7 +186,12 @@ impl<'a> Options<'a> {
             }
             None => rest,
         };
-        option.split_once('=').map(Some).ok_or_else(|| self.unknown(option))
+        let (name, value) = option.split_once('=').ok_or_else(|| self.unknown(option))?;
+        if self.given.contains(&name) {
+            return Err(SpecError::Twice { mapper: self.mapper.into(), option: name.into() });
+        }
+        self.given.push(name);
+        Ok(Some((name, value)))
     }
 
     fn unknown(&self, option: &str) -> SpecError {
@@ -198,7 +212,7 @@ impl Kind {
         if name.contains('/') || name.ends_with(".so") || name.contains(".so.") || name.ends_with(".dylib") {
             return Ok(Kind::Library { path: name.into(), options: rest.unwrap_or_default().into() });
         }
-        let mut options = Options { mapper: name, rest, legal: "" };
+        let mut options = Options { mapper: name, rest, given: Vec::new(), legal: "" };
         let plain = match name {
             "default" => Kind::Default,
             "collective" => Kind::Collective,

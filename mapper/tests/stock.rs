@@ -255,6 +255,8 @@ fn specifications() {
     assert_eq!(refused("logging,inner=random,seed=x"), "mapper random, option seed: expected a number, found `x`");
     assert_eq!(refused("first,"), "mapper first: unknown option ``; it has none");
     assert_eq!(refused("random,"), "mapper random: unknown option ``; expected seed=N");
+    assert_eq!(refused("random,seed=1,seed=1"), "mapper random: option `seed` is given twice");
+    assert_eq!(refused("logging,file=a,file=b"), "mapper logging: option `file` is given twice");
     assert_eq!(refused("random,seed"), "mapper random: unknown option `seed`; expected seed=N");
     let deep = "logging,inner=".repeat(9000) + "default";
     let expected = "mapper logging, option inner: expected at most 16 mappers within one another, found `9000`";

@@ -25,7 +25,7 @@ impl Directory {
                     )));
                 }
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path).map_err(refuse)?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => fs::create_dir(path).map_err(refuse)?,
             Err(e) => return Err(refuse(e)),
         }
         Ok(Self(path.to_owned()))

@@ -61,7 +61,7 @@ pub struct StencilOptions {
     #[command(flatten)]
     on: OnWorkers,
 
-    /// Look for mistakes of the program: races, of tasks of two shards that nothing orders (slower)
+    /// Look for mistakes of the program: races, of tasks on shared data that nothing orders (slower)
     #[arg(long, value_name = "WHAT")]
     check: Option<crate::Check>,
 

@@ -119,7 +119,9 @@ impl<A> Start<A> {
         self.holds(region, fields, Privilege::ReadWrite, Coherence::Exclusive)
     }
 
-    /// [`Self::holds`] with simultaneous coherence: other shards use the same instance, and barriers order the uses.
+    /// [`Self::holds`] with simultaneous coherence: other shards use the same instance. Tasks on it run in any order, even
+    /// those of one shard, unless a barrier or a future orders them; [`Check::Races`](crate::Check) finds those that nothing
+    /// orders.
     pub fn shares<F: Into<FieldId>>(
         self,
         region: Region,

@@ -536,7 +536,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     }
 
     /// Launches the task: it runs when its predecessors on the same data (in program order), its barriers and its input
-    /// futures are done. Returns at once; local, not collective.
+    /// futures are done. Data held with simultaneous coherence orders no tasks. Returns at once; local, not collective.
     ///
     /// # Errors
     /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
