@@ -1,6 +1,7 @@
 //! Fields, field spaces, and errors that travel.
 
 use maniple_regions::{Field, FieldId, FieldSpace, Instance, MemoryId, Privilege, Rect, Region, RegionError, TreeId};
+use std::collections::HashSet;
 
 const U: Field<f64> = Field::new(0, "u");
 const V: Field<[i32; 3]> = Field::new(7, "v");
@@ -55,4 +56,22 @@ fn regions_of_different_trees_share_nothing() {
     let there = Region::new(TreeId(1), Rect::line(0, 4));
     assert!(here.overlaps(&here) && !here.overlaps(&there));
     assert!(here.contains(&here) && !here.contains(&there));
+}
+
+/// What is known of fields is the same exactly where number, name and element type are.
+#[test]
+fn fields_are_known_by_number_name_and_type() {
+    let names = ["", "u", "v", "uv", "vu", "u ", "a longer name", "a longer namf", "b longer name", "\u{e9}"];
+    let fields: Vec<_> = names.into_iter().flat_map(|name| (0..3).map(move |id| (id, name))).collect();
+    for &(id, name) in &fields {
+        let field = Field::<u64>::new(id, name).info();
+        assert_ne!(field, Field::<i64>::new(id, name).info());
+        for &other in &fields {
+            assert_eq!(field == Field::<u64>::new(other.0, other.1).info(), (id, name) == other, "{other:?}");
+        }
+    }
+    let letters = || 'a'..='z';
+    let names = letters().flat_map(|a| letters().map(move |b| &*String::from_iter([a, b]).leak()));
+    let different: HashSet<_> = names.map(|name| Field::<u64>::new(0, name).info()).collect();
+    assert_eq!(different.len(), 26 * 26);
 }
