@@ -60,10 +60,11 @@ impl Effects {
         question: impl FnOnce(&dyn Mapper) -> A,
         check: impl FnOnce(&str, A) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
-        let question = AssertUnwindSafe(|| question(&*named.mapper));
-        let answer = self.asked((&named.name, call), || catch_unwind(question));
-        match answer {
-            Ok(answer) => Ok(check(&named.name, answer)?),
+        // Checked before anything else, where it lies: answers are large to move.
+        let question = AssertUnwindSafe(|| check(&named.name, question(&*named.mapper)));
+        let checked = self.asked((&named.name, call), || catch_unwind(question));
+        match checked {
+            Ok(checked) => Ok(checked?),
             Err(panic) => Err(panicked(named, call, subject, panic_message(panic))),
         }
     }
