@@ -177,12 +177,13 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         let now = self.completed();
         let first = if self.awaited < now { self.first.take() } else { None };
-        let others = !self.later().is_empty() && self.has_others_due(now);
+        let others = !self.later().is_empty() && self.fill_first(now);
         Ok(Arrived { completed: now - before, first, others })
     }
 
-    /// Whether some beside the first wait for what is complete. If none do, the earliest becomes the first.
-    fn has_others_due(&mut self, completed: u64) -> bool {
+    /// Has the earliest of those beside the first take its place, if that is free. True, and nobody moves, if some of them wait
+    /// for what is complete.
+    fn fill_first(&mut self, completed: u64) -> bool {
         let Some(Beside { later, .. }) = self.beside.as_deref_mut() else { return false };
         let Some(earliest) = (0..later.len()).min_by_key(|&i| later[i].0) else { return false };
         if later[earliest].0 < completed {
@@ -201,7 +202,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         let Some(beside) = &mut self.beside else { return Vec::new() };
         let mut due: Vec<(u64, W)> = beside.later.extract_if(.., |(g, _)| *g < completed).collect();
         due.sort_by_key(|(generation, _)| *generation);
-        self.has_others_due(completed);
+        self.fill_first(completed);
         due.into_iter().map(|(_, waiter)| waiter).collect()
     }
 

@@ -149,18 +149,17 @@ impl From<FieldInfo> for &'static FieldInfo {
     }
 }
 
-// The element type stands for its name, size and alignment, and the hash for the name: each use of a field by a task looks
-// whether it is the one that the region tree has.
+// The element type stands for its name, size and alignment.
 impl PartialEq for FieldInfo {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id && self.name_hash == other.name_hash && self.element == other.element
+        self.id == other.id && self.element == other.element && self.name == other.name
     }
 }
 
 impl Hash for FieldInfo {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.id, self.name_hash, self.element).hash(state);
+        (self.id, self.element, self.name).hash(state);
     }
 }
 
@@ -176,6 +175,13 @@ const fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 impl FieldInfo {
+    /// Whether both were made by [`Field::info`] of the same field, as each use by a task asks: a hash stands for the name.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_of_same_field(&self, other: &FieldInfo) -> bool {
+        self.id == other.id && self.name_hash == other.name_hash && self.element == other.element
+    }
+
     /// Whether the elements are of type `T`. Size and alignment are compared too, because they are public and instance
     /// memory relies on them.
     pub fn holds<T: Element>(&self) -> bool {

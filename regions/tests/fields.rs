@@ -66,12 +66,18 @@ fn fields_are_known_by_number_name_and_type() {
     for &(id, name) in &fields {
         let field = Field::<u64>::new(id, name).info();
         assert_ne!(field, Field::<i64>::new(id, name).info());
+        assert!(!field.is_of_same_field(&Field::<i64>::new(id, name).info()));
         for &other in &fields {
-            assert_eq!(field == Field::<u64>::new(other.0, other.1).info(), (id, name) == other, "{other:?}");
+            let info = Field::<u64>::new(other.0, other.1).info();
+            assert_eq!(field == info, (id, name) == other, "{other:?}");
+            assert_eq!(field.is_of_same_field(&info), (id, name) == other, "{other:?}");
         }
     }
     let letters = || 'a'..='z';
     let names = letters().flat_map(|a| letters().map(move |b| &*String::from_iter([a, b]).leak()));
-    let different: HashSet<_> = names.map(|name| Field::<u64>::new(0, name).info()).collect();
-    assert_eq!(different.len(), 26 * 26);
+    let infos: Vec<_> = names.map(|name| Field::<u64>::new(0, name).info()).collect();
+    assert_eq!(infos.iter().collect::<HashSet<_>>().len(), 26 * 26);
+    for (i, one) in infos.iter().enumerate() {
+        assert!(infos[..i].iter().all(|other| !one.is_of_same_field(other)), "{}", one.name);
+    }
 }

@@ -67,9 +67,14 @@ impl Gangs {
         self.batches().borrow().operations.has_started(launch)
     }
 
-    /// The next operation that may start, or with `all` any that waits.
-    pub fn next_operation(&self, all: bool) -> Option<(Number, Order)> {
-        self.batches().borrow_mut().operations.start_next(all)
+    /// The next operation that may start.
+    pub fn next_operation(&self) -> Option<(Number, Order)> {
+        self.batches().borrow_mut().operations.start_next()
+    }
+
+    #[cfg(feature = "plant")]
+    pub fn plant_early_start(&self) {
+        self.batches().borrow_mut().operations.plant_early_start();
     }
 
     /// An operation is over.

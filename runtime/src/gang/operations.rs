@@ -289,13 +289,18 @@ impl Operations {
         }
     }
 
-    /// The first operation that may start, which then has; `all`: whatever the others wait for.
-    pub fn start_next(&mut self, all: bool) -> Option<(Number, Order)> {
-        if all && self.ready.is_empty() {
+    /// Has all operations start, whatever they wait for, when those are through that may.
+    #[cfg(feature = "plant")]
+    pub fn plant_early_start(&mut self) {
+        if self.ready.is_empty() {
             let early = std::mem::take(&mut self.early);
             early.into_iter().for_each(|order| self.queue(order));
             self.ready = self.queued.keys().copied().map(Reverse).collect();
         }
+    }
+
+    /// The first operation that may start, which then has.
+    pub fn start_next(&mut self) -> Option<(Number, Order)> {
         let (number, queued) = loop {
             let Reverse(number) = self.ready.pop()?;
             // It may have been started before its time, and be there twice.
@@ -512,7 +517,7 @@ mod tests {
                         all[i].over = true;
                         operations.end(all[i].number);
                     }
-                    // Named by the top level, or within one that runs.
+                    // Asked by the top level, or within one that runs.
                     (_, one) => {
                         let (parent, within) = match one.filter(|_| step > 1) {
                             Some(i) => {
@@ -531,7 +536,7 @@ mod tests {
                 for _ in 0..if random % 3 > 0 { all.len() } else { 0 } {
                     let may = |i: &usize| !all[*i].started && !all[..*i].iter().any(|e| all[*i].waits_for(e));
                     let first = (0..all.len()).find(may);
-                    let started = operations.start_next(false).map(|(number, _)| number as usize);
+                    let started = operations.start_next().map(|(number, _)| number as usize);
                     prop_assert_eq!(started, first);
                     let Some(i) = first else { break };
                     all[i].started = true;

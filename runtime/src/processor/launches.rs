@@ -40,7 +40,12 @@ impl Core {
 
     /// Starts the operations whose turn has come.
     pub fn start_operations(self: &Rc<Self>) {
-        while let Some((number, order)) = self.gangs.next_operation(self.starts_early()) {
+        loop {
+            #[cfg(feature = "plant")]
+            if self.effects().config.strikes(crate::plant::Bug::EarlyStart) {
+                self.gangs.plant_early_start();
+            }
+            let Some((number, order)) = self.gangs.next_operation() else { return };
             match order {
                 Order::Send(order) => {
                     self.send_columns(*order);
@@ -49,15 +54,6 @@ impl Core {
                 Order::Start(batch) => self.start_batch(number, *batch),
             }
         }
-    }
-
-    /// Whether operations are started that have to wait: never, but with a planted bug.
-    fn starts_early(&self) -> bool {
-        #[cfg(feature = "plant")]
-        let early = self.effects().config.strikes(crate::plant::Bug::EarlyStart);
-        #[cfg(not(feature = "plant"))]
-        let early = false;
-        early
     }
 
     fn send_columns(&self, order: SendColumns) {

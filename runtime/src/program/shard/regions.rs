@@ -99,8 +99,9 @@ impl Shard {
         };
         let region = local.region(&self.inner.held);
         self.check_right(region, field, privilege)?;
-        let enough =
-            |c: &&NamedField| *c.column.field == *field && self.inner.held[c.held].serves(privilege, coherence);
+        let enough = |c: &&NamedField| {
+            c.column.field.is_of_same_field(field) && self.inner.held[c.held].serves(privilege, coherence)
+        };
         if let Some(NamedField { column, .. }) = local.columns.iter().find(enough) {
             return Ok(column.clone());
         }

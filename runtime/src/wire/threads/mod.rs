@@ -158,10 +158,10 @@ fn processor(
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
     let outcome = (id == 0).then(|| begin(&core));
-    let owner = DrivenCore { core: &core, last_look: LastLook::default() };
-    let driven =
-        catch_unwind(AssertUnwindSafe(|| drive(id, &owner, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
-    if let Err(panic) = driven {
+    let driven = DrivenCore { core: &core, last_look: LastLook::default() };
+    let ended =
+        catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
+    if let Err(panic) = ended {
         core.effects().note_failure(&crashed(id, panic));
         // The others would wait for this processor.
         shared.post.give_up();
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn a_processor_says_whether_it_awaits_somebody_outside() {
         let (core, waker) = waiting();
-        let (owner, me) = (driven_core(&core), Public::new());
-        assert_eq!(announce(&owner, &me, 3, 4), Some(true));
+        let (driven, me) = (driven_core(&core), Public::new());
+        assert_eq!(announce(&driven, &me, 3, 4), Some(true));
         assert!(me.idle.load(Ordering::SeqCst) && me.awaits_outside.load(Ordering::SeqCst));
         drop(waker);
-        assert_eq!(announce(&owner, &me, 3, 4), Some(false));
+        assert_eq!(announce(&driven, &me, 3, 4), Some(false));
         assert!(!me.awaits_outside.load(Ordering::SeqCst));
     }
 
@@ -346,8 +346,8 @@ mod tests {
     fn a_processor_sleeps_until_its_first_timer_and_only_then_is_stuck() {
         let (shared, wire, core) = alone();
         let (post, me, inbox) = (&shared.post, &shared.post.processors[0], Inbox::new());
-        let owner = driven_core(&core);
-        let sleeps = || sleep(&owner, post, me, &wire.outbox, &inbox);
+        let driven = driven_core(&core);
+        let sleeps = || sleep(&driven, post, me, &wire.outbox, &inbox);
         let limits = [80, 30].map(Duration::from_millis);
         let timers = limits.map(|limit| core.effects().timer(limit, Waker::noop()).expect("the clock goes on"));
         let first = core.effects().next_deadline().expect("two are set");

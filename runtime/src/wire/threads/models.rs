@@ -56,9 +56,9 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
 
 /// Drives a processor until it has taken in `messages`.
 fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
-    let owner = Reader { left: Cell::new(messages), then: drop };
-    drive(id, &owner, post, outbox, &mut Inbox::new(), false);
-    assert_eq!(owner.left.get(), 0, "a run that goes on was given up");
+    let driven = Reader { left: Cell::new(messages), then: drop };
+    drive(id, &driven, post, outbox, &mut Inbox::new(), false);
+    assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
 
 /// Processor 1 does `send`, and processor 0 takes in `messages`.
@@ -273,10 +273,10 @@ struct Begin {
 fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) -> bool {
     let outbox = Outbox::new(id, post.clone());
     let letters = RefCell::default();
-    let owner = Clerk { outbox: &outbox, letters, outside: begin.outside, stops, stopped: Cell::new(false) };
+    let driven = Clerk { outbox: &outbox, letters, outside: begin.outside, stops, stopped: Cell::new(false) };
     begin.letters.iter().for_each(|&(to, hops)| outbox.send(to, Letter::Hop(hops)));
-    drive(id, &owner, post, &outbox, &mut Inbox::new(), false);
-    owner.stopped.get()
+    drive(id, &driven, post, &outbox, &mut Inbox::new(), false);
+    driven.stopped.get()
 }
 
 /// `n` processors, of which the first begins with something. If `ends`, the last hop or a wake stops all, and a run that
@@ -309,8 +309,8 @@ fn an_answer_between_two_others_is_no_deadlock() {
         let post = Arc::new(Post::new(3));
         let there = post.clone();
         let third = thread::spawn(move || {
-            let owner = Reader { left: Cell::new(0), then: drop };
-            let announced = announce::<Letter>(&owner, &there.processors[2], 0, 0);
+            let driven = Reader { left: Cell::new(0), then: drop };
+            let announced = announce::<Letter>(&driven, &there.processors[2], 0, 0);
             assert!(announced == Some(false) && !quiescent(&there));
         });
         let there = post.clone();
@@ -332,8 +332,8 @@ fn who_passes_a_message_on_is_not_idle() {
         let there = post.clone();
         let second = thread::spawn(move || {
             let outbox = Outbox::new(1, there.clone());
-            let owner = Reader { left: Cell::new(1), then: |message| outbox.send(2, message) };
-            drive(1, &owner, &there, &outbox, &mut Inbox::new(), false);
+            let driven = Reader { left: Cell::new(1), then: |message| outbox.send(2, message) };
+            drive(1, &driven, &there, &outbox, &mut Inbox::new(), false);
         });
         let there = post.clone();
         let third = thread::spawn(move || {
