@@ -18,7 +18,7 @@ struct Args {
     /// The slots of the left and the right neighbour that this shard fills: none beyond the ends of the rod.
     fills: [Option<Region>; 2],
     /// What guards the slots filled from the right (values go left) and from the left.
-    pairs: [Pairs; 2],
+    pairs: [Edges; 2],
     largest: Allreduce<f64>,
 }
 
@@ -48,7 +48,8 @@ async fn shard(shard: Shard, args: Args) -> Result<(Vec<f64>, f64), Error> {
     for (side, slot) in args.fills.into_iter().enumerate() {
         let Some(slot) = slot else { continue };
         let neighbour = if side == 0 { shard.index() - 1 } else { shard.index() + 1 };
-        let (fill, drain) = (args.pairs[side].producer(&shard)?, args.pairs[1 - side].consumer(&shard, neighbour)?);
+        let (fill, drain) =
+            (args.pairs[side].producer(&shard, neighbour)?, args.pairs[1 - side].consumer(&shard, neighbour)?);
         neighbours.push((side, shard.region(slot)?, fill, drain));
     }
     let mut residual = f64::INFINITY;
@@ -56,10 +57,10 @@ async fn shard(shard: Shard, args: Args) -> Result<(Vec<f64>, f64), Error> {
     for _ in 0..STEPS {
         for (side, slot, fill, _) in &neighbours {
             let send = shard.launch(send, (u.read(U), slot.write_shared(U), (*side).into()));
-            send.wait(&fill.empty).arrive(&fill.ready).go()?.detach();
+            send.wait(fill.empty()).arrive(fill.ready()).go()?.detach();
         }
         let step = shard.launch(step, (u.read_write(U), left.read_shared(U), right.read_shared(U)));
-        let step = neighbours.iter().fold(step, |step, (.., drain)| step.wait(&drain.ready).arrive(&drain.empty));
+        let step = neighbours.iter().fold(step, |step, (.., drain)| step.wait(drain.ready()).arrive(drain.empty()));
         residual = args.largest.call(&shard, &step.go()?)?.await?;
     }
     let u = shard.launch(|u: Read<f64>| u.as_slice().to_vec(), (u.read(U),)).go()?;
@@ -75,8 +76,8 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let slots: Vec<Region> = Partition::equal(slots, 2 * p)?.iter().collect();
         let gang = top.gang("all", shards)?;
         // The ends of the rod have no neighbours: the pairs that would join them stay unused.
-        let to_left = top.pairs("to the left", &gang, |s| (s + shards - 1) % shards)?;
-        let to_right = top.pairs("to the right", &gang, |s| (s + 1) % shards)?;
+        let to_left = top.edges("to the left", &gang, (0..gang.shards()).map(|s| (s, (s + shards - 1) % shards)), 1)?;
+        let to_right = top.edges("to the right", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
         let done = top.launch(&gang, &top.task("heat", shard), |s| {
             let s = s as usize;

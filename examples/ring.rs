@@ -18,16 +18,16 @@ fn take(slot: ReadShared<u64>) -> u64 {
 }
 
 /// Slot s lies between shard s, which fills it, and its right neighbour.
-async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Pairs)) -> Result<u64, Error> {
+async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Edges)) -> Result<u64, Error> {
     let left = (shard.index() + shard.shards() - 1) % shard.shards();
     let (from_left, to_right) = (shard.region(slots[0])?, shard.region(slots[1])?);
-    let (fill, drain) = (pairs.producer(&shard)?, pairs.consumer(&shard, left)?);
+    let (fill, drain) = (pairs.producer(&shard, (shard.index() + 1) % shard.shards())?, pairs.consumer(&shard, left)?);
     let mut value = shard.launch(|v: Val<u64>| *v, (u64::from(shard.index()).into(),)).go()?;
     for _ in 0..STEPS {
         // Each use of a barrier stands for its next generation, so the loop may run far ahead of the tasks it launches.
         let put = shard.launch(put, (to_right.write_shared(V), (&value).into()));
-        put.wait(&fill.empty).arrive(&fill.ready).go()?.detach();
-        value = shard.launch(take, (from_left.read_shared(V),)).wait(&drain.ready).arrive(&drain.empty).go()?;
+        put.wait(fill.empty()).arrive(fill.ready()).go()?.detach();
+        value = shard.launch(take, (from_left.read_shared(V),)).wait(drain.ready()).arrive(drain.empty()).go()?;
     }
     value.await
 }
@@ -37,7 +37,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let slots = top.tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
         let gang = top.gang("ring", shards)?;
-        let pairs = top.pairs("slots", &gang, |s| (s + 1) % shards)?;
+        let pairs = top.edges("slots", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.task("pass", pass);
         let shared = |start: Start<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
         let done = top.launch(&gang, &task, |s| {

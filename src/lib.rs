@@ -117,7 +117,7 @@ pub mod prelude {
         ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
     };
     pub use maniple_runtime::{
-        Binding, Consumer, Driver, Error, FutureMap, Gang, Local, Pairs, Parent, PhaseBarrier, PhaseOptions, Producer,
+        Binding, Consumer, Driver, Edges, Error, FutureMap, Gang, Local, Parent, PhaseBarrier, PhaseOptions, Producer,
         Runtime, Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
     };
 }

@@ -8,25 +8,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Both shards add to a number in turns, if the second one waits; it does so by itself under most orders.
 fn in_turns(runtime: Runtime, waits: bool) -> Result<(), Error> {
     const V: Field<u64> = Field::new(0, "v");
-    async fn shard(shard: Shard, (v, pairs, waits): (Region, Pairs, bool)) -> Result<u64, Error> {
+    async fn shard(shard: Shard, (v, pairs, waits): (Region, Edges, bool)) -> Result<u64, Error> {
         let v = shard.region(v)?;
         if shard.index() == 0 {
-            let ready = pairs.producer(&shard)?.ready;
-            shard.launch(|mut v: WriteShared<u64>| v.fill(1), (v.write_shared(V),)).arrive(&ready).go()?.await?;
+            let pair = pairs.producer(&shard, 1 - shard.index())?;
+            let ready = pair.ready();
+            shard.launch(|mut v: WriteShared<u64>| v.fill(1), (v.write_shared(V),)).arrive(ready).go()?.await?;
             return Ok(1);
         }
         for _ in 0..40 {
             shard.yield_now().await;
         }
-        let ready = pairs.consumer(&shard, 0)?.ready;
+        let pair = pairs.consumer(&shard, 0)?;
+        let ready = pair.ready();
         let read = shard.launch(|v: ReadShared<u64>| v.get([0]), (v.read_shared(V),));
-        let read = if waits { read.wait(&ready) } else { read };
+        let read = if waits { read.wait(ready) } else { read };
         read.go()?.await
     }
     let (values, _) = runtime.run(move |top| async move {
         let tree = top.tree("v", Rect::line(0, 1), &[V.info()])?;
         let gang = top.gang("two", 2)?;
-        let pairs = top.pairs("turn", &gang, |s| 1 - s)?;
+        let pairs = top.edges("turn", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
         let task = top.task("shard", shard);
         let start = |_| Start::new((tree, pairs, waits)).shares(tree, [V], Privilege::ReadWrite);
         top.launch(&gang, &task, start)?.all().await

@@ -50,7 +50,7 @@ impl Mapper for Bomb {
 
 #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Args {
-    ring: Pairs,
+    ring: Edges,
     step: PhaseBarrier,
     total: Allreduce<f64>,
     kind: u8,
@@ -60,7 +60,10 @@ struct Args {
 async fn shard(shard: Shard, args: Args, kind: In) -> Result<f64, Error> {
     let _ends = Ends;
     let (me, n) = (shard.index(), shard.shards());
-    let (to, from) = (args.ring.producer(&shard)?, args.ring.consumer(&shard, (me + n - 1) % n)?);
+    let (to, from) = (
+        args.ring.producer(&shard, (shard.index() + 1) % shard.shards())?,
+        args.ring.consumer(&shard, (me + n - 1) % n)?,
+    );
     let (arrive, wait) = (args.step.arriver(&shard)?, args.step.waiter(&shard)?);
     let mut last = 0.0;
     for round in 0..100_000u32 {
@@ -76,8 +79,8 @@ async fn shard(shard: Shard, args: Args, kind: In) -> Result<f64, Error> {
             *x + 1.0
         };
         let local = shard.launch(norm, (last.into(),)).named("norm");
-        let local = local.wait(&to.empty).arrive(&to.ready).go()?;
-        shard.launch(|| (), ()).wait(&from.ready).arrive(&from.empty).go()?.detach();
+        let local = local.wait(to.empty()).arrive(to.ready()).go()?;
+        shard.launch(|| (), ()).wait(from.ready()).arrive(from.empty()).go()?.detach();
         shard.arrive_with(&arrive, u64::from(bad));
         // NaN makes the operator panic.
         let local = if bad && kind == In::Operator { shard.launch(|| f64::NAN, ()).go()? } else { local };
@@ -93,7 +96,7 @@ async fn shard(shard: Shard, args: Args, kind: In) -> Result<f64, Error> {
 fn run(runtime: &Runtime, kind: In) -> Error {
     let program = move |top: Top| async move {
         let gang = top.gang("all", SHARDS)?;
-        let ring = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+        let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
         let fold = move |a: u64, b: u64| {
             assert!(!(kind == In::Fold && a + b > 0), "fold bomb");
             a + b

@@ -14,33 +14,33 @@ const U: Field<f64> = Field::new(0, "u");
 fn nothing() {}
 
 /// Two shards, each the producer of a pair for the other, and a phase barrier of both.
-type Ends = (Pairs, PhaseBarrier);
+type Ends = (Edges, PhaseBarrier);
 
 async fn lost_arrival(shard: Shard, (pairs, _): Ends) -> Result<(), Error> {
-    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, 1 - shard.index())?);
+    let (to, from) = (pairs.producer(&shard, 1 - shard.index())?, pairs.consumer(&shard, 1 - shard.index())?);
     if shard.index() == 0 {
-        shard.arrive(&to.ready);
+        shard.arrive(to.ready());
     }
-    shard.launch(nothing, ()).named("use").wait(&from.ready).go()?.await
+    shard.launch(nothing, ()).named("use").wait(from.ready()).go()?.await
 }
 
 async fn wrong_generation(shard: Shard, (pairs, _): Ends) -> Result<(), Error> {
-    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, 1 - shard.index())?);
-    shard.arrive(&to.ready);
-    shard.wait(&from.ready).await?;
+    let (to, from) = (pairs.producer(&shard, 1 - shard.index())?, pairs.consumer(&shard, 1 - shard.index())?);
+    shard.arrive(to.ready());
+    shard.wait(from.ready()).await?;
     if shard.index() == 0 {
         // Once too often: this is the next generation, not the same again.
-        shard.wait(&from.ready).await?;
+        shard.wait(from.ready()).await?;
     }
     Ok(())
 }
 
 async fn missing_empty(shard: Shard, (pairs, _): Ends) -> Result<(), Error> {
-    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, 1 - shard.index())?);
+    let (to, from) = (pairs.producer(&shard, 1 - shard.index())?, pairs.consumer(&shard, 1 - shard.index())?);
     for _ in 0..3 {
-        shard.launch(nothing, ()).named("fill").wait(&to.empty).arrive(&to.ready).go()?.detach();
+        shard.launch(nothing, ()).named("fill").wait(to.empty()).arrive(to.ready()).go()?.detach();
         // Should also arrive at `from.empty`.
-        shard.launch(nothing, ()).named("use").wait(&from.ready).go()?.await?;
+        shard.launch(nothing, ()).named("use").wait(from.ready()).go()?.await?;
     }
     Ok(())
 }
@@ -55,9 +55,9 @@ async fn self_wait(shard: Shard, (_, all): Ends) -> Result<(), Error> {
 }
 
 async fn inversion(shard: Shard, (pairs, _): Ends) -> Result<(), Error> {
-    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, 1 - shard.index())?);
-    shard.launch(nothing, ()).named("first").wait(&from.ready).go()?.await?;
-    shard.launch(nothing, ()).named("second").arrive(&to.ready).go()?.await
+    let (to, from) = (pairs.producer(&shard, 1 - shard.index())?, pairs.consumer(&shard, 1 - shard.index())?);
+    shard.launch(nothing, ()).named("first").wait(from.ready()).go()?.await?;
+    shard.launch(nothing, ()).named("second").arrive(to.ready()).go()?.await
 }
 
 fn ends<A>(shard: fn(Shard, Ends) -> A) -> impl Fn(Top) -> BoxedRun + Clone
@@ -67,7 +67,7 @@ where
     move |top| {
         Box::pin(async move {
             let gang = top.gang("all", 2)?;
-            let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+            let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let all = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
             let task = top.task("main", shard);
             top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await.map(drop)
@@ -201,7 +201,7 @@ fn the_page_says_what_the_framework_says() {
 #[test]
 fn the_culprit_is_named_on_threads() {
     let words: [&[&str]; 10] = [
-        &["task `use` of shard 0", "`ghosts` ready of pair shard 1 -> shard 0"],
+        &["task `use` of shard 0", "`ghosts` ready of edge shard 1 -> shard 0"],
         &["task `main` of shard 0", "generation 1", "generation 0 is complete", "shard 1"],
         &["task `fill` of shard", "generation 1 of `ghosts` empty", "generation 0 is complete"],
         &["missing for generation 0 of phase barrier `step`: shard 1", "a cycle", "task `main` of shard 1"],

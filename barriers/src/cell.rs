@@ -34,8 +34,8 @@ enum Count {
 /// What many cells never need.
 #[derive(Debug)]
 struct Beside<W, V, E> {
-    /// Waiters while the cell has a first one already, in the order in which they came.
-    later: Vec<(u64, W)>,
+    /// Waiters while the cell has a first one already: by generation, and then in the order in which they came.
+    later: VecDeque<(u64, W)>,
     /// Generations from this one on will never complete, and why.
     poison: Option<Box<(u64, E)>>,
     carried: Option<Box<Carried<V>>>,
@@ -43,7 +43,7 @@ struct Beside<W, V, E> {
 
 impl<W, V, E> Default for Beside<W, V, E> {
     fn default() -> Self {
-        Self { later: Vec::new(), poison: None, carried: None }
+        Self { later: VecDeque::new(), poison: None, carried: None }
     }
 }
 
@@ -177,20 +177,21 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         let now = self.completed();
         let first = if self.awaited < now { self.first.take() } else { None };
-        let others = !self.later().is_empty() && self.fill_first(now);
+        let others = self.has_later() && self.fill_first(now);
         Ok(Arrived { completed: now - before, first, others })
     }
 
     /// Has the earliest of those beside the first take its place, if that is free. True, and nobody moves, if some of them wait
     /// for what is complete.
+    #[inline]
     fn fill_first(&mut self, completed: u64) -> bool {
         let Some(Beside { later, .. }) = self.beside.as_deref_mut() else { return false };
-        let Some(earliest) = (0..later.len()).min_by_key(|&i| later[i].0) else { return false };
-        if later[earliest].0 < completed {
-            return true;
+        match later.front() {
+            Some((earliest, _)) if *earliest < completed => return true,
+            Some(_) if self.first.is_none() => {}
+            _ => return false,
         }
-        if self.first.is_none() {
-            let (generation, waiter) = later.remove(earliest);
+        if let Some((generation, waiter)) = later.pop_front() {
             (self.awaited, self.first) = (generation, Some(waiter));
         }
         false
@@ -200,10 +201,10 @@ impl<W, V, E> BarrierCell<W, V, E> {
     pub fn release_others(&mut self) -> Vec<W> {
         let completed = self.completed();
         let Some(beside) = &mut self.beside else { return Vec::new() };
-        let mut due: Vec<(u64, W)> = beside.later.extract_if(.., |(g, _)| *g < completed).collect();
-        due.sort_by_key(|(generation, _)| *generation);
+        let due = beside.later.partition_point(|(g, _)| *g < completed);
+        let due = beside.later.drain(..due).map(|(_, waiter)| waiter).collect();
         self.fill_first(completed);
-        due.into_iter().map(|(_, waiter)| waiter).collect()
+        due
     }
 
     /// Asks for `generation` on behalf of `waiter`, who is registered if it is neither complete nor poisoned.
@@ -215,17 +216,28 @@ impl<W, V, E> BarrierCell<W, V, E> {
         if self.poison(generation).is_some() {
             return self.state(generation);
         }
-        if self.first.is_none() && self.later().is_empty() {
+        if self.first.is_none() && !self.has_later() {
             (self.awaited, self.first) = (generation, Some(waiter));
         } else {
-            let later = &mut self.beside.get_or_insert_default().later;
-            if later.is_empty() {
-                // Mostly it stays the only one.
-                later.reserve_exact(1);
-            }
-            later.push((generation, waiter));
+            self.wait_beside(generation, waiter);
         }
         Waited::Registered
+    }
+
+    fn wait_beside(&mut self, generation: u64, waiter: W) {
+        let later = &mut self.beside.get_or_insert_default().later;
+        if later.capacity() == 0 {
+            // Mostly it stays the only one.
+            later.reserve_exact(1);
+        }
+        // Mostly it waits for the last generation of all.
+        match later.back() {
+            Some((last, _)) if *last > generation => {
+                let at = later.partition_point(|(g, _)| *g <= generation);
+                later.insert(at, (generation, waiter));
+            }
+            _ => later.push_back((generation, waiter)),
+        }
     }
 
     /// Where a generation stands.
@@ -253,7 +265,8 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         *poison = Some(Box::new((from, error)));
         let first = if self.awaited >= from { self.first.take() } else { None };
-        first.into_iter().chain(later.extract_if(.., |(g, _)| *g >= from).map(|(_, waiter)| waiter)).collect()
+        let concerned = later.partition_point(|(g, _)| *g < from);
+        first.into_iter().chain(later.drain(concerned..).map(|(_, waiter)| waiter)).collect()
     }
 
     /// Puts `waiter` in the place of the one for `generation` that `is` knows, which it returns; gives `waiter` back if there
@@ -278,13 +291,13 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         let later = &mut self.beside.as_mut()?.later;
         let at = later.iter().position(|(g, w)| *g == generation && is(w))?;
-        Some(later.remove(at).1)
+        later.remove(at).map(|(_, waiter)| waiter)
     }
 
     /// Everybody who waits, and for which generation.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &W)> {
         let first = self.first.iter().map(|w| (self.awaited, w));
-        first.chain(self.later().iter().map(|(g, w)| (*g, w)))
+        first.chain(self.beside.iter().flat_map(|b| &b.later).map(|(g, w)| (*g, w)))
     }
 
     /// What arrivals for a generation have brought, in the order in which they came.
@@ -318,8 +331,8 @@ impl<W, V, E> BarrierCell<W, V, E> {
     }
 
     #[inline]
-    fn later(&self) -> &[(u64, W)] {
-        self.beside.as_ref().map_or(&[], |b| &b.later)
+    fn has_later(&self) -> bool {
+        self.beside.as_ref().is_some_and(|b| !b.later.is_empty())
     }
 }
 

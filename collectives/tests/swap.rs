@@ -6,7 +6,7 @@ use maniple_mapper::{
     MemoryKind, PlaceShardsInput, Placement, Priority,
 };
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
-use maniple_runtime::{Error, Pairs, Runtime, Shard, Start, Stats, Top};
+use maniple_runtime::{Edges, Error, Runtime, Shard, Start, Stats, Top};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,7 +45,7 @@ impl Mapper for Other {
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Args {
     ghosts: Region,
-    pairs: Pairs,
+    pairs: Edges,
     totals: (Allreduce<f64>, Allreduce<f64>),
     /// In which round who replaces the mapper.
     swap: (u32, u32),
@@ -62,14 +62,17 @@ async fn shard(shard: Shard, args: Args, slot: MapperSlot, next: Arc<dyn Mapper>
     let (me, n) = (shard.index(), shard.shards());
     let ghost = |s: u32| Region::new(args.ghosts.tree, Rect::line(i64::from(s), i64::from(s) + 1));
     let (mine, theirs) = (shard.region(ghost(me))?, shard.region(ghost((me + n - 1) % n))?);
-    let (to, from) = (args.pairs.producer(&shard)?, args.pairs.consumer(&shard, (me + n - 1) % n)?);
+    let (to, from) = (
+        args.pairs.producer(&shard, (shard.index() + 1) % shard.shards())?,
+        args.pairs.consumer(&shard, (me + n - 1) % n)?,
+    );
     let mut x = shard.launch(|x: maniple_runtime::Val<f64>| *x, (f64::from(me).sqrt().into(),)).go()?;
     for round in 0..ROUNDS {
         if (round, me) == args.swap {
             slot.replace(next.clone());
         }
-        shard.launch(put, (mine.write_shared(U), (&x).into())).wait(&to.empty).arrive(&to.ready).go()?.detach();
-        let y = shard.launch(get, (theirs.read_shared(U), (&x).into())).wait(&from.ready).arrive(&from.empty).go()?;
+        shard.launch(put, (mine.write_shared(U), (&x).into())).wait(to.empty()).arrive(to.ready()).go()?.detach();
+        let y = shard.launch(get, (theirs.read_shared(U), (&x).into())).wait(from.ready()).arrive(from.empty()).go()?;
         let (a, b) = (args.totals.0.call(&shard, &y)?, args.totals.1.call(&shard, &y)?);
         x = shard
             .launch(
@@ -97,7 +100,7 @@ fn run(at: &str, runtime: &Runtime, slot: &MapperSlot, next: &Arc<dyn Mapper>, s
             for pass in 0..2 {
                 let gang = top.gang("all", SHARDS)?;
                 let ghosts = top.tree("ghosts", Rect::line(0, SHARDS.into()), &[U.info()])?;
-                let pairs = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+                let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
                 // Both are fixed: what the mapper chooses is another test's.
                 let total = |name, algorithm| {
                     let options = Options { algorithm: Some(algorithm), ..Options::default() };

@@ -42,7 +42,7 @@ pub struct Args {
     pub board: Region,
     /// Where arrivers of phases write.
     pub marks: Region,
-    pub pairs: Pairs,
+    pub pairs: Edges,
     pub sum: PhaseBarrier,
     pub barrier: PhaseBarrier,
     /// Of the board: all have written, all have read.
@@ -65,7 +65,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     for (i, stage) in program.stages.iter().enumerate() {
         let n = stage.shards;
         let gang = top.gang(&format!("gang {i}"), n)?;
-        let pairs = top.pairs("ring", &gang, |s| stage.to[s as usize])?;
+        let pairs = top.edges("ring", &gang, (0..n).map(|s| (s, stage.to[s as usize])), stage.buffers as u32)?;
         let slots = top.tree("slots", Rect::line(0, slot_size(stage) * i64::from(n)), &[SLOT.info()])?;
         let board = top.tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
         let marks = stage.phases.len().checked_sub(1).map_or(1, |last| stage.marks(last).1);

@@ -65,7 +65,7 @@ impl Worker {
     async fn run<const D: usize>(&mut self, program: &Program) -> Result<(), Error> {
         let stage = &program.stages[self.args.stage];
         let me = self.shard.index();
-        let to = self.args.pairs.producer(&self.shard)?;
+        let to = self.args.pairs.producer(&self.shard, stage.to[me as usize])?;
         let mut producers = Vec::new();
         for from in stage.producers(me) {
             producers.push((from, self.args.pairs.consumer(&self.shard, from)?));
@@ -164,17 +164,15 @@ impl Worker {
                         u.copy_from(&values);
                         *k
                     };
-                    let generation = to.ready.generation();
-                    // The first to fill a buffer finds room, as generation 0 says.
-                    to.empty.seek((generation + 1).saturating_sub(stage.buffers));
+                    let generation = to.ready().generation();
                     let own = self.buffer(stage, me, generation)?;
                     let put = self.shard.launch(put, (own.write_shared(SLOT), self.number(number))).named("put");
-                    let put = put.wait(&to.empty).arrive(&to.ready).go()?;
+                    let put = put.wait(to.empty()).arrive(to.ready()).go()?;
                     self.values.push(put);
                     let mut there = Vec::new();
                     for (from, pair) in &producers {
-                        let buffer = self.buffer(stage, *from, pair.ready.generation())?;
-                        there.push((buffer, waits && self.waits(limit, &pair.ready).await));
+                        let buffer = self.buffer(stage, *from, pair.ready().generation())?;
+                        there.push((buffer, waits && self.waits(limit, pair.ready()).await));
                     }
                     for ((buffer, there), (_, pair)) in there.into_iter().zip(&producers) {
                         let tag = self.tag(None);
@@ -183,8 +181,8 @@ impl Worker {
                             digest_shared(&u, 7)
                         };
                         let take = self.shard.launch(take, (buffer.read_shared(SLOT),)).named("take");
-                        let take = if there { take } else { take.wait(&pair.ready) };
-                        self.values.push(take.arrive(&pair.empty).go()?);
+                        let take = if there { take } else { take.wait(pair.ready()) };
+                        self.values.push(take.arrive(pair.empty()).go()?);
                     }
                 }
                 Step::Arrive { shard, phase, number, own, bomb } if shard == me => {

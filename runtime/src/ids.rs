@@ -90,7 +90,14 @@ pub struct CellAddress {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArrivalAt {
     Cell(CellAddress, u64),
-    Phase { object: ObjectId, arriver: u32, generation: u64, value: u64 },
+    /// The same, which carries one of the task's values.
+    Value(CellAddress, u64, u32),
+    Phase {
+        object: ObjectId,
+        arriver: u32,
+        generation: u64,
+        value: u64,
+    },
 }
 
 /// A barrier generation a task waits for.
@@ -105,4 +112,13 @@ impl WaitAt {
         let (Self::Cell { generation, .. } | Self::Phase { generation, .. }) = self;
         generation
     }
+}
+
+/// A value of an edge that a task gets or puts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ValueAt {
+    /// What came with this generation of a cell.
+    Get { object: ObjectId, cell: u32, generation: u64 },
+    /// Room for so many bytes, which may be in the record of the arrival.
+    Put { bytes: usize, inline: bool },
 }

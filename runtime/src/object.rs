@@ -1,4 +1,4 @@
-//! What the top-level task makes, as every node knows it: trees, tasks, gangs, pairs, phase barriers, replayed objects.
+//! What the top-level task makes, as every node knows it: trees, tasks, gangs, edges, phase barriers, replayed objects.
 
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
@@ -10,7 +10,7 @@ pub(crate) enum Object {
     Tree(Tree),
     Task(TaskSpec),
     Gang(Arc<GangTable>),
-    Pairs(PairTable),
+    Edges(EdgeTable),
     Phase(PhaseSpec),
     Replay(Arc<dyn Replayed>),
 }
@@ -22,7 +22,7 @@ impl Object {
             Object::Tree(t) => format!("region tree `{}`", t.name),
             Object::Task(t) => format!("task `{}`", t.name),
             Object::Gang(g) => format!("gang `{}`", g.name),
-            Object::Pairs(p) => format!("pairs `{}`", p.name),
+            Object::Edges(e) => format!("edges `{}`", e.name),
             Object::Phase(p) => format!("phase barrier `{}`", p.name),
             Object::Replay(r) => format!("`{}`", r.name()),
         }
@@ -32,9 +32,9 @@ impl Object {
     pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
         match self {
-            Object::Pairs(p) => match p.ends(processor, cell) {
-                Some((from, to)) => format!("`{}` {half} of pair shard {from} -> shard {to}", p.name),
-                None => format!("`{}` {half} cell {}", p.name, cell & !EMPTY),
+            Object::Edges(e) => match e.edge_of(processor, cell) {
+                Some(edge) => format!("`{}` {half} of {edge}", e.name),
+                None => format!("`{}` {half} cell {}", e.name, cell & !EMPTY),
             },
             o => o.describe(),
         }
@@ -108,53 +108,130 @@ impl GangTable {
     }
 }
 
-/// A family of ready/empty pairs: one for each producing shard of a gang.
-pub(crate) struct PairTable {
-    pub name: String,
-    pub gang: Arc<GangTable>,
-    /// The consumer of each producer.
-    pub to: Vec<u32>,
-    /// Number of the ready cell of each producer's pair on the consumer's processor.
-    pub ready: Vec<u32>,
-    /// Ready cells on each processor.
-    pub ready_count: Vec<u32>,
+/// An edge from one shard of a gang to another, for [`Top::edges`](crate::Top::edges).
+///
+/// `(from, to).into()` has tag 0, `(from, to, tag).into()` another. Edges between the same two shards differ in their tags.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    /// The producing shard.
+    pub from: u32,
+    /// The consuming shard.
+    pub to: u32,
+    /// What it is for: any number.
+    pub tag: u32,
 }
 
-impl PairTable {
-    pub fn new(name: &str, gang: Arc<GangTable>, to: Vec<u32>) -> Self {
-        let mut ready_count = vec![0; gang.members.len()];
-        let ready = to
-            .iter()
-            .map(|&consumer| {
-                let count = &mut ready_count[gang.at[consumer as usize].0 as usize];
-                *count += 1;
-                *count - 1
-            })
-            .collect();
-        Self { name: name.into(), gang, to, ready, ready_count }
+impl From<(u32, u32)> for Edge {
+    fn from((from, to): (u32, u32)) -> Self {
+        Self { from, to, tag: 0 }
+    }
+}
+impl From<(u32, u32, u32)> for Edge {
+    fn from((from, to, tag): (u32, u32, u32)) -> Self {
+        Self { from, to, tag }
+    }
+}
+
+impl std::fmt::Display for Edge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { from, to, tag } = self;
+        write!(f, "edge shard {from} -> shard {to}")?;
+        if *tag > 0 { write!(f, ", tag {tag}") } else { Ok(()) }
+    }
+}
+
+impl std::fmt::Debug for Edge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} -> {} tag {}", self.from, self.to, self.tag)
+    }
+}
+
+/// The edges between shards of a gang, each with a ready cell where it is consumed and an empty cell where it is produced.
+pub(crate) struct EdgeTable {
+    pub name: String,
+    pub gang: Arc<GangTable>,
+    pub depth: u32,
+    pub edges: Vec<Edge>,
+    /// The type of the values that arrivals carry, for reports.
+    pub values: &'static str,
+    /// The edges that each shard produces for, and those that it consumes.
+    pub out: Grouped,
+    pub into: Grouped,
+    /// Numbers of each edge's ready cell on the processor of its consumer and of its empty cell on that of its producer.
+    pub cells: Vec<(u32, u32)>,
+    /// Ready and empty cells of each processor.
+    pub counts: Vec<(u32, u32)>,
+}
+
+/// Numbers grouped by the shard that they concern, in ascending order.
+pub(crate) struct Grouped {
+    starts: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Grouped {
+    fn new(shards: u32, of: &[Edge], shard: impl Fn(&Edge) -> u32) -> Self {
+        let mut starts = vec![0; shards as usize + 1];
+        of.iter().for_each(|edge| starts[shard(edge) as usize + 1] += 1);
+        (1..starts.len()).for_each(|s| starts[s] += starts[s - 1]);
+        let mut next = starts.clone();
+        let mut numbers = vec![0; of.len()];
+        for (number, edge) in (0u32..).zip(of) {
+            let place = &mut next[shard(edge) as usize];
+            numbers[*place as usize] = number;
+            *place += 1;
+        }
+        Self { starts, numbers }
     }
 
-    pub fn ready_address(&self, object: ObjectId, producer: u32) -> CellAddress {
-        let processor = self.gang.at[self.to[producer as usize] as usize].0;
-        CellAddress { processor, object, cell: self.ready[producer as usize] }
+    pub fn of(&self, shard: u32) -> &[u32] {
+        let s = shard as usize;
+        &self.numbers[self.starts[s] as usize..self.starts[s + 1] as usize]
+    }
+}
+
+impl EdgeTable {
+    pub fn new(name: &str, gang: Arc<GangTable>, edges: Vec<Edge>, depth: u32, values: &'static str) -> Self {
+        let mut counts = vec![(0, 0); gang.members.len()];
+        let cells = edges.iter().map(|edge| {
+            let ready = &mut counts[gang.at[edge.to as usize].0 as usize].0;
+            *ready += 1;
+            let ready = *ready - 1;
+            let empty = &mut counts[gang.at[edge.from as usize].0 as usize].1;
+            *empty += 1;
+            (ready, *empty - 1)
+        });
+        let cells = cells.collect();
+        let (out, into) =
+            (Grouped::new(gang.shards(), &edges, |e| e.from), Grouped::new(gang.shards(), &edges, |e| e.to));
+        Self { name: name.into(), gang, depth, edges, values, out, into, cells, counts }
     }
 
-    pub fn empty_address(&self, object: ObjectId, producer: u32) -> CellAddress {
-        let (processor, local) = self.gang.at[producer as usize];
-        CellAddress { processor, object, cell: EMPTY | local }
+    /// An edge that is in the list more than once.
+    pub fn listed_twice(&self) -> Option<Edge> {
+        let mut sorted = self.edges.clone();
+        sorted.sort_unstable();
+        sorted.windows(2).find(|two| two[0] == two[1]).map(|two| two[0])
     }
 
-    /// The producer and consumer of a cell of `processor`, for reports.
-    pub fn ends(&self, processor: ProcessorId, cell: u32) -> Option<(u32, u32)> {
-        let producer = if cell & EMPTY != 0 {
-            *self.gang.members[processor as usize].get((cell & !EMPTY) as usize)?
-        } else {
-            (0u32..)
-                .zip(&self.to)
-                .find(|&(s, &c)| self.ready[s as usize] == cell && self.gang.at[c as usize].0 == processor)?
-                .0
+    pub fn ready_address(&self, object: ObjectId, edge: u32) -> CellAddress {
+        let Edge { to, .. } = self.edges[edge as usize];
+        CellAddress { processor: self.gang.at[to as usize].0, object, cell: self.cells[edge as usize].0 }
+    }
+
+    pub fn empty_address(&self, object: ObjectId, edge: u32) -> CellAddress {
+        let Edge { from, .. } = self.edges[edge as usize];
+        CellAddress { processor: self.gang.at[from as usize].0, object, cell: EMPTY | self.cells[edge as usize].1 }
+    }
+
+    /// The edge that a cell of `processor` belongs to, for reports.
+    pub fn edge_of(&self, processor: ProcessorId, cell: u32) -> Option<Edge> {
+        let is_empty = cell & EMPTY != 0;
+        let mine = |(edge, (ready, empty)): &(&Edge, &(u32, u32))| match is_empty {
+            true => EMPTY | *empty == cell && self.gang.at[edge.from as usize].0 == processor,
+            false => *ready == cell && self.gang.at[edge.to as usize].0 == processor,
         };
-        Some((producer, self.to[producer as usize]))
+        self.edges.iter().zip(&self.cells).find(mine).map(|(edge, _)| *edge)
     }
 }
 

@@ -34,17 +34,25 @@ pub enum Payload {
 pub trait Lent: Send + Sync {
     /// Its bytes.
     fn as_bytes(&self) -> &[u8];
+    /// Its bytes, for its owner while nobody else holds it.
+    fn as_bytes_mut(&mut self) -> &mut [u8];
 }
 
 impl Lent for Buffer {
     fn as_bytes(&self) -> &[u8] {
         Buffer::as_bytes(self)
     }
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        Buffer::as_bytes_mut(self)
+    }
 }
 
 impl<T: Element> Lent for Vec<T> {
     fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
+    }
+    fn as_bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self)
     }
 }
 
@@ -93,6 +101,22 @@ impl Payload {
         match (self, <[u8; 8]>::try_from(bytes)) {
             (Payload::Inline { len, words }, Ok(word)) => (*len, words[0]) = (8, u64::from_ne_bytes(word)),
             (carried, _) => *carried = Payload::copy_of(bytes),
+        }
+    }
+
+    /// Inline room for `len` bytes, which are zero.
+    #[inline]
+    pub(crate) fn room(len: usize) -> Self {
+        Payload::Inline { len: len as u8, words: [0; Self::INLINE / 8] }
+    }
+
+    /// The bytes, to be filled: none of a value that somebody else holds too.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Payload::None | Payload::Failed(_) => &mut [],
+            Payload::Inline { len, words } => &mut bytemuck::bytes_of_mut(words)[..usize::from(*len)],
+            Payload::Lent(value) => Arc::get_mut(value).map_or(&mut [], |value| value.as_bytes_mut()),
         }
     }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{any_virtual, run};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
-use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const U: Field<i64> = Field::new(0, "u");
@@ -126,15 +126,15 @@ fn a_fold_that_panics_unseen_fails_the_run() {
 
 #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Links {
-    ring: Pairs,
+    ring: Edges,
     gate: PhaseBarrier,
-    begin: Pairs,
+    begin: Edges,
 }
 
 fn links(top: &Top, shards: u32, gate: PhaseOptions) -> Result<(Gang, Links), Error> {
     let gang = top.gang("all", shards)?;
-    let ring = top.pairs("ring", &gang, move |s| (s + 1) % shards)?;
-    let begin = top.pairs("begin", &gang, |s| s)?;
+    let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
+    let begin = top.edges("begin", &gang, (0..gang.shards()).map(|s| (s, s)), 1)?;
     let gate = top.phase_barrier("gate", &gang, gate)?;
     Ok((gang, Links { ring, gate, begin }))
 }
@@ -145,19 +145,21 @@ fn links(top: &Top, shards: u32, gate: PhaseOptions) -> Result<(Gang, Links), Er
 fn leaf_tasks_may_arrive_in_any_order() {
     async fn shard(shard: Shard, links: Links) -> Result<(), Error> {
         let from = (shard.index() + shard.shards() - 1) % shard.shards();
-        let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+        let (out, inn) =
+            (links.ring.producer(&shard, (shard.index() + 1) % shard.shards())?, links.ring.consumer(&shard, from)?);
         let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
-        let (begin, begun) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        let (begin, begun) =
+            (links.begin.producer(&shard, shard.index())?, links.begin.consumer(&shard, shard.index())?);
         for _ in 0..5 {
-            shard.launch(nothing, ()).wait(&begun.ready).arrive(&out.ready).arrive(&arriver).go()?.detach();
+            shard.launch(nothing, ()).wait(begun.ready()).arrive(out.ready()).arrive(&arriver).go()?.detach();
             for _ in 0..3 {
-                shard.launch(nothing, ()).arrive(&out.ready).arrive(&arriver).go()?.await?;
+                shard.launch(nothing, ()).arrive(out.ready()).arrive(&arriver).go()?.await?;
             }
-            let last = shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).go()?;
-            let none = shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).go()?;
-            shard.arrive(&begin.ready);
+            let last = shard.launch(nothing, ()).wait(inn.ready()).wait(&waiter).go()?;
+            let none = shard.launch(nothing, ()).wait(inn.ready()).wait(&waiter).go()?;
+            shard.arrive(begin.ready());
             for _ in 0..2 {
-                shard.wait(&inn.ready).await?;
+                shard.wait(inn.ready()).await?;
                 shard.wait(&waiter).await?;
             }
             last.await?;
@@ -180,14 +182,14 @@ fn leaf_tasks_may_arrive_in_any_order() {
 #[test]
 fn waits_of_a_pair_may_be_in_any_order() {
     async fn shard(shard: Shard, links: Links) -> Result<(), Error> {
-        let (own, inn) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        let (own, inn) = (links.begin.producer(&shard, shard.index())?, links.begin.consumer(&shard, shard.index())?);
         let mut tasks = Vec::new();
         for g in [5, 3, 4, 3, 0, 5] {
-            inn.ready.seek(g);
-            tasks.push((g, shard.launch(nothing, ()).wait(&inn.ready).go()?));
+            inn.ready().seek(g);
+            tasks.push((g, shard.launch(nothing, ()).wait(inn.ready()).go()?));
         }
         for g in 0..6 {
-            shard.arrive(&own.ready);
+            shard.arrive(own.ready());
             for (_, task) in tasks.extract_if(.., |(of, _)| *of == g) {
                 task.await?;
             }
@@ -210,12 +212,13 @@ fn waits_of_a_pair_may_be_in_any_order() {
 fn a_failure_that_is_handled_does_not_fail_the_run() {
     async fn shard(shard: Shard, (links, how): (Links, u32)) -> Result<Vec<bool>, Error> {
         let from = (shard.index() + shard.shards() - 1) % shard.shards();
-        let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+        let (out, inn) =
+            (links.ring.producer(&shard, (shard.index() + 1) % shard.shards())?, links.ring.consumer(&shard, from)?);
         let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
         let launch = |fails: bool| {
             let leaf = if fails { bomb } else { nothing };
             match how & 1 {
-                0 => shard.launch(leaf, ()).arrive(&out.ready).go(),
+                0 => shard.launch(leaf, ()).arrive(out.ready()).go(),
                 _ => shard.launch(leaf, ()).arrive(&arriver).go(),
             }
         };
@@ -230,7 +233,7 @@ fn a_failure_that_is_handled_does_not_fail_the_run() {
         let mut came = Vec::new();
         for _ in 0..6 {
             let outcome = match how & 1 {
-                0 => shard.wait(&inn.ready).await,
+                0 => shard.wait(inn.ready()).await,
                 _ => shard.wait(&waiter).await,
             };
             came.push(outcome.is_ok());
@@ -262,16 +265,16 @@ fn a_failure_that_is_handled_does_not_fail_the_run() {
 #[test]
 fn arrivals_after_a_failure_are_dropped_silently() {
     async fn shard(shard: Shard, links: Links) -> Result<u32, Error> {
-        let (own, inn) = (links.begin.producer(&shard)?, links.begin.consumer(&shard, shard.index())?);
+        let (own, inn) = (links.begin.producer(&shard, shard.index())?, links.begin.consumer(&shard, shard.index())?);
         let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
-        shard.launch(bomb, ()).arrive(&own.ready).arrive(&arriver).go()?.await.expect_err("it panics");
+        shard.launch(bomb, ()).arrive(own.ready()).arrive(&arriver).go()?.await.expect_err("it panics");
         for _ in 0..200 {
-            shard.arrive(&own.ready);
+            shard.arrive(own.ready());
             shard.arrive(&arriver);
         }
         let mut failed = 0;
         for _ in 0..3 {
-            failed += u32::from(shard.wait(&inn.ready).await.is_err());
+            failed += u32::from(shard.wait(inn.ready()).await.is_err());
             failed += u32::from(shard.wait(&waiter).await.is_err());
         }
         Ok(failed)
@@ -295,26 +298,27 @@ fn a_launch_that_is_not_made_takes_no_generation() {
     }
     async fn shard(shard: Shard, (links, region, how): (Links, Region, u32)) -> Result<(), Error> {
         let from = (shard.index() + shard.shards() - 1) % shard.shards();
-        let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+        let (out, inn) =
+            (links.ring.producer(&shard, (shard.index() + 1) % shard.shards())?, links.ring.consumer(&shard, from)?);
         let (arriver, waiter) = (links.gate.arriver(&shard)?, links.gate.waiter(&shard)?);
         let u = shard.region(region)?;
         for round in 0..4 {
             if how == 0 {
-                drop(shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).arrive(&out.ready).arrive(&arriver));
+                drop(shard.launch(nothing, ()).wait(inn.ready()).wait(&waiter).arrive(out.ready()).arrive(&arriver));
             } else if how == 1 {
                 // The shard may only read.
                 let launch = shard.launch(put, (u.write(U), 1.into()));
-                let launch = launch.wait(&inn.ready).wait(&waiter).arrive(&out.ready).arrive(&arriver);
+                let launch = launch.wait(inn.ready()).wait(&waiter).arrive(out.ready()).arrive(&arriver);
                 launch.go().expect_err("it holds less");
             } else {
                 let launch = shard.launch(nothing, ()).named("unmapped");
-                let launch = launch.wait(&inn.ready).wait(&waiter).arrive(&out.ready).arrive(&arriver);
+                let launch = launch.wait(inn.ready()).wait(&waiter).arrive(out.ready()).arrive(&arriver);
                 launch.go().expect_err("the mapper panics");
             }
-            assert_eq!((out.ready.generation(), arriver.generation()), (round, round));
-            assert_eq!((inn.ready.generation(), waiter.generation()), (round, round));
-            shard.launch(nothing, ()).arrive(&out.ready).arrive(&arriver).go()?.detach();
-            shard.launch(nothing, ()).wait(&inn.ready).wait(&waiter).go()?.await?;
+            assert_eq!((out.ready().generation(), arriver.generation()), (round, round));
+            assert_eq!((inn.ready().generation(), waiter.generation()), (round, round));
+            shard.launch(nothing, ()).arrive(out.ready()).arrive(&arriver).go()?.detach();
+            shard.launch(nothing, ()).wait(inn.ready()).wait(&waiter).go()?.await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod common;
 use common::run;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
-use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 
 /// What was refused to an arriver that ran too far ahead: barrier, arriver, generation and window.
 fn over_arrival(e: &Error) -> Option<(String, u32, u64, u64)> {
@@ -130,9 +130,9 @@ fn a_deadlock_names_the_missing_arrivers() {
 /// its turn by more than 64 generations, however wide the window.
 #[test]
 fn arrivals_that_come_twice_or_much_too_early_are_refused() {
-    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Pairs, u32)) -> Result<(), Error> {
+    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Edges, u32)) -> Result<(), Error> {
         if shard.index() == 0 {
-            let (own, arriver) = (ring.producer(&shard)?, gate.arriver(&shard)?);
+            let (own, arriver) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, gate.arriver(&shard)?);
             let generations = match how / 2 {
                 0 => vec![0, 1, 2, 0],
                 1 => vec![0, 1, 7, 7],
@@ -140,8 +140,8 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
             };
             for g in generations {
                 if how % 2 == 0 {
-                    own.ready.seek(g);
-                    shard.launch(nothing, ()).arrive(&own.ready).go()?.await?;
+                    own.ready().seek(g);
+                    shard.launch(nothing, ()).arrive(own.ready()).go()?.await?;
                 } else {
                     arriver.seek(g);
                     shard.launch(nothing, ()).arrive(&arriver).go()?.await?;
@@ -157,12 +157,12 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
                 let gang: Gang = top.gang("all", 3)?;
                 let gate = PhaseOptions::between([2, 0], 0..3).window(1000);
                 let gate = top.phase_barrier("gate", &gang, gate)?;
-                let ring = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
             });
             let (barrier, arriver) = match how % 2 {
-                0 => ("`ring` ready of pair shard 0 -> shard 1", 0),
+                0 => ("`ring` ready of edge shard 0 -> shard 1", 0),
                 _ => ("phase barrier `gate`", 1),
             };
             let source = match how / 2 {
@@ -179,26 +179,26 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
 /// Later arrivals do not stand in for one that is lost, and the report says that they are there.
 #[test]
 fn a_lost_arrival_is_a_deadlock() {
-    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Pairs, u32)) -> Result<(), Error> {
-        let (own, arriver) = (ring.producer(&shard)?, gate.arriver(&shard)?);
+    async fn shard(shard: Shard, (gate, ring, how): (PhaseBarrier, Edges, u32)) -> Result<(), Error> {
+        let (own, arriver) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, gate.arriver(&shard)?);
         let (inn, waiter) = (ring.consumer(&shard, (shard.index() + 2) % 3)?, gate.waiter(&shard)?);
         for g in 0..4 {
             // One of them forgets its arrival for generation 1.
             if (shard.index(), g) == (1, 1) {
-                own.ready.take();
+                own.ready().take();
                 arriver.take();
             } else {
-                shard.arrive(&own.ready);
+                shard.arrive(own.ready());
                 shard.arrive(&arriver);
             }
         }
         match how {
             0 => waiter.seek(2),
-            _ => inn.ready.seek(2),
+            _ => inn.ready().seek(2),
         }
         match how {
             0 => shard.wait(&waiter).await,
-            _ => shard.wait(&inn.ready).await,
+            _ => shard.wait(inn.ready()).await,
         }
     }
     for (name, runtime) in runtimes(50) {
@@ -207,7 +207,7 @@ fn a_lost_arrival_is_a_deadlock() {
             let outcome = run(&at, &runtime, move |top| async move {
                 let gang: Gang = top.gang("all", 3)?;
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
-                let ring = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let task = top.task("shard", shard);
                 top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
             });
@@ -219,7 +219,7 @@ fn a_lost_arrival_is_a_deadlock() {
                     &["shard 1 arrived early at phase barrier `gate`: 2, 3, but not for 1"],
                 ],
                 _ => &[&[
-                    "of shard 2 waits for generation 2 of `ring` ready of pair shard 1 -> shard 2",
+                    "of shard 2 waits for generation 2 of `ring` ready of edge shard 1 -> shard 2",
                     "generation 0 is complete, arrived early: 2, 3",
                 ]],
             };

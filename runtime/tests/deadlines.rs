@@ -5,7 +5,7 @@ mod common;
 use common::{any_virtual, mix, run, watched};
 use maniple_regions::{Field, Partition, Privilege, Read, Rect, Region, Write};
 use maniple_runtime::{
-    Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardTask, Start, TaskFuture, Top,
+    Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardTask, Start, TaskFuture, Top,
     Val,
 };
 use std::future::{Future, poll_fn};
@@ -39,8 +39,8 @@ fn is_time_out(e: &Error) -> bool {
 #[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Links {
     /// From shard 0 to shard 1, which lets it go on.
-    go: Pairs,
-    there: Pairs,
+    go: Edges,
+    there: Edges,
     phase: PhaseBarrier,
     sums: PhaseBarrier,
 }
@@ -48,8 +48,8 @@ struct Links {
 fn links(top: &Top, shards: u32) -> Result<(Gang, Links), Error> {
     let gang = top.gang("all", shards)?;
     let links = Links {
-        go: top.pairs("go", &gang, move |s| (s + 1) % shards)?,
-        there: top.pairs("there", &gang, move |s| (s + 1) % shards)?,
+        go: top.edges("go", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
+        there: top.edges("there", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
         phase: top.phase_barrier("phase", &gang, PhaseOptions::all(&gang))?,
         sums: top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?,
     };
@@ -125,27 +125,31 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
     let Links { go, there, phase, sums } = links;
     let mut came = Vec::new();
     if shard.index() == 1 {
-        let (asked, mine) = (go.consumer(&shard, 0)?, there.producer(&shard)?);
+        let (asked, mine) = (go.consumer(&shard, 0)?, there.producer(&shard, (shard.index() + 1) % shard.shards())?);
         let (consumer, arriver, adds) = (there.consumer(&shard, 0)?, phase.arriver(&shard)?, sums.arriver(&shard)?);
         for round in 0..3 {
-            shard.wait(&asked.ready).await?;
+            shard.wait(asked.ready()).await?;
             match kind {
-                Kind::Empty => shard.arrive(&consumer.empty),
+                Kind::Empty => shard.arrive(consumer.empty()),
                 Kind::Phase | Kind::PhasePinned => shard.arrive(&arriver),
                 Kind::Value | Kind::ValuePinned => shard.arrive_with(&adds, 100 + round),
-                _ => shard.arrive(&mine.ready),
+                _ => shard.arrive(mine.ready()),
             }
         }
         return Ok(came);
     }
-    let (tells, other, mine) = (go.producer(&shard)?, there.consumer(&shard, 1)?, there.producer(&shard)?);
+    let (tells, other, mine) = (
+        go.producer(&shard, (shard.index() + 1) % shard.shards())?,
+        there.consumer(&shard, 1)?,
+        there.producer(&shard, (shard.index() + 1) % shard.shards())?,
+    );
     let (arriver, waiter) = (phase.arriver(&shard)?, phase.waiter(&shard)?);
     let (adds, sum) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
     // A region starts empty.
-    shard.within(Duration::ZERO, shard.wait(&mine.empty)).await?;
+    shard.within(Duration::ZERO, shard.wait(mine.empty())).await?;
     for round in 0..3u64 {
-        let tell = || shard.arrive(&tells.ready);
-        let late = || shard.launch(move || 40 + round, ()).wait(&other.ready).go();
+        let tell = || shard.arrive(tells.ready());
+        let late = || shard.launch(move || 40 + round, ()).wait(other.ready()).go();
         match kind {
             Kind::Future => {
                 let mut future = late()?;
@@ -161,12 +165,12 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
                 let all = shard.index_launch(3, |first: Val<u64>, i: Val<u64>| *first * 100 + *i, point)?;
                 came.extend(in_vain_then!(shard, tell(), all.all()));
             }
-            Kind::Ready => in_vain_then!(shard, tell(), shard.wait(&other.ready)),
+            Kind::Ready => in_vain_then!(shard, tell(), shard.wait(other.ready())),
             Kind::ReadyPinned => {
-                let mut wait = pin!(shard.wait(&other.ready));
+                let mut wait = pin!(shard.wait(other.ready()));
                 in_vain_then!(shard, tell(), &mut wait)
             }
-            Kind::Empty => in_vain_then!(shard, tell(), shard.wait(&mine.empty)),
+            Kind::Empty => in_vain_then!(shard, tell(), shard.wait(mine.empty())),
             Kind::Phase => {
                 shard.arrive(&arriver);
                 in_vain_then!(shard, tell(), shard.wait(&waiter))
@@ -265,7 +269,8 @@ async fn drawn(
 ) -> Result<Vec<u64>, Error> {
     let (me, shards) = (u64::from(shard.index()), shard.shards());
     let from = (shard.index() + shards - 1) % shards;
-    let (out, inn) = (links.there.producer(&shard)?, links.there.consumer(&shard, from)?);
+    let (out, inn) =
+        (links.there.producer(&shard, (shard.index() + 1) % shard.shards())?, links.there.consumer(&shard, from)?);
     let (arriver, waiter) = (links.phase.arriver(&shard)?, links.phase.waiter(&shard)?);
     let (adds, sum) = (links.sums.arriver(&shard)?, links.sums.waiter(&shard)?);
     let (mut program, mut dice) = (seed, mix(seed ^ me << 32));
@@ -275,12 +280,12 @@ async fn drawn(
         match draw(&mut program, 4) {
             0 => {
                 // One slot a shard: a wait that is over too early sees the value before, or overwrites one.
-                patiently(&shard, &mut dice, &count, || shard.wait(&out.empty)).await?;
+                patiently(&shard, &mut dice, &count, || shard.wait(out.empty())).await?;
                 stored[me as usize].store(value, Ordering::Release);
-                shard.arrive(&out.ready);
-                patiently(&shard, &mut dice, &count, || shard.wait(&inn.ready)).await?;
+                shard.arrive(out.ready());
+                patiently(&shard, &mut dice, &count, || shard.wait(inn.ready())).await?;
                 came.push(stored[from as usize].load(Ordering::Acquire));
-                shard.arrive(&inn.empty);
+                shard.arrive(inn.empty());
             }
             1 => {
                 shard.arrive(&arriver);
@@ -292,17 +297,17 @@ async fn drawn(
             }
             _ => {
                 let stored = stored.clone();
-                patiently(&shard, &mut dice, &count, || shard.wait(&out.empty)).await?;
+                patiently(&shard, &mut dice, &count, || shard.wait(out.empty())).await?;
                 let mine = stored.clone();
                 let puts = shard.launch(move || mine[me as usize].store(value, Ordering::Release), ());
-                puts.arrive(&out.ready).go()?.detach();
+                puts.arrive(out.ready()).go()?.detach();
                 // What a wait of the shard has given back the task's takes; what it has not the task need not wait for.
                 let limit = Duration::from_nanos(draw(&mut dice, 4096));
-                let is_late = shard.within(limit, shard.wait(&inn.ready)).await.is_err_and(|e| is_time_out(&e));
-                assert_eq!(inn.ready.generation() + u64::from(is_late), inn.empty.generation());
+                let is_late = shard.within(limit, shard.wait(inn.ready())).await.is_err_and(|e| is_time_out(&e));
+                assert_eq!(inn.ready().generation() + u64::from(is_late), inn.empty().generation());
                 let gets = shard.launch(move || stored[from as usize].load(Ordering::Acquire), ());
-                let gets = if is_late { gets.wait(&inn.ready) } else { gets };
-                let got = gets.arrive(&inn.empty).go()?;
+                let gets = if is_late { gets.wait(inn.ready()) } else { gets };
+                let got = gets.arrive(inn.empty()).go()?;
                 let points = |_| ((&got).into(),);
                 let both = shard.index_launch(2, |x: Val<u64>| *x, points)?;
                 came.push(patiently(&shard, &mut dice, &count, || got.clone()).await?);
@@ -359,18 +364,18 @@ fn what_is_given_up_gives_its_generation_back_if_it_is_the_last() {
         let phase = links.phase.waiter(&shard)?;
         let test = |w| shard.within(Duration::ZERO, w);
         for _ in 0..3 {
-            assert!(test(shard.wait(&other.ready)).await.is_err_and(|e| is_time_out(&e)));
+            assert!(test(shard.wait(other.ready())).await.is_err_and(|e| is_time_out(&e)));
             assert!(shard.within(LIMITS[1], shard.wait(&phase)).await.is_err_and(|e| is_time_out(&e)));
         }
-        assert_eq!((other.ready.generation(), phase.generation()), (0, 0));
+        assert_eq!((other.ready().generation(), phase.generation()), (0, 0));
         // Last to first: both come back.
-        let (mut first, mut second) = (Box::pin(shard.wait(&other.ready)), Box::pin(shard.wait(&other.ready)));
+        let (mut first, mut second) = (Box::pin(shard.wait(other.ready())), Box::pin(shard.wait(other.ready())));
         assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
         assert!(shard.within(Duration::ZERO, &mut second).await.is_err());
-        assert_eq!(other.ready.generation(), 2);
+        assert_eq!(other.ready().generation(), 2);
         drop(second);
         drop(first);
-        assert_eq!(other.ready.generation(), 0);
+        assert_eq!(other.ready().generation(), 0);
         // First to last: what the first was for is passed over.
         let (mut first, mut second) = (Box::pin(shard.wait(&phase)), Box::pin(shard.wait(&phase)));
         assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
@@ -379,15 +384,15 @@ fn what_is_given_up_gives_its_generation_back_if_it_is_the_last() {
         drop(second);
         assert_eq!(phase.generation(), 1);
         // The other one of the two goes on.
-        let (mut first, mut second) = (Box::pin(shard.wait(&other.ready)), Box::pin(shard.wait(&other.ready)));
+        let (mut first, mut second) = (Box::pin(shard.wait(other.ready())), Box::pin(shard.wait(other.ready())));
         assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
         assert!(shard.within(Duration::ZERO, &mut second).await.is_err());
         drop(first);
-        let mine = links.there.producer(&shard)?;
-        shard.arrive(&mine.ready);
-        shard.arrive(&mine.ready);
+        let mine = links.there.producer(&shard, (shard.index() + 1) % shard.shards())?;
+        shard.arrive(mine.ready());
+        shard.arrive(mine.ready());
         shard.within(LONG, second).await?;
-        assert_eq!(other.ready.generation(), 2);
+        assert_eq!(other.ready().generation(), 2);
         Ok(())
     }
     for (at, runtime) in drivers(20) {
@@ -409,11 +414,11 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
         let other = links.there.consumer(&shard, from)?;
         if shard.index() == 0 {
             for _ in 0..5 {
-                timed_out(shard.within(LIMIT, shard.wait(&other.ready)).await, "stuck", LIMIT);
+                timed_out(shard.within(LIMIT, shard.wait(other.ready())).await, "stuck", LIMIT);
                 times.fetch_add(1, Ordering::Relaxed);
             }
         }
-        shard.wait(&other.ready).await
+        shard.wait(other.ready()).await
     }
     for (at, runtime) in drivers(20) {
         let times: Arc<AtomicU64> = Arc::default();
@@ -448,15 +453,16 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
 fn a_deadline_ends_what_would_be_a_deadlock() {
     async fn shard(shard: Shard, links: Links) -> Result<bool, Error> {
         let from = (shard.index() + shard.shards() - 1) % shard.shards();
-        let (other, mine) = (links.there.consumer(&shard, from)?, links.there.producer(&shard)?);
+        let (other, mine) =
+            (links.there.consumer(&shard, from)?, links.there.producer(&shard, (shard.index() + 1) % shard.shards())?);
         let mut late = false;
         if shard.index() == 0 {
-            late = shard.within(Duration::from_millis(30), shard.wait(&other.ready)).await.is_err();
-            shard.arrive(&mine.ready);
+            late = shard.within(Duration::from_millis(30), shard.wait(other.ready())).await.is_err();
+            shard.arrive(mine.ready());
         }
-        shard.wait(&other.ready).await?;
+        shard.wait(other.ready()).await?;
         if shard.index() != 0 {
-            shard.arrive(&mine.ready);
+            shard.arrive(mine.ready());
         }
         Ok(late)
     }
@@ -482,7 +488,7 @@ fn timers_of_several_processors_end_in_their_order() {
             // 40 ms apart at least, with a permutation of the shards in each round.
             let millis = 40 * (1 + (u64::from(shard.index()) * 5 + round * 3) % 8);
             total += millis;
-            let e = shard.within(Duration::from_millis(millis), shard.wait(&other.ready)).await;
+            let e = shard.within(Duration::from_millis(millis), shard.wait(other.ready())).await;
             assert!(e.is_err_and(|e| is_time_out(&e)));
             ended.lock().unwrap().push((shard.processor(), total));
             if round == 0 {
@@ -528,12 +534,12 @@ fn limits_within_limits() {
         let other = links.there.consumer(&shard, 0)?;
         let (short, long) = (Duration::from_millis(1), Duration::from_millis(200));
         for (inner, outer) in [(short, long), (long, short)] {
-            let wait = shard.within(outer, shard.within(inner, shard.wait(&other.ready)));
+            let wait = shard.within(outer, shard.within(inner, shard.wait(other.ready())));
             timed_out(wait.await, "nested", short);
         }
         // Beyond the end of the clock there is no deadline; here the arrival comes.
-        shard.arrive(&links.there.producer(&shard)?.ready);
-        shard.within(Duration::MAX, shard.wait(&other.ready)).await?;
+        shard.arrive(links.there.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
+        shard.within(Duration::MAX, shard.wait(other.ready())).await?;
         // And for a value that is there no limit is too short.
         assert_eq!(shard.within(Duration::ZERO, TaskFuture::ready(7)).await, Ok(7));
         Ok(())
@@ -556,7 +562,7 @@ fn a_limit_without_end_hides_no_deadlock() {
             let (gang, links) = links(&top, 1)?;
             let task = top.task("endless", move |shard: Shard, links: Links| async move {
                 let other = links.there.consumer(&shard, 0)?;
-                shard.within(Duration::MAX, shard.wait(&other.ready)).await
+                shard.within(Duration::MAX, shard.wait(other.ready())).await
             });
             top.launch(&gang, &task, |_| Start::new(links))?.all().await
         });
@@ -578,11 +584,11 @@ fn the_loser_of_a_race_gives_its_generation_back() {
     async fn shard(shard: Shard, links: Links) -> Result<u64, Error> {
         let (me, both) = (shard.index(), shard.shards());
         let other = links.there.consumer(&shard, (me + both - 1) % both)?;
-        let mine = links.there.producer(&shard)?;
+        let mine = links.there.producer(&shard, (shard.index() + 1) % shard.shards())?;
         if me == 1 {
             for _ in 0..30 {
-                shard.wait(&mine.empty).await?;
-                shard.arrive(&mine.ready);
+                shard.wait(mine.empty()).await?;
+                shard.arrive(mine.ready());
             }
             return Ok(0);
         }
@@ -590,15 +596,15 @@ fn the_loser_of_a_race_gives_its_generation_back() {
         for g in 0..30 {
             loop {
                 let timer = shard.within(Duration::from_nanos(1 << (g % 13)), std::future::pending::<Result<(), _>>());
-                match first(pin!(shard.wait(&other.ready)), pin!(timer)).await {
+                match first(pin!(shard.wait(other.ready())), pin!(timer)).await {
                     Ok(()) => break,
                     Err(e) if is_time_out(&e) => raced += 1,
                     Err(e) => return Err(e),
                 }
-                assert_eq!(other.ready.generation(), g);
+                assert_eq!(other.ready().generation(), g);
             }
-            assert_eq!(other.ready.generation(), g + 1);
-            shard.arrive(&other.empty);
+            assert_eq!(other.ready().generation(), g + 1);
+            shard.arrive(other.empty());
         }
         Ok(raced)
     }
@@ -630,17 +636,17 @@ enum After {
 fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
     async fn shard(shard: Shard, (links, after): (Links, After)) -> Result<(), Error> {
         if shard.index() == 1 {
-            shard.wait(&links.go.consumer(&shard, 0)?.ready).await?;
-            shard.arrive(&links.there.producer(&shard)?.ready);
+            shard.wait(links.go.consumer(&shard, 0)?.ready()).await?;
+            shard.arrive(links.there.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
             return Ok(());
         }
         let other = links.there.consumer(&shard, 1)?;
         let fails = || -> u64 { panic!("leaf bomb") };
-        let mut future = shard.launch(fails, ()).named("fails").wait(&other.ready).go()?;
+        let mut future = shard.launch(fails, ()).named("fails").wait(other.ready()).go()?;
         for limit in LIMITS {
             timed_out(shard.within(limit, &mut future).await, "gives up", limit);
         }
-        shard.arrive(&links.go.producer(&shard)?.ready);
+        shard.arrive(links.go.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
         match after {
             After::Dropped => drop(future),
             After::NotLookedAt => {
@@ -686,17 +692,17 @@ fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
 fn a_shard_that_fails_ends_a_wait_before_its_limit() {
     async fn shard(shard: Shard, links: Links) -> Result<bool, Error> {
         if shard.index() == 1 {
-            shard.wait(&links.go.consumer(&shard, 0)?.ready).await?;
+            shard.wait(links.go.consumer(&shard, 0)?.ready()).await?;
             return Err(Error::user("enough"));
         }
         let (other, phase) = (links.there.consumer(&shard, 1)?, links.phase.waiter(&shard)?);
         timed_out(shard.within(LIMITS[2], shard.wait(&phase)).await, "waits", LIMITS[2]);
-        timed_out(shard.within(LIMITS[2], shard.wait(&other.ready)).await, "waits", LIMITS[2]);
-        shard.arrive(&links.go.producer(&shard)?.ready);
+        timed_out(shard.within(LIMITS[2], shard.wait(other.ready())).await, "waits", LIMITS[2]);
+        shard.arrive(links.go.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
         let ends = [
             shard.within(LONG, shard.wait(&phase)).await,
             shard.within(Duration::ZERO, shard.wait(&phase)).await,
-            shard.within(LONG, shard.wait(&other.ready)).await,
+            shard.within(LONG, shard.wait(other.ready())).await,
         ];
         Ok(ends.into_iter().all(|end| end.is_err_and(|e| e.to_string().contains("enough"))))
     }
@@ -726,7 +732,7 @@ fn a_busy_processor_looks_at_the_clock() {
                     if shard.index() == 1 {
                         let other = links.there.consumer(&shard, 0)?;
                         let limit = Duration::from_millis(20);
-                        let outcome = shard.within(limit, shard.wait(&other.ready)).await;
+                        let outcome = shard.within(limit, shard.wait(other.ready())).await;
                         over.store(1, Ordering::Relaxed);
                         return Ok(outcome.is_err_and(|e| is_time_out(&e)));
                     }
@@ -837,7 +843,7 @@ fn a_time_out_says_who_waited_how_long_and_what_now() {
             let (gang, links) = links(&top, 1)?;
             let task = top.task("asks", move |shard: Shard, links: Links| async move {
                 let other = links.there.consumer(&shard, 0)?;
-                shard.within(Duration::from_millis(2), shard.wait(&other.ready)).await
+                shard.within(Duration::from_millis(2), shard.wait(other.ready())).await
             });
             top.launch(&gang, &task, |_| Start::new(links))?.all().await
         })

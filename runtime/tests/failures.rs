@@ -11,7 +11,7 @@ use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
 use maniple_runtime::{
-    Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Stats, Top, Val,
+    Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Stats, Top, Val,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -83,14 +83,14 @@ fn nothing() {}
 
 #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Links {
-    ring: Pairs,
+    ring: Edges,
     all: PhaseBarrier,
     bad: u32,
 }
 
 fn links(top: &Top, shards: u32, bad: u32) -> Result<(Gang, Links), Error> {
     let gang = top.gang("all", shards)?;
-    let ring = top.pairs("ring", &gang, move |s| (s + 1) % shards)?;
+    let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
     let barrier = top.phase_barrier("everybody", &gang, PhaseOptions::all(&gang))?;
     Ok((gang, Links { ring, all: barrier, bad }))
 }
@@ -237,7 +237,8 @@ fn a_failure_that_is_seen_and_handled_does_not_fail_the_run() {
 /// One shard fails in some way while the others wait for it at pairs and at a phase barrier.
 async fn one_fails(shard: Shard, (links, how): (Links, u32)) -> Result<i64, Error> {
     let from = (shard.index() + shard.shards() - 1) % shard.shards();
-    let (out, inn) = (links.ring.producer(&shard)?, links.ring.consumer(&shard, from)?);
+    let (out, inn) =
+        (links.ring.producer(&shard, (shard.index() + 1) % shard.shards())?, links.ring.consumer(&shard, from)?);
     let everybody = (links.all.arriver(&shard)?, links.all.waiter(&shard)?);
     for round in 0..3 {
         if shard.index() == links.bad && round == 2 {
@@ -247,8 +248,8 @@ async fn one_fails(shard: Shard, (links, how): (Links, u32)) -> Result<i64, Erro
                 _ => drop(shard.launch(bomb, (1.into(),)).go()?.await?),
             }
         }
-        shard.launch(nothing, ()).wait(&out.empty).arrive(&out.ready).go()?.detach();
-        shard.launch(nothing, ()).wait(&inn.ready).arrive(&inn.empty).arrive(&everybody.0).go()?.detach();
+        shard.launch(nothing, ()).wait(out.empty()).arrive(out.ready()).go()?.detach();
+        shard.launch(nothing, ()).wait(inn.ready()).arrive(inn.empty()).arrive(&everybody.0).go()?.detach();
         shard.wait(&everybody.1).await?;
     }
     Ok(1)
@@ -605,8 +606,8 @@ fn a_barrier_that_nobody_arrives_at_is_a_deadlock() {
         match how {
             0 => shard.wait(&end.1).await?,
             1 => shard.launch(nothing, ()).named("patient").wait(&end.1).go()?.await?,
-            2 => shard.wait(&inn.ready).await?,
-            _ => shard.launch(nothing, ()).named("patient").wait(&inn.ready).go()?.await?,
+            2 => shard.wait(inn.ready()).await?,
+            _ => shard.launch(nothing, ()).named("patient").wait(inn.ready()).go()?.await?,
         }
         Ok(1)
     }

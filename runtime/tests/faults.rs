@@ -6,7 +6,7 @@ use common::{mix, watched};
 use maniple_mapper::RoundRobinMapper;
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
-    Death, Error, Faults, Pairs, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
+    Death, Edges, Error, Faults, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
     VirtualMachine,
 };
 use std::future::poll_fn;
@@ -46,21 +46,21 @@ impl Drop for One {
     }
 }
 
-type Args = ([Region; 2], Pairs, PhaseBarrier);
+type Args = ([Region; 2], Edges, PhaseBarrier);
 
 /// Moves a value round a ring of slots, whose homes are anywhere, and adds up at a barrier; the last value of the sum.
 async fn shard(shard: Shard, (slots, pairs, sum): Args, alive: Alive) -> Result<u64, Error> {
     let _one = One::new(&alive);
     let (left, own) = (shard.region(slots[0])?, shard.region(slots[1])?);
     let from = (shard.index() + shard.shards() - 1) % shard.shards();
-    let (to, from) = (pairs.producer(&shard)?, pairs.consumer(&shard, from)?);
+    let (to, from) = (pairs.producer(&shard, (shard.index() + 1) % shard.shards())?, pairs.consumer(&shard, from)?);
     let (arrive, wait) = (sum.arriver(&shard)?, sum.waiter(&shard)?);
     let mut value = u64::from(shard.index()) + 1;
     let mut total = 0;
     for _ in 0..ROUNDS {
-        let put = shard.launch(put, (own.write_shared(V), value.into())).wait(&to.empty).arrive(&to.ready);
+        let put = shard.launch(put, (own.write_shared(V), value.into())).wait(to.empty()).arrive(to.ready());
         put.go()?.detach();
-        value = shard.launch(take, (left.read_shared(V),)).wait(&from.ready).arrive(&from.empty).go()?.await?;
+        value = shard.launch(take, (left.read_shared(V),)).wait(from.ready()).arrive(from.empty()).go()?.await?;
         shard.arrive_with(&arrive, value);
         total = shard.within(Duration::from_secs(3600), shard.wait_value(&wait)).await?;
     }
@@ -75,7 +75,7 @@ fn run(runtime: &Runtime, at: &str) -> (Result<(Vec<u64>, Stats), Error>, u32) {
         async move {
             let slots = top.tree("slots", Rect::line(0, SHARDS.into()), &[V.info()])?;
             let gang = top.gang("ring", SHARDS)?;
-            let pairs = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+            let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
             let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
             let task = top.task("round", move |s, args: Args| shard(s, args, alive.clone()));
             let slot = |s: u32| Region::new(slots.tree, Rect::line(s.into(), i64::from(s) + 1));
@@ -173,15 +173,15 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
     fn is_lost<T>(outcome: Result<T, Error>) -> bool {
         matches!(outcome, Err(e) if matches!(e.origin(), Error::Lost { processor: 1, .. }))
     }
-    async fn waits(shard: Shard, (pairs, slot): (Pairs, Region), learnt: Arc<Learnt>) -> Result<(), Error> {
+    async fn waits(shard: Shard, (pairs, slot): (Edges, Region), learnt: Arc<Learnt>) -> Result<(), Error> {
         while shard.index() == 1 {
             shard.yield_now().await;
         }
         let from = pairs.consumer(&shard, 1)?;
         let slot = shard.region(slot)?;
         let found = [
-            is_lost(shard.wait(&from.ready).await),
-            is_lost(shard.within(Duration::from_secs(1), shard.wait(&from.ready)).await),
+            is_lost(shard.wait(from.ready()).await),
+            is_lost(shard.within(Duration::from_secs(1), shard.wait(from.ready())).await),
             // The slot is at home on the processor that is lost.
             is_lost(shard.launch(take, (slot.read_shared(V),)).go()?.await),
             shard.launch(|| 7, ()).go()?.await == Ok(7),
@@ -200,7 +200,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
                 let (of_shard, learnt) = (of_shard.clone(), of_top.clone());
                 async move {
                     let gang = top.gang("two", 2)?;
-                    let pairs = top.pairs("p", &gang, |s| 1 - s)?;
+                    let pairs = top.edges("p", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
                     let slots = top.tree("slots", Rect::line(0, 2), &[V.info()])?;
                     let slot = Region::new(slots.tree, Rect::line(1, 2));
                     let task = top.task("waits", move |shard, args| waits(shard, args, of_shard.clone()));

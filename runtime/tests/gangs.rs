@@ -8,7 +8,7 @@ use maniple_regions::{
     Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
     Write, WriteShared,
 };
-use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
+use maniple_runtime::{Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -386,7 +386,7 @@ fn one_region_may_be_held_twice_with_different_fields_and_privileges() {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Ring {
     ghosts: Region,
-    right: Pairs,
+    right: Edges,
     rounds: i64,
 }
 
@@ -405,14 +405,15 @@ async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
     let from = ((me + n - 1) % n) as u32;
     let theirs = shard.region(rect_of(ring.ghosts, 2 * next, 2 * next + 2))?;
     let mine = shard.region(rect_of(ring.ghosts, 2 * me, 2 * me + 2))?;
-    let (out, inn) = (ring.right.producer(&shard)?, ring.right.consumer(&shard, from)?);
+    let (out, inn) =
+        (ring.right.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.right.consumer(&shard, from)?);
     let mut sum = shard.launch(|v: Val<i64>| *v, (me.into(),)).go()?;
     for round in 0..ring.rounds {
         let value = joined(me, round);
         let launch = shard.launch(put, (theirs.write_shared(A), value.into()));
-        launch.wait(&out.empty).arrive(&out.ready).go()?.detach();
+        launch.wait(out.empty()).arrive(out.ready()).go()?.detach();
         let launch = shard.launch(take, (mine.read_shared(A), (&sum).into()));
-        sum = launch.wait(&inn.ready).arrive(&inn.empty).go()?;
+        sum = launch.wait(inn.ready()).arrive(inn.empty()).go()?;
         if round % 7 == me % 7 {
             sum.clone().await?;
         }
@@ -425,7 +426,7 @@ fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
         let n = i64::from(shards);
         let ghosts = top.tree("ghosts", Rect::line(0, 2 * n), &[A.info()])?;
         let gang = top.gang("all", shards)?;
-        let right = top.pairs("right", &gang, move |s| (s + 1) % shards)?;
+        let right = top.edges("right", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.task("passes on", passes_on);
         let mut sums = Vec::new();
         for _ in 0..launches {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::watched;
-use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,14 +43,14 @@ fn weight(shard: u64, generation: u64) -> u64 {
 /// other does not begin before it has. Returns by how many kB memory grew after the first tenth, and the greatest lead.
 async fn lopsided(
     shard: Shard,
-    (barrier, begin, n, sums): (PhaseBarrier, Pairs, u64, bool),
+    (barrier, begin, n, sums): (PhaseBarrier, Edges, u64, bool),
 ) -> Result<(u64, u64), Error> {
     let me = shard.index() as usize;
     let (arriver, waiter) = (barrier.arriver(&shard)?, barrier.waiter(&shard)?);
     let lead = if me == 1 { WINDOW } else { 0 };
     let (mut before, mut furthest) = (0, 0);
     if me == 0 {
-        shard.wait(&begin.consumer(&shard, 1)?.ready).await?;
+        shard.wait(begin.consumer(&shard, 1)?.ready()).await?;
     }
     for step in 0..n + lead + 1 {
         if step < n {
@@ -61,7 +61,7 @@ async fn lopsided(
             }
         }
         if me == 1 && step == lead.min(n - 1) {
-            shard.arrive(&begin.producer(&shard)?.ready);
+            shard.arrive(begin.producer(&shard, 1 - shard.index())?.ready());
         }
         let Some(g) = step.checked_sub(lead).filter(|g| *g < n) else { continue };
         if sums {
@@ -95,7 +95,7 @@ fn generations(n: u64, root: u32, sums: bool) {
             let options = PhaseOptions::between([0, 1], [root, 1 - root]).window(WINDOW);
             let options = if sums { options.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)) } else { options };
             let barrier = top.phase_barrier("lopsided", &gang, options)?;
-            let begin = top.pairs("begin", &gang, |s| 1 - s)?;
+            let begin = top.edges("begin", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let task = top.task("lopsided", lopsided);
             top.launch(&gang, &task, |_| Start::new((barrier, begin, n, sums)))?.all().await
         })
@@ -128,16 +128,16 @@ fn generations_of_a_reduction() {
 }
 
 /// Shards that end, that fail, and that wait for ever.
-async fn in_a_ring(shard: Shard, (ring, how): (Pairs, u64)) -> Result<u32, Error> {
+async fn in_a_ring(shard: Shard, (ring, how): (Edges, u64)) -> Result<u32, Error> {
     let from = (shard.index() + shard.shards() - 1) % shard.shards();
-    let (out, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    let (out, inn) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, from)?);
     for _ in 0..3 {
-        shard.launch(|| (), ()).wait(&out.empty).arrive(&out.ready).go()?.detach();
-        shard.launch(|| (), ()).wait(&inn.ready).arrive(&inn.empty).go()?.await?;
+        shard.launch(|| (), ()).wait(out.empty()).arrive(out.ready()).go()?.detach();
+        shard.launch(|| (), ()).wait(inn.ready()).arrive(inn.empty()).go()?.await?;
     }
     match how {
         1 if shard.index() == 1 => Err(Error::user("enough")),
-        2 => shard.wait(&inn.ready).await.map(|()| 0),
+        2 => shard.wait(inn.ready()).await.map(|()| 0),
         _ => Ok(shard.index()),
     }
 }
@@ -149,7 +149,7 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
         let how = i % 4;
         let outcome = Runtime::threads(1 + (i % 3) as u32).run(move |top| async move {
             let gang = top.gang("ring", 4)?;
-            let ring = top.pairs("ring", &gang, |s| (s + 1) % 4)?;
+            let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 4)), 1)?;
             let task = top.task("in a ring", in_a_ring);
             top.launch(&gang, &task, |_| Start::new((ring, how)))?.all().await
         });
@@ -181,10 +181,10 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
 
 /// Gives up waiting for a future, all of a map and barriers, `n` times; returns by how many kB memory grew after the first
 /// tenth, and the number of waits that were over nevertheless.
-async fn gives_up(shard: Shard, (own, sums, n): (Pairs, PhaseBarrier, u64)) -> Result<(u64, u64), Error> {
-    let (producer, consumer) = (own.producer(&shard)?, own.consumer(&shard, 0)?);
+async fn gives_up(shard: Shard, (own, sums, n): (Edges, PhaseBarrier, u64)) -> Result<(u64, u64), Error> {
+    let (producer, consumer) = (own.producer(&shard, 0)?, own.consumer(&shard, 0)?);
     let sum = sums.waiter(&shard)?;
-    let late = shard.launch(|| 7u64, ()).wait(&consumer.ready).go()?;
+    let late = shard.launch(|| 7u64, ()).wait(consumer.ready()).go()?;
     let map = shard.index_launch(3, |x: Val<u64>| *x, |_| ((&late).into(),))?;
     // It is registered before the others and stays so.
     let mut older = late.clone();
@@ -197,7 +197,7 @@ async fn gives_up(shard: Shard, (own, sums, n): (Pairs, PhaseBarrier, u64)) -> R
         older = std::mem::replace(&mut newer, older);
         over += u64::from(shard.within(limit, newer).await.is_ok());
         over += u64::from(shard.within(limit, map.all()).await.is_ok());
-        over += u64::from(shard.within(limit, shard.wait(&consumer.ready)).await.is_ok());
+        over += u64::from(shard.within(limit, shard.wait(consumer.ready())).await.is_ok());
         over += u64::from(shard.within(limit, shard.wait(&sum)).await.is_ok());
         over += u64::from(shard.within(limit, shard.wait_value(&sum)).await.is_ok());
         if i == n / 10 {
@@ -205,7 +205,7 @@ async fn gives_up(shard: Shard, (own, sums, n): (Pairs, PhaseBarrier, u64)) -> R
         }
     }
     let grown = resident().saturating_sub(before);
-    shard.arrive(&producer.ready);
+    shard.arrive(producer.ready());
     assert_eq!((older.await?, map.all().await?), (7, vec![7; 3]));
     shard.arrive_with(&sums.arriver(&shard)?, 5);
     assert_eq!(shard.wait_value(&sum).await?, 5);
@@ -219,7 +219,7 @@ fn a_million_waits_given_up_leave_nothing_behind() {
         let outcome = watched("waits given up", || {
             runtime.run(|top| async move {
                 let gang = top.gang("one", 1)?;
-                let own = top.pairs("own", &gang, |_| 0)?;
+                let own = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?;
                 let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
                 let task = top.task("gives up", gives_up);
                 top.launch(&gang, &task, |_| Start::new((own, sums, 1_000_000)))?.all().await

@@ -5,7 +5,7 @@ mod common;
 use common::{runtimes, watched};
 use maniple_regions::{Field, Partition, Rect, Region, RegionError};
 use maniple_runtime::{
-    Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Top, VirtualMachine,
+    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Top, VirtualMachine,
 };
 use std::future::Future;
 
@@ -17,7 +17,7 @@ const BYTE: Field<u8> = Field::new(1, "byte");
 struct Made {
     gang: Gang,
     task: ShardTask<(), u32>,
-    pairs: Pairs,
+    pairs: Edges,
     phase: PhaseBarrier,
     region: Region,
 }
@@ -33,7 +33,7 @@ fn make(top: &Top, shards: u32, cells: i64) -> Result<Made, Error> {
     let gang = top.gang("all", shards)?;
     Ok(Made {
         task: top.task("index", index),
-        pairs: top.pairs("ring", &gang, |s| (s + 1) % shards)?,
+        pairs: top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
         phase: top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?,
         region: top.tree("line", Rect::line(0, cells), &[X.info()])?,
         gang,
@@ -87,7 +87,7 @@ fn handles_of_another_run_are_refused() {
                 assert!(said.contains("expected a gang made with `Top::gang` in this run"), "{at}: {said}");
                 let uses: [Uses<Top>; 4] = [
                     |top, old| top.placement(&old.gang).map(drop),
-                    |top, old| top.pairs("mine", &old.gang, |s| s).map(drop),
+                    |top, old| top.edges::<()>("mine", &old.gang, [(0, 0)], 1).map(drop),
                     |top, old| top.phase_barrier("mine", &old.gang, PhaseOptions::all(&old.gang)).map(drop),
                     |top, old| top.choose_algorithm(&old.gang, ("mine", "allreduce"), 8, &["a", "b"]).map(drop),
                 ];
@@ -104,7 +104,7 @@ fn handles_of_another_run_are_refused() {
                 assert!(said.contains("expected a task made with `Top::task` or `Top::parent` in this run"), "{said}");
                 // In the shards' own hands.
                 let uses: [Uses<Shard>; 4] = [
-                    |shard, old| old.pairs.producer(shard).map(drop),
+                    |shard, old| old.pairs.producer(shard, (shard.index() + 1) % shard.shards()).map(drop),
                     |shard, old| old.pairs.consumer(shard, (shard.index() + 3) % 4).map(drop),
                     |shard, old| old.phase.arriver(shard).map(drop),
                     |shard, old| old.phase.waiter(shard).map(drop),
@@ -143,8 +143,8 @@ fn handles_that_travelled_are_still_good() {
             runtime.run(|top| async move {
                 let own = make(&top, 3, 100)?;
                 let task =
-                    top.task("back", |shard: Shard, (gang, pairs, phase): (Gang, Pairs, PhaseBarrier)| async move {
-                        pairs.producer(&shard)?;
+                    top.task("back", |shard: Shard, (gang, pairs, phase): (Gang, Edges, PhaseBarrier)| async move {
+                        pairs.producer(&shard, (shard.index() + 1) % shard.shards())?;
                         shard.arrive(&phase.arriver(&shard)?);
                         shard.wait(&phase.waiter(&shard)?).await?;
                         Ok(gang)

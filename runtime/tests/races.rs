@@ -9,7 +9,7 @@ use maniple_regions::{
     Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
 };
 use maniple_runtime::{
-    Access, Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, TaskFuture, Top, Val,
+    Access, Check, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, TaskFuture, Top, Val,
     Value,
 };
 use std::collections::HashSet;
@@ -332,10 +332,10 @@ struct Left {
 
 const STEPS: u64 = 4;
 
-async fn ring(shard: Shard, (ring, slots, left): (Pairs, Vec<Region>, Left)) -> Result<Vec<i64>, Error> {
+async fn ring(shard: Shard, (ring, slots, left): (Edges, Vec<Region>, Left)) -> Result<Vec<i64>, Error> {
     let (me, n) = (shard.index(), shard.shards());
     let from = (me + n - 1) % n;
-    let (own, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    let (own, inn) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, from)?);
     let (out_slot, in_slot) = (shard.region(slots[me as usize])?, shard.region(slots[from as usize])?);
     let mut values = Vec::new();
     for step in 0..STEPS {
@@ -343,29 +343,29 @@ async fn ring(shard: Shard, (ring, slots, left): (Pairs, Vec<Region>, Left)) -> 
         let fill = shard.launch(put, (out_slot.write_shared(U), (100 * i64::from(me) + step as i64).into()));
         let fill = match (left_out(false), left.by_shard) {
             (true, _) => {
-                own.empty.take();
+                own.empty().take();
                 fill
             }
             (false, true) => {
-                shard.wait(&own.empty).await?;
+                shard.wait(own.empty()).await?;
                 fill
             }
-            (false, false) => fill.wait(&own.empty),
+            (false, false) => fill.wait(own.empty()),
         };
-        fill.arrive(&own.ready).go()?.detach();
+        fill.arrive(own.ready()).go()?.detach();
         let take = shard.launch(get, (in_slot.read_shared(U),));
         let take = match (left_out(true), left.by_shard) {
             (true, _) => {
-                inn.ready.take();
+                inn.ready().take();
                 take
             }
             (false, true) => {
-                shard.wait(&inn.ready).await?;
+                shard.wait(inn.ready()).await?;
                 take
             }
-            (false, false) => take.wait(&inn.ready),
+            (false, false) => take.wait(inn.ready()),
         };
-        values.push(take.arrive(&inn.empty).go()?);
+        values.push(take.arrive(inn.empty()).go()?);
     }
     let mut came = Vec::new();
     for value in values {
@@ -379,7 +379,7 @@ fn run_ring(at: &str, runtime: &Runtime, shards: u32, left: Left) -> Result<Vec<
         let tree = top.tree("slots", Rect::line(0, shards.into()), &[U.info()])?;
         let slots: Vec<Region> = Partition::equal(tree, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
-        let pairs = top.pairs("ring", &gang, |s| (s + 1) % shards)?;
+        let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
         let task = top.task("ring", ring);
         let done = top.launch(&gang, &task, |s| {
             let from = (s + shards - 1) % shards;

@@ -5,7 +5,7 @@ mod common;
 use common::{run, watched};
 use maniple_mapper::{CollectiveMapper, Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{Field, Privilege, Rect};
-use maniple_runtime::{Check, Error, PhaseOptions, Runtime, Shard, Start, Top};
+use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, Start, Top};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -53,7 +53,12 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
     if odd == Odd::EndsEarly {
         return Err(Error::user("enough"));
     }
-    top.pairs("ring", &gang, |s| (s + if odd == Odd::Consumer { 2 } else { 1 }) % n)?;
+    let _: Edges = top.edges(
+        "ring",
+        &gang,
+        (0..gang.shards()).map(|s| (s, (s + if odd == Odd::Consumer { 2 } else { 1 }) % n)),
+        1,
+    )?;
     let gate = PhaseOptions::between(0..n, if odd == Odd::Waiters { 0..n - 1 } else { 0..n });
     let gate = gate.window(if odd == Odd::Window { 5 } else { 6 });
     if odd == Odd::Order {
@@ -92,8 +97,8 @@ fn what_differs_between_nodes_is_named() {
         (Odd::TreeName, 0, "region tree `cell` of", "region tree `cells` of"),
         (Odd::GangSize, 1, "gang `all` of 5 shards", "gang `all` of 4 shards"),
         (Odd::TaskType, 3, "task `more` of u32 -> ()", "task `more` of u64 -> ()"),
-        (Odd::EndsEarly, 4, "the end, with the error: enough", "pairs `ring`"),
-        (Odd::Consumer, 4, "consumers [2, 3, 0, 1]", "consumers [1, 2, 3, 0]"),
+        (Odd::EndsEarly, 4, "the end, with the error: enough", "edges `ring`"),
+        (Odd::Consumer, 4, "[0 -> 2 tag 0, 1 -> 3 tag 0, ", "[0 -> 1 tag 0, 1 -> 2 tag 0, "),
         (Odd::Waiters, 5, "waiters [0, 1, 2], window 6", "waiters [0, 1, 2, 3], window 6"),
         (Odd::Window, 5, "window 5", "window 6"),
         (Odd::Order, 5, "gang `between` of 2 shards", "phase barrier `gate` of gang `all`"),

@@ -4,7 +4,7 @@ mod common;
 
 use common::{any_virtual, run, virtual_nodes};
 use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
+use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
 use std::collections::BTreeSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -197,16 +197,16 @@ fn two_launches_of_a_gang_that_run_are_two() {
 /// Who owes an arrival is a shard of the same launch, if that has one.
 #[test]
 fn a_shard_of_another_launch_is_not_to_blame() {
-    async fn rounds(shard: Shard, (pairs, round): (Pairs, u32)) -> Result<(), Error> {
+    async fn rounds(shard: Shard, (pairs, round): (Edges, u32)) -> Result<(), Error> {
         match (shard.index(), round) {
-            (0, 0) => shard.wait(&pairs.consumer(&shard, 1)?.ready).await,
+            (0, 0) => shard.wait(pairs.consumer(&shard, 1)?.ready()).await,
             _ => Ok(()),
         }
     }
     let program = |top: Top| async move {
         let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("both", 2)?;
-        let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+        let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
         let task = top.task("rounds", rounds);
         let blocks = [Rect::line(0, 2), Rect::line(2, 4)].map(|rect| Region::new(line.tree, rect));
         let block = |s: u32| blocks[s as usize];
@@ -218,7 +218,7 @@ fn a_shard_of_another_launch_is_not_to_blame() {
     };
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, program);
-        let waits = "task `rounds` of shard 0 waits for generation 0 of `ghosts` ready of pair shard 1 -> shard 0";
+        let waits = "task `rounds` of shard 0 waits for generation 0 of `ghosts` ready of edge shard 1 -> shard 0";
         assert_eq!(said[0], format!("  shard 1 is over, and {waits}; none is complete"), "{at}: {}", said.join("\n"));
         no_line_twice(&at, &said);
     }
@@ -227,10 +227,10 @@ fn a_shard_of_another_launch_is_not_to_blame() {
 /// Shard 1 of the first launch runs, and keeps that of the second from starting.
 #[test]
 fn a_shard_of_another_launch_does_not_stand_in() {
-    async fn rounds(shard: Shard, (pairs, round): (Pairs, u32)) -> Result<(), Error> {
+    async fn rounds(shard: Shard, (pairs, round): (Edges, u32)) -> Result<(), Error> {
         match (shard.index(), round) {
             (1, 0) => pending().await,
-            (0, 1) => shard.wait(&pairs.consumer(&shard, 1)?.ready).await,
+            (0, 1) => shard.wait(pairs.consumer(&shard, 1)?.ready()).await,
             _ => Ok(()),
         }
     }
@@ -238,7 +238,7 @@ fn a_shard_of_another_launch_does_not_stand_in() {
         let said = lines(&at, &runtime, |top| async move {
             let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
             let gang = top.gang("both", 2)?;
-            let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+            let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let task = top.task("rounds", rounds);
             for round in 0..2 {
                 let start =

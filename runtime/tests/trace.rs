@@ -5,7 +5,7 @@ mod common;
 use common::{Scatter, virtual_nodes, watched};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
-use maniple_runtime::{Error, Gang, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Stats, Top, TraceFile};
+use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Stats, Top, TraceFile};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::future::Future;
@@ -190,14 +190,15 @@ fn fails(_: ReadWrite<u64>) {
 const ROUNDS: u64 = 5;
 
 /// In each round: two leaf tasks, a pair's arrival to the next shard in a ring, and a barrier of all.
-async fn rounds(shard: Shard, (block, ring, all): (Region, Pairs, PhaseBarrier)) -> Result<(), Error> {
+async fn rounds(shard: Shard, (block, ring, all): (Region, Edges, PhaseBarrier)) -> Result<(), Error> {
     let x = shard.region(block)?;
     let (me, n) = (shard.index(), shard.shards());
-    let (fill, usage) = (ring.producer(&shard)?, ring.consumer(&shard, (me + n - 1) % n)?);
+    let (fill, usage) =
+        (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, (me + n - 1) % n)?);
     let (arrive, wait) = (all.arriver(&shard)?, all.waiter(&shard)?);
     for _ in 0..ROUNDS {
-        shard.launch(add, (x.read_write(X),)).wait(&fill.empty).arrive(&fill.ready).go()?.detach();
-        shard.launch(add, (x.read_write(X),)).wait(&usage.ready).arrive(&usage.empty).go()?.await?;
+        shard.launch(add, (x.read_write(X),)).wait(fill.empty()).arrive(fill.ready()).go()?.detach();
+        shard.launch(add, (x.read_write(X),)).wait(usage.ready()).arrive(usage.empty()).go()?.await?;
         shard.arrive(&arrive);
         shard.wait(&wait).await?;
     }
@@ -208,7 +209,7 @@ async fn ring(top: Top, shards: u32) -> Result<(), Error> {
     let line = top.tree("line", Rect::line(0, shards.into()), &[X.info()])?;
     let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
     let gang: Gang = top.gang("all", shards)?;
-    let pairs = top.pairs("ring", &gang, |s| (s + 1) % shards)?;
+    let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
     let all = top.phase_barrier("round", &gang, PhaseOptions::all(&gang))?;
     let task = top.task("rounds", rounds);
     let done = top.launch(&gang, &task, |s| {

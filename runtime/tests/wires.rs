@@ -3,7 +3,7 @@
 mod common;
 
 use common::{any_virtual, mix, watched};
-use maniple_runtime::{Error, Gang, Pairs, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start};
+use maniple_runtime::{Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -45,20 +45,20 @@ fn a_run_ends_however_much_its_top_level_task_has_said() {
 
 /// Shard `from` arrives 20,000 times at a cell on the processor of shard `to`.
 fn arrivals_nobody_awaits(runtime: &Runtime, shards: u32, from: u32, to: u32) -> Result<(), Error> {
-    async fn shard(shard: Shard, (pairs, from): (Pairs, u32)) -> Result<(), Error> {
+    async fn shard(shard: Shard, (edge, from): (Edges, u32)) -> Result<(), Error> {
         if shard.index() == from {
-            let mine = pairs.producer(&shard)?;
+            let mine = edge.outgoing(&shard)?.remove(0);
             for _ in 0..20_000 {
-                shard.arrive(&mine.ready);
+                shard.arrive(mine.ready());
             }
         }
         Ok(())
     }
     let top = move |top: maniple_runtime::Top| async move {
         let gang = top.gang("all", shards)?;
-        let pairs = top.pairs("unheard", &gang, move |_| to)?;
+        let edge = top.edges("unheard", &gang, [(from, to)], 1)?;
         let task = top.task("shouts", shard);
-        top.launch(&gang, &task, |_| Start::new((pairs, from)))?.all().await?;
+        top.launch(&gang, &task, |_| Start::new((edge, from)))?.all().await?;
         Ok(())
     };
     runtime.run(top).map(|_| ())
@@ -299,21 +299,24 @@ fn whoever_polled_last_is_woken() {
     fn one() -> u32 {
         1
     }
-    async fn shard(shard: Shard, (pairs, all): (Pairs, PhaseBarrier)) -> Result<(), Error> {
-        let (mine, before) = (pairs.producer(&shard)?, (shard.index() + shard.shards() - 1) % shard.shards());
+    async fn shard(shard: Shard, (pairs, all): (Edges, PhaseBarrier)) -> Result<(), Error> {
+        let (mine, before) = (
+            pairs.producer(&shard, (shard.index() + 1) % shard.shards())?,
+            (shard.index() + shard.shards() - 1) % shard.shards(),
+        );
         let (theirs, arriver, waiter) = (pairs.consumer(&shard, before)?, all.arriver(&shard)?, all.waiter(&shard)?);
         for round in 0..4 {
             // The last to arrive makes the others wait.
             if shard.index() == round % shard.shards() {
                 late(&shard).await;
             }
-            shard.arrive(&mine.ready);
+            shard.arrive(mine.ready());
             shard.arrive(&arriver);
             if round % 2 == 0 {
-                first_polled_by_another(shard.wait(&theirs.ready)).await?;
+                first_polled_by_another(shard.wait(theirs.ready())).await?;
                 first_polled_by_another(shard.wait(&waiter)).await?;
             } else {
-                then_polled_by_another(shard.wait(&theirs.ready)).await?;
+                then_polled_by_another(shard.wait(theirs.ready())).await?;
                 then_polled_by_another(shard.wait(&waiter)).await?;
             }
         }
@@ -325,7 +328,7 @@ fn whoever_polled_last_is_woken() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let pairs = top.pairs("ring", &gang, |s| (s + 1) % 3)?;
+                let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
                 let task = top.task("moves", shard);
                 top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
@@ -354,16 +357,17 @@ fn polling_again_and_again_registers_once() {
     fn one() -> u32 {
         1
     }
-    async fn shard(shard: Shard, (pairs, all): (Pairs, PhaseBarrier)) -> Result<(), Error> {
-        let (mine, theirs) = (pairs.producer(&shard)?, pairs.consumer(&shard, shard.index())?);
+    async fn shard(shard: Shard, (pairs, all): (Edges, PhaseBarrier)) -> Result<(), Error> {
+        let (mine, theirs) =
+            (pairs.producer(&shard, (shard.index() + 1) % shard.shards())?, pairs.consumer(&shard, shard.index())?);
         let (arriver, waiter) = (all.arriver(&shard)?, all.waiter(&shard)?);
         let last_only = [(0, 0), (1, 1)];
-        assert_eq!(polled(shard.wait(&theirs.ready), || shard.arrive(&mine.ready)).await, last_only, "a pair");
+        assert_eq!(polled(shard.wait(theirs.ready()), || shard.arrive(mine.ready())).await, last_only, "a pair");
         assert_eq!(polled(shard.wait(&waiter), || shard.arrive(&arriver)).await, last_only, "a phase barrier");
         assert_eq!(polled(shard.launch(one, ()).go()?, || {}).await.map(|p| p.0), [0, 1], "a task's future");
         // A second wait beside a first one for an earlier generation.
-        let (early, late) = (shard.wait(&theirs.ready), shard.wait(&theirs.ready));
-        let (mut early, arrive) = (pin!(early), || (0..2).for_each(|_| shard.arrive(&mine.ready)));
+        let (early, late) = (shard.wait(theirs.ready()), shard.wait(theirs.ready()));
+        let (mut early, arrive) = (pin!(early), || (0..2).for_each(|_| shard.arrive(mine.ready())));
         assert!(poll_fn(|cx| Poll::Ready(early.as_mut().poll(cx))).await.is_pending());
         assert_eq!(polled(late, arrive).await, last_only, "a later generation");
         early.await
@@ -372,7 +376,7 @@ fn polling_again_and_again_registers_once() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("one", 1)?;
-                let pairs = top.pairs("own", &gang, |s| s)?;
+                let pairs = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, s)), 1)?;
                 let all = top.phase_barrier("own", &gang, PhaseOptions::all(&gang))?;
                 let task = top.task("polls", shard);
                 top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
@@ -456,16 +460,17 @@ fn a_report_names_tasks_shards_and_parents() {
 /// Eight times as many workers as cores, which sleep and wake all the time: whoever has no turn looks idle.
 #[test]
 fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
-    async fn shard(shard: Shard, (ring, step): (Pairs, PhaseBarrier)) -> Result<u32, Error> {
+    async fn shard(shard: Shard, (ring, step): (Edges, PhaseBarrier)) -> Result<u32, Error> {
         let (me, n) = (shard.index(), shard.shards());
-        let (to, from) = (ring.producer(&shard)?, ring.consumer(&shard, (me + n - 1) % n)?);
+        let (to, from) =
+            (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, (me + n - 1) % n)?);
         let (arrive, wait) = (step.arriver(&shard)?, step.waiter(&shard)?);
         for round in 0..40u32 {
             // Only one shard has something to do now and then, while all others wait for it.
             let naps = round % 8 == 0 && me == round * 7 % n;
             let nap = move || std::thread::sleep(Duration::from_micros(if naps { 300 } else { 0 }));
-            shard.launch(nap, ()).wait(&to.empty).arrive(&to.ready).arrive(&arrive).go()?.detach();
-            shard.launch(|| (), ()).wait(&from.ready).arrive(&from.empty).go()?.detach();
+            shard.launch(nap, ()).wait(to.empty()).arrive(to.ready()).arrive(&arrive).go()?.detach();
+            shard.launch(|| (), ()).wait(from.ready()).arrive(from.empty()).go()?.detach();
             shard.wait(&wait).await?;
         }
         Ok(me)
@@ -476,7 +481,7 @@ fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
         let done = watched(&at, || {
             Runtime::threads(workers).run(move |top| async move {
                 let gang = top.gang("all", 2 * workers)?;
-                let ring = top.pairs("ring", &gang, move |s| (s + 1) % (2 * workers))?;
+                let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % (2 * workers))), 1)?;
                 let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
                 let task = top.task("crowd", shard);
                 top.launch(&gang, &task, |_| Start::new((ring, step)))?.all().await
@@ -489,18 +494,19 @@ fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
 /// The drawing of a deadlock: a node for each who waits or is waited for, an edge for each wait, a cycle in red.
 #[test]
 fn a_deadlock_is_drawn() {
-    async fn shard(shard: Shard, ring: Pairs) -> Result<(), Error> {
+    async fn shard(shard: Shard, ring: Edges) -> Result<(), Error> {
         let (me, n) = (shard.index(), shard.shards());
-        let (to, from) = (ring.producer(&shard)?, ring.consumer(&shard, (me + n - 1) % n)?);
-        shard.wait(&from.ready).await?;
-        shard.arrive(&to.ready);
+        let (to, from) =
+            (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, (me + n - 1) % n)?);
+        shard.wait(from.ready()).await?;
+        shard.arrive(to.ready());
         Ok(())
     }
     for (at, runtime) in drivers() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let ring = top.pairs("a \"ring\"", &gang, |s| (s + 1) % 3)?;
+                let ring = top.edges("a \"ring\"", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let task = top.task("waits", shard);
                 top.launch(&gang, &task, |_| Start::new(ring))?.all().await
             })
@@ -510,7 +516,7 @@ fn a_deadlock_is_drawn() {
         assert_eq!(graph.matches("color = red").count(), 3, "{at}: {graph}");
         for s in 0..3 {
             assert!(graph.contains(&format!("[label = \"task `waits` of shard {s}\"]")), "{at}: {graph}");
-            let wait = format!("`a \\\"ring\\\"` ready of pair shard {} -> shard {s}", (s + 2) % 3);
+            let wait = format!("`a \\\"ring\\\"` ready of edge shard {} -> shard {s}", (s + 2) % 3);
             assert!(graph.contains(&wait), "{at}: {wait} is not in {graph}");
         }
         assert_eq!(report.lines().filter(|l| l.contains("a cycle: ")).count(), 1, "{at}: {report}");
@@ -521,15 +527,15 @@ fn a_deadlock_is_drawn() {
 #[test]
 fn shards_that_have_not_started_are_not_taken_for_over() {
     const U: maniple_regions::Field<u64> = maniple_regions::Field::new(0, "u");
-    async fn again(shard: Shard, (round, pairs): (u32, Pairs)) -> Result<(), Error> {
+    async fn again(shard: Shard, (round, pairs): (u32, Edges)) -> Result<(), Error> {
         if round == 0 {
             return Ok(());
         }
         if shard.index() == 1 {
-            shard.arrive(&pairs.producer(&shard)?.ready);
+            shard.arrive(pairs.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
             return Ok(());
         }
-        shard.wait(&pairs.consumer(&shard, 1)?.ready).await
+        shard.wait(pairs.consumer(&shard, 1)?.ready()).await
     }
     async fn culprit(_: Shard, (): ()) -> Result<(), Error> {
         std::future::pending().await
@@ -539,7 +545,7 @@ fn shards_that_have_not_started_are_not_taken_for_over() {
             runtime.run(|top| async move {
                 let line = top.tree("line", maniple_regions::Rect::line(0, 8), &[U.info()])?;
                 let (gang, one) = (top.gang("all", 2)?, top.gang("one", 1)?);
-                let pairs = top.pairs("ghosts", &gang, |s| 1 - s)?;
+                let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
                 let (again, culprit) = (top.task("again", again), top.task("culprit", culprit));
                 top.launch(&gang, &again, |_| Start::new((0, pairs)))?.all().await?;
                 let other = top.launch(&one, &culprit, |_| Start::new(()).writes(line, [U]))?;

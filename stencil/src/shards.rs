@@ -10,10 +10,9 @@
 //! that iteration in it.
 
 use crate::{Collective, kernel};
-use maniple::barriers::{Arriver, Ready, Waiter};
 use maniple::prelude::*;
 use maniple::regions::{FieldId, RegionError};
-use maniple::runtime::{CellAddress, Launch, Leaf, Requirement, Stamp};
+use maniple::runtime::{Launch, Leaf, Requirement, Stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -118,8 +117,8 @@ pub fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Layout {
     ghosts: Region,
-    to_left: Pairs,
-    to_right: Pairs,
+    to_left: Edges,
+    to_right: Edges,
     shards: u32,
     h: f64,
 }
@@ -168,8 +167,8 @@ struct Exchange {
     own: [Local; 2],
     theirs: [Local; 2],
     /// Where it says that it has filled them, and waits until its own ones are.
-    fills: [Arriver<Ready, CellAddress>; 2],
-    uses: [Waiter<Ready, CellAddress>; 2],
+    fills: [Producer; 2],
+    uses: [Consumer; 2],
     h: f64,
 }
 
@@ -184,8 +183,8 @@ impl Exchange {
             d,
             own,
             theirs: [shard.region(layout.right_ghosts(left))?, shard.region(layout.left_ghosts(right))?],
-            fills: [layout.to_left.producer(shard)?.ready, layout.to_right.producer(shard)?.ready],
-            uses: [layout.to_right.consumer(shard, left)?.ready, layout.to_left.consumer(shard, right)?.ready],
+            fills: [layout.to_left.producer(shard, left)?, layout.to_right.producer(shard, right)?],
+            uses: [layout.to_right.consumer(shard, left)?, layout.to_left.consumer(shard, right)?],
             h: layout.h,
         })
     }
@@ -194,7 +193,7 @@ impl Exchange {
     fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<(), Error> {
         let ([left, right], [to_left, to_right]) = (&self.theirs, &self.fills);
         let args = (self.d.write(D), left.write_shared(G[1]), right.write_shared(G[1]), values.into());
-        shard.launch(load, args).arrive(to_left).arrive(to_right).go()?.detach();
+        shard.launch(load, args).arrive(to_left.ready()).arrive(to_right.ready()).go()?.detach();
         Ok(())
     }
 
@@ -217,7 +216,7 @@ impl Exchange {
         launch: Launch<'s, F, M, O>,
     ) -> Result<TaskFuture<O>, Error> {
         let ([from_left, from_right], [to_left, to_right]) = (&self.uses, &self.fills);
-        launch.wait(from_left).wait(from_right).arrive(to_left).arrive(to_right).go()
+        launch.wait(from_left.ready()).wait(from_right.ready()).arrive(to_left.ready()).arrive(to_right.ready()).go()
     }
 
     /// An iteration, from the total of the last one; the future holds the block's square sum.
@@ -497,8 +496,9 @@ fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Erro
     let shards = gang.shards();
     let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
     let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(shards)), &G.map(|slot| slot.info()))?;
-    let to_left = top.pairs("ghosts to the left", gang, |s| (s + shards - 1) % shards)?;
-    let to_right = top.pairs("ghosts to the right", gang, |s| (s + 1) % shards)?;
+    let to_left =
+        top.edges("ghosts to the left", gang, (0..gang.shards()).map(|s| (s, (s + shards - 1) % shards)), 1)?;
+    let to_right = top.edges("ghosts to the right", gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
     Ok((Layout { ghosts, to_left, to_right, shards, h: 1.0 / cells as f64 }, line))
 }
 

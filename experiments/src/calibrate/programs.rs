@@ -70,9 +70,9 @@ struct Given {
     program: Program,
     line: Region,
     ghosts: Region,
-    near: Pairs,
-    back: Pairs,
-    far: Pairs,
+    near: Edges,
+    back: Edges,
+    far: Edges,
     rounds: u32,
 }
 
@@ -146,12 +146,17 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
         Vec::new()
     };
     let far = matches!(p.what, What::Remote | What::Send { remote: true, .. } | What::Both(true));
-    let (pairs, from) = if far { (given.far, across(&p, s)[1]) } else { (given.near, before) };
-    let (to, from) = (pairs.producer(&shard)?.ready, pairs.consumer(&shard, from)?.ready);
-    let back = (given.back.producer(&shard)?.ready, given.back.consumer(&shard, beside(&p, s, 1))?.ready);
+    let (edges, to, from) = match far {
+        true => (given.far, across(&p, s)[0], across(&p, s)[1]),
+        false => (given.near, beside(&p, s, 1), before),
+    };
+    let (to, from) = (edges.producer(&shard, to)?, edges.consumer(&shard, from)?);
+    let (to, from) = (to.ready(), from.ready());
+    let back = (given.back.producer(&shard, before)?, given.back.consumer(&shard, beside(&p, s, 1))?);
+    let back = (back.0.ready(), back.1.ready());
     if matches!(p.what, What::Barrier | What::Fed(_)) {
-        shard.arrive(&to);
-        shard.arrive(&back.0);
+        shard.arrive(to);
+        shard.arrive(back.0);
     }
     let (mut began, mut counted, mut last) = (0, 0, TaskFuture::ready(1.0));
     let mut ahead = VecDeque::new();
@@ -173,7 +178,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 counted += ns() - start;
                 last.await?;
             }
-            What::Barrier => shard.launch(nothing, ()).wait(&from).arrive(&to).go()?.await?,
+            What::Barrier => shard.launch(nothing, ()).wait(from).arrive(to).go()?.await?,
             What::Regions | What::Fed(_) => {
                 let total = if p.what == What::Regions { 1.0.into() } else { (&last).into() };
                 let args = (
@@ -191,10 +196,10 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 }
                 let result = if let What::Fed(1..) = p.what {
                     let launch = shard.launch(advance, args);
-                    launch.wait(&from).wait(&back.1).arrive(&to).arrive(&back.0).go()?
+                    launch.wait(from).wait(back.1).arrive(to).arrive(back.0).go()?
                 } else {
                     let launch = shard.launch(no_regions_used, args);
-                    launch.wait(&from).wait(&back.1).arrive(&to).arrive(&back.0).go()?
+                    launch.wait(from).wait(back.1).arrive(to).arrive(back.0).go()?
                 };
                 // Two more iterations are launched before this one is over.
                 let call = exchange::feed(&shard, given.rounds, &result)?;
@@ -210,20 +215,20 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 exchange::call(&shard, given.rounds, 1.0)?.await?;
             }
             What::Remote if s >= p.shards => {
-                shard.wait(&from).await?;
-                shard.arrive(&to);
+                shard.wait(from).await?;
+                shard.arrive(to);
             }
             What::Remote | What::Both(_) => {
-                shard.arrive(&to);
-                shard.wait(&from).await?;
+                shard.arrive(to);
+                shard.wait(from).await?;
             }
             What::Gang => {}
             What::Send { burst, .. } => {
                 let start = ns();
-                (0..burst).for_each(|_| shard.arrive(&to));
+                (0..burst).for_each(|_| shard.arrive(to));
                 counted += ns() - start;
                 for _ in 0..burst {
-                    shard.wait(&from).await?;
+                    shard.wait(from).await?;
                 }
             }
         }
@@ -257,9 +262,10 @@ impl Program {
             let line = Rect::line(0, i64::from(all) * i64::from(self.what.cells()));
             let line = top.tree("line", line, &[D.info()])?;
             let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
-            let near = top.pairs("near", &gang, |s| beside(&self, s, 1))?;
-            let back = top.pairs("back", &gang, |s| beside(&self, s, self.shards - 1))?;
-            let far = top.pairs("far", &gang, |s| across(&self, s)[0])?;
+            let near = top.edges("near", &gang, (0..gang.shards()).map(|s| (s, beside(&self, s, 1))), 1)?;
+            let back =
+                top.edges("back", &gang, (0..gang.shards()).map(|s| (s, beside(&self, s, self.shards - 1))), 1)?;
+            let far = top.edges("far", &gang, (0..gang.shards()).map(|s| (s, across(&self, s)[0])), 1)?;
             let rounds = match self.what {
                 What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, 1, self.shards)?,
                 What::Large(rounds) => exchange::rounds(&top, &gang, rounds, ELEMENTS, self.shards)?,

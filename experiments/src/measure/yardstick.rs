@@ -48,7 +48,7 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
     let runtime = Runtime::virtual_time(reduced::links_alone(two));
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("two", 2)?;
-        let pairs = top.pairs("there and back", &gang, |shard| 1 - shard)?;
+        let pairs = top.edges("there and back", &gang, (0..gang.shards()).map(|shard| (shard, 1 - shard)), 1)?;
         let task = top.task("exchange", exchange);
         top.launch(&gang, &task, |_| Start::new((pairs, warm_up, iterations)))?.all().await
     });
@@ -57,20 +57,20 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
 }
 
 /// Goes there and back so often; the nanoseconds it took.
-async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Pairs, u64, u64)) -> Result<u64, Error> {
-    let to = pairs.producer(&shard)?.ready;
-    let from = pairs.consumer(&shard, 1 - shard.index())?.ready;
+async fn exchange(shard: Shard, (pairs, warm_up, iterations): (Edges, u64, u64)) -> Result<u64, Error> {
+    let to = pairs.producer(&shard, 1 - shard.index())?;
+    let from = pairs.consumer(&shard, 1 - shard.index())?;
     let mut start = 0;
     for round in 0..warm_up + iterations {
         if round == warm_up {
             start = now().as_nanos() as u64;
         }
         if shard.index() == 0 {
-            shard.arrive(&to);
+            shard.arrive(to.ready());
         }
-        shard.wait(&from).await?;
+        shard.wait(from.ready()).await?;
         if shard.index() == 1 {
-            shard.arrive(&to);
+            shard.arrive(to.ready());
         }
     }
     Ok(now().as_nanos() as u64 - start)

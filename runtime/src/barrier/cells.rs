@@ -1,4 +1,4 @@
-//! The cells of the program's own ready/empty pairs that live on this processor.
+//! The cells of the program's edges that live on this processor.
 
 use super::{Waited, owned};
 use crate::Error;
@@ -8,21 +8,28 @@ use crate::ids::EMPTY;
 use crate::payload::Payload;
 use maniple_barriers::{Arrivals, Arrived, BarrierCell, BarrierError};
 
-type PairCell = BarrierCell<Waiting, Payload, Error>;
+type EdgeCell = BarrierCell<Waiting, (), Error>;
 
 /// The cells of one object that live on this processor.
 #[derive(Default)]
 pub(crate) struct Bank {
-    ready: Vec<PairCell>,
-    empty: Vec<PairCell>,
+    ready: Vec<EdgeCell>,
+    empty: Vec<EdgeCell>,
+    /// Values that have come with ready arrivals: `slots` for each ready cell, none before the first value comes. There is room
+    /// for as many as an edge is deep, and value number g is in slot g mod `slots` until it is taken.
+    values: Vec<Payload>,
+    /// A power of two.
+    slots: usize,
 }
 
 impl Bank {
-    pub fn new(ready: usize, empty: usize) -> Self {
+    pub fn new((ready, empty): (u32, u32), depth: u32) -> Self {
         Self {
-            ready: (0..ready).map(|_| PairCell::of_one(0)).collect(),
-            // A region starts empty: generation 0 of its empty barrier has arrived.
-            empty: (0..empty).map(|_| PairCell::of_one(1)).collect(),
+            ready: (0..ready).map(|_| EdgeCell::of_one(0)).collect(),
+            // There is room for the first `depth` values.
+            empty: (0..empty).map(|_| EdgeCell::of_one(depth.into())).collect(),
+            values: Vec::new(),
+            slots: depth.next_power_of_two() as usize,
         }
     }
 
@@ -31,13 +38,13 @@ impl Bank {
     }
 
     #[inline]
-    pub fn cell(&self, number: u32) -> Option<&PairCell> {
+    pub fn cell(&self, number: u32) -> Option<&EdgeCell> {
         let half = if number & EMPTY == 0 { &self.ready } else { &self.empty };
         half.get((number & !EMPTY) as usize)
     }
 
     #[inline]
-    fn cell_mut(&mut self, number: u32) -> Option<&mut PairCell> {
+    fn cell_mut(&mut self, number: u32) -> Option<&mut EdgeCell> {
         let half = if number & EMPTY == 0 { &mut self.ready } else { &mut self.empty };
         half.get_mut((number & !EMPTY) as usize)
     }
@@ -45,8 +52,32 @@ impl Bank {
     #[inline]
     pub fn arrive(&mut self, cell: u32, generation: u64, payload: Payload) -> Result<Arrived<Waiting>, BarrierError> {
         let refused = BarrierError::NotAnArriver { arriver: cell, arrivers: 0 };
-        let carries = (!matches!(payload, Payload::None)).then_some(payload);
-        self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, carries)
+        let arrived = self.cell_mut(cell).ok_or(refused)?.arrive(0, generation, None)?;
+        if !matches!(payload, Payload::None) && cell & EMPTY == 0 {
+            if self.values.is_empty() {
+                self.make_room();
+            }
+            let slot = self.slot(cell, generation);
+            self.values[slot] = payload;
+        }
+        Ok(arrived)
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.values.resize_with(self.ready.len() * self.slots, Payload::default);
+    }
+
+    #[inline]
+    fn slot(&self, cell: u32, generation: u64) -> usize {
+        cell as usize * self.slots + (generation as usize & (self.slots - 1))
+    }
+
+    /// Takes the value that came with a generation of a ready cell, which is complete.
+    #[inline]
+    pub fn take(&mut self, cell: u32, generation: u64) -> Payload {
+        let slot = self.slot(cell, generation);
+        self.values.get_mut(slot).map(std::mem::take).unwrap_or_default()
     }
 
     #[inline]
@@ -58,7 +89,7 @@ impl Bank {
     }
 
     pub fn release_others(&mut self, cell: u32) -> Vec<Waiting> {
-        self.cell_mut(cell).map_or_else(Vec::new, PairCell::release_others)
+        self.cell_mut(cell).map_or_else(Vec::new, EdgeCell::release_others)
     }
 
     /// Where a generation stands, without waiting for it.

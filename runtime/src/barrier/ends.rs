@@ -7,7 +7,7 @@ use std::rc::Rc;
 /// The next generation of one end of a barrier.
 pub(crate) type GenerationCounter = Rc<Cell<u64>>;
 
-/// Which counter of a pair's end, kept across the launches of a gang.
+/// Which counter of an edge's or a phase barrier's end, kept across the launches of a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum End {
     ProducerWait,
@@ -20,10 +20,9 @@ pub(crate) enum End {
 
 impl Barriers {
     /// The generation counter of one end of a barrier, kept across launches.
-    pub fn counter(&self, object: u32, shard: u32, end: End) -> GenerationCounter {
-        // A region starts empty: generation 0 of its empty barrier has arrived already.
-        let first = u64::from(end == End::ConsumerArrive);
+    /// `number` is that of the edge, or of the shard at a phase barrier; `first` the generation to begin with.
+    pub fn counter(&self, object: u32, number: u32, end: End, first: u64) -> GenerationCounter {
         let mut counters = self.counters.borrow_mut();
-        counters.entry((object, shard, end)).or_insert_with(|| Rc::new(Cell::new(first))).clone()
+        counters.entry((object, number, end)).or_insert_with(|| Rc::new(Cell::new(first))).clone()
     }
 }

@@ -1,21 +1,23 @@
-//! Barriers on one processor: its cells of ready/empty pairs, its members of combining trees, and arrivals, which are
+//! Barriers on one processor: the cells of its edges, its members of combining trees, and arrivals, which are
 //! routed to where their cell lives.
 //!
-//! `cells`: pairs. `phases`: combining trees. `ends`: the generations that handles are at. `report`: barriers in the report of a
+//! `cells`: edges. `buffers`: memory of their large values. `phases`: combining trees. `ends`: the generations that handles are at. `report`: barriers in the report of a
 //! deadlock.
 
+mod buffers;
 mod cells;
 mod ends;
 mod phases;
 mod report;
 
 use crate::Error;
+use crate::barrier::buffers::Buffers;
 use crate::effects::polling::Poller;
 use crate::effects::{Effects, Tell, Waiting};
-use crate::ids::{CellAddress, ObjectId, WaitAt};
+use crate::ids::{CellAddress, ObjectId, ValueAt, WaitAt};
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
-use crate::object::{Object, PairTable, PhaseSpec};
+use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::Payload;
 
 pub(crate) use cells::Bank;
@@ -35,17 +37,18 @@ fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
 /// The barriers of one processor.
 #[derive(Default)]
 pub(crate) struct Barriers {
-    /// Cells of pairs, by object.
+    /// Cells of edges, by object.
     banks: RefCell<Vec<Option<Box<Bank>>>>,
     pub phases: Phases,
     counters: RefCell<HashMap<(ObjectId, u32, End), GenerationCounter>>,
+    /// Memory of large values that tasks put.
+    buffers: RefCell<Buffers>,
 }
 
 impl Barriers {
-    /// Makes this processor's cells of a family of pairs.
-    pub fn add_pairs(&self, effects: &Effects, object: ObjectId, pairs: &PairTable) {
-        let here = effects.id as usize;
-        let bank = Bank::new(pairs.ready_count[here] as usize, pairs.gang.members[here].len());
+    /// Makes this processor's cells of edges.
+    pub fn add_edges(&self, effects: &Effects, object: ObjectId, edges: &EdgeTable) {
+        let bank = Bank::new(edges.counts[effects.id as usize], edges.depth);
         if !bank.is_empty() {
             let mut banks = self.banks.borrow_mut();
             banks.resize_with(object as usize + 1, || None);
@@ -63,9 +66,22 @@ impl Barriers {
         Some(f(self.banks.borrow_mut().get_mut(object as usize)?.as_deref_mut()?))
     }
 
-    /// Arrives at half of a pair, wherever its cell lives.
+    /// Arrives at half of an edge, wherever its cell lives.
     #[inline]
     pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, tell: &mut impl Tell) {
+        self.arrive_with(effects, at, generation, Payload::None, tell);
+    }
+
+    /// The same with a value.
+    #[inline]
+    pub fn arrive_with(
+        &self,
+        effects: &Effects,
+        at: CellAddress,
+        generation: u64,
+        payload: Payload,
+        tell: &mut impl Tell,
+    ) {
         effects.counters.arrivals.add(1);
         #[cfg(feature = "plant")]
         {
@@ -74,20 +90,39 @@ impl Barriers {
                 return;
             }
             if effects.config.strikes(Bug::DoubledArrival) {
-                self.route(effects, at, generation, tell);
+                self.route(effects, at, generation, payload.clone(), tell);
             }
         }
-        self.route(effects, at, generation, tell);
+        self.route(effects, at, generation, payload, tell);
     }
 
     #[inline]
-    fn route(&self, effects: &Effects, at: CellAddress, generation: u64, tell: &mut impl Tell) {
+    fn route(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         let CellAddress { processor, object, cell } = at;
         if processor == effects.id && object < effects.objects.len() {
-            return self.arrive_here(effects, at, generation, Payload::None, tell);
+            return self.arrive_here(effects, at, generation, payload, tell);
         }
-        let payload = Payload::None;
         effects.send(processor, Message::Arrive { object, cell, generation, payload, also: Also::NOTHING });
+    }
+
+    /// A value for a task that is about to run: one that has come, or room for one that it puts.
+    #[inline]
+    pub fn value(&self, at: ValueAt) -> Payload {
+        match at {
+            ValueAt::Get { object, cell, generation } => {
+                self.with(object, |bank| bank.take(cell, generation)).unwrap_or_default()
+            }
+            ValueAt::Put { bytes, inline: true } if bytes <= Payload::INLINE => Payload::room(bytes),
+            ValueAt::Put { bytes, .. } => self.buffers.borrow_mut().take(bytes),
+        }
+    }
+
+    /// A value that was put: its memory is kept for the next of the same size.
+    #[inline]
+    pub fn lent(&self, value: Payload) {
+        if let Payload::Lent(buffer) = value {
+            self.buffers.borrow_mut().keep(buffer);
+        }
     }
 
     /// Takes in an arrival at a cell of this processor.
@@ -154,7 +189,7 @@ impl Barriers {
     /// Generations of an object that are not complete will not be.
     pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
         match &*known.object {
-            Object::Pairs(_) => {
+            Object::Edges(_) => {
                 let due = self.with(known.id, |bank| bank.poison_every_cell(error));
                 due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
             }

@@ -4,14 +4,14 @@ use super::Barriers;
 use crate::diagnose::deadlock::{Node, On, PhaseReport, ReportPart, Wait, list, so_far, waits_for};
 use crate::effects::{Effects, Known, Waiting};
 use crate::ids::EMPTY;
-use crate::object::{PairTable, PhaseSpec};
+use crate::object::{EdgeTable, PhaseSpec};
 
 impl Barriers {
-    /// Who waits for a family of pairs, and for whom. `node_of` says who it is that waits.
-    pub fn report_pairs(
+    /// Who waits for edges, and for whom. `node_of` says who it is that waits.
+    pub fn report_edges(
         &self,
         effects: &Effects,
-        (known, pairs): (&Known, &PairTable),
+        (known, edges): (&Known, &EdgeTable),
         node_of: &dyn Fn(&Waiting) -> Node,
         part: &mut ReportPart,
     ) {
@@ -22,9 +22,9 @@ impl Barriers {
             let complete = so_far(arrivals.next(), "complete");
             let early = if early.is_empty() { early } else { format!(", arrived early: {early}") };
             let what = format!(" waits for generation {generation} of {name}; {complete}{early}");
-            let by = pairs
-                .ends(effects.id, cell)
-                .map(|(producer, consumer)| (pairs.gang.id, if cell & EMPTY == 0 { producer } else { consumer }));
+            let by = edges
+                .edge_of(effects.id, cell)
+                .map(|edge| (edges.gang.id, if cell & EMPTY == 0 { edge.from } else { edge.to }));
             let arrival = (effects.id, known.id, cell, generation);
             let on = by.map_or(On::Nodes(Vec::new()), |by| On::Arrival { arrival, by });
             part.waits.push((node_of(waiting), Wait { what, on }));

@@ -57,7 +57,7 @@ impl Replicas {
 }
 
 /// A list in a description: a long one by its first numbers, length and hash.
-pub(crate) fn list(numbers: &[u32]) -> String {
+pub(crate) fn list<T: std::fmt::Debug + std::hash::Hash>(numbers: &[T]) -> String {
     const SHOWN: usize = 16;
     match numbers.len() {
         0..=SHOWN => format!("{numbers:?}"),

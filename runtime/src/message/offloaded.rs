@@ -3,12 +3,13 @@
 use super::Work;
 use crate::Error;
 use crate::ids::TaskId;
+use crate::payload::Payload;
 use maniple_regions::Lease;
 use std::any::Any;
 
 /// A leaf task without inputs from this processor's futures.
 pub(crate) trait SendTask: Send {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
+    fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>>;
     /// The `Option` that holds the result.
     fn output(&mut self) -> &mut dyn Any;
 }
@@ -20,6 +21,7 @@ pub(crate) struct Offloaded {
     pub shard: u32,
     pub task: Box<dyn SendTask>,
     pub leases: Vec<Lease>,
+    pub values: Vec<Payload>,
     pub outcome: Result<(), Box<Error>>,
     /// When the run began and ended, if the mapper is to be told.
     pub ran: Option<(u64, u64)>,

@@ -47,20 +47,22 @@ impl Core {
     /// Poisons everything a shard that failed still owes.
     pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
         let (tasks, counter) =
-            (&self.tasks, |object, shard, end| self.tasks.barriers.counter(object, shard, end).get());
+            (&self.tasks, |object, number, end, first| self.tasks.barriers.counter(object, number, end, first).get());
         for object in 0..self.effects().objects.len() {
             let Some(known) = self.effects().objects.get(object) else { continue };
             match &*known.object {
-                Object::Pairs(pairs) if Arc::ptr_eq(&pairs.gang, gang) => {
-                    let at = pairs.ready_address(object, shard);
-                    tasks.poison_cell(at, counter(object, shard, End::ProducerArrive), error);
-                    for from in (0u32..).zip(&pairs.to).filter(|&(_, &to)| to == shard).map(|(from, _)| from) {
-                        let at = pairs.empty_address(object, from);
-                        tasks.poison_cell(at, counter(object, from, End::ConsumerArrive), error);
+                Object::Edges(edges) if Arc::ptr_eq(&edges.gang, gang) => {
+                    for &edge in edges.out.of(shard) {
+                        let generation = counter(object, edge, End::ProducerArrive, 0);
+                        tasks.poison_cell(edges.ready_address(object, edge), generation, error);
+                    }
+                    for &edge in edges.into.of(shard) {
+                        let generation = counter(object, edge, End::ConsumerArrive, edges.depth.into());
+                        tasks.poison_cell(edges.empty_address(object, edge), generation, error);
                     }
                 }
                 Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
-                    tasks.poison_phase(object, counter(object, shard, End::PhaseArrive), error);
+                    tasks.poison_phase(object, counter(object, shard, End::PhaseArrive, 0), error);
                 }
                 Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {
                     self.replays.fail(tasks, object, gang.at[shard as usize].1, error);

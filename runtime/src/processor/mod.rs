@@ -70,7 +70,7 @@ impl Core {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
                 if let Err(payload) = self.replays.arrive(self.effects(), object, (cell, generation), payload, also) {
-                    self.arrive_at_pair(from, (object, cell), generation, payload);
+                    self.arrive_at_edge(from, (object, cell), generation, payload);
                 }
             }
             message => self.deliver_rare(from, message),
@@ -78,7 +78,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn arrive_at_pair(&self, from: ProcessorId, (object, cell): (ObjectId, u32), generation: u64, payload: Payload) {
+    fn arrive_at_edge(&self, from: ProcessorId, (object, cell): (ObjectId, u32), generation: u64, payload: Payload) {
         let (tasks, effects) = (&self.tasks, self.effects());
         if object < effects.objects.len() {
             let at = CellAddress { processor: effects.id, object, cell };
@@ -170,7 +170,7 @@ impl Core {
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
         let id = effects.objects.add(&object);
         match &*object {
-            Object::Pairs(pairs) => barriers.add_pairs(effects, id, pairs),
+            Object::Edges(edges) => barriers.add_edges(effects, id, edges),
             Object::Phase(spec) => barriers.add_phase(effects, id, spec),
             Object::Replay(replay) => self.replays.add(id, ReplayObject::of(&**replay), effects.id),
             Object::Tree(_) | Object::Task(_) | Object::Gang(_) => {}

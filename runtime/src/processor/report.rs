@@ -25,7 +25,7 @@ impl Core {
         let mut part = ReportPart { names, failed: self.failed_shards(), ..ReportPart::default() };
         let node_of = &|waiting: &Waiting| self.node_of(waiting);
         effects.objects.each(|known| match &*known.object {
-            Object::Pairs(pairs) => barriers.report_pairs(effects, (known, pairs), node_of, &mut part),
+            Object::Edges(edges) => barriers.report_edges(effects, (known, edges), node_of, &mut part),
             Object::Phase(spec) => barriers.report_phase((known, spec), node_of, &mut part),
             Object::Replay(replay) => {
                 self.replays.with(known.id, |chains| {

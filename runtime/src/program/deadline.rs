@@ -28,19 +28,19 @@ impl Shard {
     /// - anything else: pin it and pass `&mut`, as what is passed by value is dropped.
     ///
     /// ```
-    /// use maniple_runtime::{Error, Pairs, Runtime, Shard, Start};
+    /// use maniple_runtime::{Error, Edges, Runtime, Shard, Start};
     /// use std::time::Duration;
     ///
     /// /// Shard 0 does something else until shard 1 is there.
-    /// async fn shard(shard: Shard, pairs: Pairs) -> Result<u64, Error> {
+    /// async fn shard(shard: Shard, pairs: Edges) -> Result<u64, Error> {
     ///     if shard.index() == 1 {
-    ///         shard.arrive(&pairs.producer(&shard)?.ready);
+    ///         shard.arrive(pairs.producer(&shard, 0)?.ready());
     ///         return Ok(0);
     ///     }
     ///     let other = pairs.consumer(&shard, 1)?;
     ///     let mut turns = 0;
     ///     loop {
-    ///         match shard.within(Duration::from_millis(1), shard.wait(&other.ready)).await {
+    ///         match shard.within(Duration::from_millis(1), shard.wait(other.ready())).await {
     ///             Ok(()) => return Ok(turns),
     ///             Err(Error::TimedOut { .. }) => turns += 1,
     ///             Err(other) => return Err(other),
@@ -49,7 +49,7 @@ impl Shard {
     /// }
     /// # Runtime::threads(2).run(|top| async move {
     /// #     let gang = top.gang("both", 2)?;
-    /// #     let pairs = top.pairs("there", &gang, |s| 1 - s)?;
+    /// #     let pairs = top.edges("there", &gang, [(0, 1), (1, 0)], 1)?;
     /// #     let task = top.task("waits", shard);
     /// #     top.launch(&gang, &task, |_| Start::new(pairs))?.all().await
     /// # })?;

@@ -1,6 +1,7 @@
 //! The launch of a task for many points at once.
 
-use super::launch::{Declaring, Leaf};
+use super::launch::Leaf;
+use super::param::Declaring;
 use super::shard::Shard;
 use crate::Error;
 use crate::data::UseAt;
@@ -12,7 +13,7 @@ use maniple_regions::{Coherence, Interference, Use};
 pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().tasks.reserve_leaf();
-    let mut declaring = Declaring { shard, task, body: &mut body, unmet: 0 };
+    let mut declaring = Declaring::new(shard, task, &mut body);
     let mut declare = || -> Result<(), Error> {
         for (user, args) in (0u32..).zip(args) {
             F::declare(args, &mut declaring)?;

@@ -1,210 +1,24 @@
 //! The launch of a leaf task: its parameters, what it waits for and where it arrives.
 
 use crate::data::UseAt;
-use crate::effects::Waiting;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::{ArrivalAt, CellAddress, TaskId, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, WaitAt};
 use crate::message::{SendTask, UNSAID};
+use crate::payload::Payload;
+use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::phase::PhaseAddress;
 use crate::program::shard::Shard;
-use crate::task::{Body, LeafLaunch, LeafTask, Tasks};
+use crate::task::{LeafLaunch, LeafTask, Tasks};
 use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::Priority;
-use maniple_regions::{
-    Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
-    Reduction, RegionError, Write, WriteShared,
-};
+use maniple_regions::{Coherence, Lease, RegionError};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
-#[derive(Debug)]
-pub struct Requirement<A> {
-    region: u32,
-    /// Its type is the accessor's.
-    field: Field<()>,
-    privilege: Privilege,
-    coherence: Coherence,
-    accessor: PhantomData<fn() -> A>,
-}
-
-impl<A> Clone for Requirement<A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<A> Copy for Requirement<A> {}
-
-impl<A> Requirement<A> {
-    pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
-        Self { region, field: field.with_element(), privilege, coherence, accessor: PhantomData }
-    }
-
-    /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
-    pub fn atomic(self) -> Self {
-        Self { coherence: Coherence::Atomic, ..self }
-    }
-
-    #[inline]
-    fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        declaring.region(self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
-    }
-}
-
-/// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Val<T>(pub T);
-
-impl<T> Deref for Val<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-/// Argument for a [`Val`] parameter: `value.into()` or `(&future).into()`.
-#[derive(Debug)]
-pub enum Value<T> {
-    /// Known now.
-    Now(T),
-    /// Known when the future is.
-    Later(TaskFuture<T>),
-}
-
-impl<T> From<T> for Value<T> {
-    fn from(value: T) -> Self {
-        Value::Now(value)
-    }
-}
-impl<T: 'static> From<&TaskFuture<T>> for Value<T> {
-    fn from(future: &TaskFuture<T>) -> Self {
-        Value::Later(future.clone())
-    }
-}
-
-/// A parameter of a leaf task: an accessor or a [`Val`].
-pub trait Param {
-    /// The parameter as the task sees it.
-    type Item<'a>;
-    /// What the launch passes.
-    type Arg: 'static;
-    /// What stays of the argument until the task runs.
-    #[doc(hidden)]
-    type Kept: 'static;
-    /// What travels with the task.
-    type Sent: Send + 'static;
-    #[doc(hidden)]
-    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
-    #[doc(hidden)]
-    fn keep(arg: Self::Arg) -> Self::Kept;
-    #[doc(hidden)]
-    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
-    #[doc(hidden)]
-    fn bind<'a>(leases: &mut std::slice::IterMut<'a, Lease>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
-}
-
-/// Collects what a launch's arguments need.
-#[doc(hidden)]
-pub struct Declaring<'a> {
-    pub(crate) shard: &'a Shard,
-    pub(crate) task: TaskId,
-    pub(crate) body: &'a mut Body,
-    /// Futures the task waits for.
-    pub(crate) unmet: u32,
-}
-
-impl Declaring<'_> {
-    /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
-    #[cold]
-    fn more_uses(&mut self) {
-        self.body.uses.reserve_exact(1);
-    }
-
-    fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
-        let column = self.shard.column(index, p, c, field)?;
-        if self.body.uses.len() == self.body.uses.capacity() {
-            self.more_uses();
-        }
-        self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
-        Ok(())
-    }
-}
-
-macro_rules! accessor_param {
-    ($accessor:ident $(, $op:ident)?) => {
-        impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
-            type Item<'a> = $accessor<'a, T $(, $op)?, D>;
-            type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
-            type Kept = ();
-            type Sent = ();
-            fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-                arg.declare::<T>(declaring)
-            }
-            fn keep(_: Self::Arg) {}
-            fn resolve((): ()) -> Result<(), Error> {
-                Ok(())
-            }
-            #[inline]
-            fn bind<'a>(
-                leases: &mut std::slice::IterMut<'a, Lease>,
-                _: (),
-            ) -> Result<Self::Item<'a>, RegionError> {
-                match leases.next() {
-                    Some(lease) => $accessor::bind(lease),
-                    None => unreachable!("one lease a region parameter"),
-                }
-            }
-        }
-    };
-}
-
-accessor_param!(Read);
-accessor_param!(ReadWrite);
-accessor_param!(Write);
-accessor_param!(Reduce, R);
-accessor_param!(ReadShared);
-accessor_param!(WriteShared);
-accessor_param!(ReadWriteShared);
-
-impl<T: Clone + Send + 'static> Param for Val<T> {
-    type Item<'a> = Val<T>;
-    type Arg = Value<T>;
-    type Kept = Value<T>;
-    type Sent = T;
-    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        if let Value::Later(future) = arg {
-            declaring.shard.core().effects().counters.inputs.add(1);
-            if declaring.shard.core().effects().races().is_some() {
-                declaring.body.inputs.push(future.event());
-            }
-            if future.wait(Waiting::Task(declaring.task)) {
-                declaring.unmet += 1;
-            }
-        }
-        Ok(())
-    }
-    fn keep(arg: Value<T>) -> Value<T> {
-        arg
-    }
-    fn resolve(kept: Value<T>) -> Result<T, Error> {
-        match kept {
-            Value::Now(value) => Ok(value),
-            Value::Later(future) => future
-                .peek(|outcome| outcome.cloned().map_err(Clone::clone))
-                .unwrap_or_else(|| Err(Error::Stopped { what: "an input future".into() })),
-        }
-    }
-    #[inline]
-    fn bind<'a>(_: &mut std::slice::IterMut<'a, Lease>, sent: T) -> Result<Val<T>, RegionError> {
-        Ok(Val(sent))
-    }
-}
 
 /// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a [`Val`]), by
 /// value. It is not `async`, captures nothing that cannot move to another thread and returns no accessor.
@@ -260,11 +74,13 @@ pub trait Leaf<Marker, O>: Send + 'static {
     #[doc(hidden)]
     fn declare(args: &Self::Args, declaring: &mut Declaring<'_>) -> Result<(), Error>;
     #[doc(hidden)]
+    fn take(args: &Self::Args, taking: &mut Taking<'_>);
+    #[doc(hidden)]
     fn keep(args: Self::Args) -> Self::Kept;
     #[doc(hidden)]
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
-    fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError>;
+    fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<O, RegionError>;
 }
 
 macro_rules! leaf {
@@ -287,6 +103,12 @@ macro_rules! leaf {
                 Ok(())
             }
 
+            #[inline(always)]
+            fn take(args: &Self::Args, taking: &mut Taking<'_>) {
+                let ($($a,)*) = args;
+                $($P::take($a, taking);)*
+            }
+
             fn keep(args: Self::Args) -> Self::Kept {
                 let ($($a,)*) = args;
                 ($($P::keep($a),)*)
@@ -298,14 +120,13 @@ macro_rules! leaf {
             }
 
             #[inline]
-            fn call(&self, sent: Self::Sent, leases: &mut [Lease]) -> Result<O, RegionError> {
+            fn call(&self, sent: Self::Sent, mut bindings: Bindings<'_>) -> Result<O, RegionError> {
                 #[inline]
                 fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
                     f($($a),*)
                 }
-                let mut leases = leases.iter_mut();
                 let ($($a,)*) = sent;
-                $(let $a = $P::bind(&mut leases, $a)?;)*
+                $(let $a = $P::bind(&mut bindings, $a)?;)*
                 Ok(run(self, $($a),*))
             }
         }
@@ -346,10 +167,11 @@ fn at(source: RegionError) -> Box<Error> {
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Call<F, M, O>>> {
-    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
+    fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
         if let Call::Waits(function, kept) = self.task().replace(Call::Gone) {
-            let output = function.call(F::resolve(kept)?, leases).map_err(at)?;
+            let bindings = Bindings::new(leases, values);
+            let output = function.call(F::resolve(kept)?, bindings).map_err(at)?;
             self.task().set(Call::Done(output));
         }
         Ok(())
@@ -392,9 +214,10 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
 }
 
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
-    fn run(&mut self, leases: &mut [Lease]) -> Result<(), Box<Error>> {
+    fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
-            self.output = Some(function.call(sent, leases).map_err(at)?);
+            let bindings = Bindings::new(leases, values);
+            self.output = Some(function.call(sent, bindings).map_err(at)?);
         }
         Ok(())
     }
@@ -548,25 +371,35 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
         (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
-        let mut declaring = Declaring { shard, task: id, body: &mut body, unmet: 0 };
+        let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
-        let wanted = LeafLaunch { id, target, priority, unmet };
+        let wanted = LeafLaunch { id, target, priority, unmet, poison: None };
         match declared.and_then(|()| tasks.map_leaf(&wanted, &mut body)) {
             Ok(mapped) => {
+                let past = tasks.effects.races().map(|races| {
+                    let inputs = std::mem::take(&mut body.inputs);
+                    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
+                    let launched = (tasks.effects.id, id);
+                    races.leaf_launched(launched, shard.actor(), inputs, exclusive.map(UseAt::as_use))
+                });
+                let mut taking = Taking::new(tasks, id, &mut body, unmet);
+                F::take(&self.args, &mut taking);
+                for barrier in &self.waits {
+                    taking.wait(barrier.next_wait().0);
+                }
+                for barrier in &self.arrivals {
+                    taking.arrive(barrier.next_arrival().0);
+                }
+                let (unmet, poison) = taking.end();
+                let wanted = LeafLaunch { unmet, poison, ..wanted };
                 let work = Cell::new(Call::Waits(self.function, F::keep(self.args)));
                 let task = FutureCell::renewed(body.task.take().map(|task| task as Rc<dyn Any>), work);
                 body.task = Some(task.clone());
-                if let Some(races) = tasks.effects.races() {
-                    let inputs = std::mem::take(&mut body.inputs);
-                    let exclusive = body.uses.iter().filter(|u| u.coherence != Coherence::Simultaneous);
-                    let by = shard.actor();
-                    let launched = (tasks.effects.id, id);
-                    task.begins(races.leaf_launched(launched, by, inputs, exclusive.map(UseAt::as_use)));
+                if let Some(past) = past {
+                    task.begins(past);
                 }
-                let waits = self.waits.iter().map(|wait| wait.next_wait().0);
-                let arrivals = self.arrivals.iter().map(|arrival| arrival.next_arrival().0);
-                tasks.launch_leaf(&wanted, mapped, body, &shard.inner.owner, waits, arrivals);
+                tasks.launch_leaf(wanted, mapped, body, &shard.inner.owner);
                 Ok(TaskFuture::of(task))
             }
             Err(refused) => {

@@ -1,15 +1,17 @@
 //! What users call: the entry, the top-level task, parents, shards and what they launch. No protocol is in here: a call is
 //! checked, put into the terms of the rooms below, and handed to them.
 //!
-//! `runtime`: a run and its drivers. `top`, `parent`, `shard`: the three kinds of tasks that launch others. `launch`, `index`:
-//! leaf tasks. `gang`, `launcher`: gangs. `phase`: barriers. `region`: a region as a shard holds it. `deadline`: waits with a
+//! `runtime`: a run and its drivers. `top`, `parent`, `shard`: the three kinds of tasks that launch others. `launch`, `param`,
+//! `index`: leaf tasks. `edges`: what joins shards. `gang`, `launcher`: gangs. `phase`: barriers. `region`: a region as a shard holds it. `deadline`: waits with a
 //! limit.
 
 pub(crate) mod deadline;
+pub(crate) mod edges;
 pub(crate) mod gang;
 pub(crate) mod index;
 pub(crate) mod launch;
 pub(crate) mod launcher;
+pub(crate) mod param;
 pub(crate) mod parent;
 pub(crate) mod phase;
 pub(crate) mod region;

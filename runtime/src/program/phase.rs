@@ -1,12 +1,12 @@
-//! Pairs and phase barriers as users hold them.
+//! Phase barriers as users hold them.
 
 use crate::Error;
 use crate::barrier::End;
-use crate::ids::{CellAddress, ObjectId, Run};
+use crate::ids::{ObjectId, Run};
 use crate::object::{GangTable, Object};
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
-use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
+use maniple_barriers::{Arriver, Phase, Waiter};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,82 +18,7 @@ pub struct PhaseAddress {
     pub(crate) arriver: u32,
 }
 
-/// A family of ready/empty pairs, one for each producing shard of a gang. Made by [`crate::Top::pairs`]; plain data
-/// that may travel in arguments.
-///
-/// Arrivals at either half may come up to 64 generations before their turn, as those of tasks that nothing orders do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Pairs {
-    pub(crate) id: ObjectId,
-    #[serde(skip)]
-    pub(crate) run: Run,
-}
-
-/// The producing shard's end of a pair: wait for room, fill, announce.
-#[derive(Debug)]
-pub struct Producer {
-    /// Fill number g waits for generation g. Generation 0 is complete from the start: there is room for the first.
-    pub empty: Waiter<Empty, CellAddress>,
-    /// Arrive here when the data is there.
-    pub ready: Arriver<Ready, CellAddress>,
-}
-
-/// The consuming shard's end of a pair: wait for data, use it, give room.
-#[derive(Debug)]
-pub struct Consumer {
-    /// Use number g waits for generation g.
-    pub ready: Waiter<Ready, CellAddress>,
-    /// Arrive here when the data may be overwritten: use number g arrives for generation g + 1, the room for the next fill.
-    pub empty: Arriver<Empty, CellAddress>,
-}
-
-impl Pairs {
-    /// This shard's end as producer. Local; never waits.
-    ///
-    /// # Errors
-    /// When the shard is not of the pairs' gang.
-    pub fn producer(&self, shard: &Shard) -> Result<Producer, Error> {
-        let me = shard.index();
-        let counted = |end| shard.core().tasks.barriers.counter(self.id, me, end);
-        self.with(shard, |pairs| Producer {
-            empty: Waiter::counted(pairs.empty_address(self.id, me), counted(End::ProducerWait)),
-            ready: Arriver::counted(pairs.ready_address(self.id, me), counted(End::ProducerArrive)),
-        })
-    }
-
-    /// This shard's end, as consumer, of the pair whose producer is shard `from`. Local; never waits.
-    ///
-    /// # Errors
-    /// When the shard is not of the pairs' gang, or `from` does not produce for it.
-    pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer, Error> {
-        let me = shard.index();
-        let counted = |end| shard.core().tasks.barriers.counter(self.id, from, end);
-        self.with(shard, |pairs| {
-            if pairs.to.get(from as usize) != Some(&me) {
-                let what = format!("Pairs::consumer of `{}` in shard {me}", pairs.name);
-                return Err(Error::misuse(what, "a shard that produces for this one", format!("shard {from}")));
-            }
-            Ok(Consumer {
-                ready: Waiter::counted(pairs.ready_address(self.id, from), counted(End::ConsumerWait)),
-                empty: Arriver::counted(pairs.empty_address(self.id, from), counted(End::ConsumerArrive)),
-            })
-        })?
-    }
-
-    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PairTable) -> R) -> Result<R, Error> {
-        let what = || format!("a pair's end in shard {} of {}", shard.index(), shard.gang_name());
-        shard.core().effects().objects.with(self.id, |object| match object {
-            Some(Object::Pairs(pairs)) if !pairs.gang.run.may_be(self.run) => {
-                Err(of_another_run(what(), "`Top::pairs`"))
-            }
-            Some(Object::Pairs(pairs)) if shard.in_gang(&pairs.gang) => Ok(f(pairs)),
-            Some(o) => Err(Error::misuse(what(), "pairs made for the gang of this shard", o.describe())),
-            None => Err(Error::misuse(what(), "pairs made with `Top::pairs`", format!("object {}", self.id))),
-        })
-    }
-}
-
-fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error {
+pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error {
     Error::misuse(what, format!("one made with {maker} in this run"), "one of another run")
 }
 
@@ -123,7 +48,7 @@ impl PhaseBarrier {
             )
         };
         let arriver = arriver.ok_or_else(missing)? as u32;
-        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseArrive);
+        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseArrive, 0);
         Ok(Arriver::counted(PhaseAddress { object: self.id, arriver }, counter))
     }
 
@@ -138,7 +63,7 @@ impl PhaseBarrier {
             let what = format!("PhaseBarrier::waiter of `{name}`");
             return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
         }
-        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseWait);
+        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseWait, 0);
         Ok(Waiter::counted(PhaseAddress { object: self.id, arriver: u32::MAX }, counter))
     }
 

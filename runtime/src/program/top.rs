@@ -6,18 +6,19 @@ use crate::effects::Asker;
 use crate::future::FutureMap;
 use crate::ids::{ObjectId, Run};
 use crate::message::Message;
-use crate::object::{GangTable, Object, PhaseSpec, TaskSpec, Tree};
+use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
+use crate::program::edges::Edges;
 use crate::program::gang::{Gang, ShardTask, Start};
 use crate::program::launcher::Launcher;
 use crate::program::parent::Parent;
-use crate::program::phase::{Pairs, PhaseBarrier, PhaseOptions, members};
+use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, ReplayObject, ReplaySpec};
-use maniple_barriers::CombiningTree;
+use maniple_barriers::{Arrivals, CombiningTree};
 use maniple_mapper::{AlgorithmInput, PlaceShardsInput, validate};
-use maniple_regions::{FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
+use maniple_regions::{Element, FieldInfo, FieldSpace, Rect, Region, RegionError, TreeId};
 use std::any::type_name;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -218,27 +219,42 @@ impl Top {
         gang.table(self.core(), what)
     }
 
-    /// Makes one ready/empty pair for each shard of a gang as producer; `consumer(s)` is the shard that shard s produces
-    /// for. Collective; never waits.
+    /// Makes edges between shards of a gang, from a list of `(from, to)` or `(from, to, tag)`: see [`Edges`]. Collective; never
+    /// waits.
     ///
-    /// A pair that nobody uses is harmless: where only some shards have a neighbour on that side, let `consumer` give any
-    /// shard for the others and leave their pairs alone.
+    /// A producer may be `depth` values ahead of its consumer, from 1 to 64. Two shards can have several edges, with
+    /// different tags, and a shard can be its own consumer. An edge that nobody uses is harmless.
     ///
     /// # Errors
-    /// A consumer that is not in the gang.
-    pub fn pairs(&self, name: &str, gang: &Gang, consumer: impl Fn(u32) -> u32) -> Result<Pairs, Error> {
+    /// A shard that is not in the gang, an edge listed twice, or another depth.
+    pub fn edges<T: Element>(
+        &self,
+        name: &str,
+        gang: &Gang,
+        edges: impl IntoIterator<Item = impl Into<Edge>>,
+        depth: u32,
+    ) -> Result<Edges<T>, Error> {
         let table = self.table(name, gang)?;
-        let to: Vec<u32> = (0..gang.shards).map(consumer).collect();
-        if let Some(s) = to.iter().position(|&c| c >= gang.shards) {
-            let what = format!("consumer of shard {s} in pairs `{name}`");
-            return Err(Error::misuse(what, format!("a shard in 0..{}", gang.shards), to[s]));
+        let what = || format!("edges `{name}`");
+        if depth == 0 || u64::from(depth) > Arrivals::WINDOW {
+            return Err(Error::misuse(what(), format!("a depth from 1 to {}", Arrivals::WINDOW), depth));
+        }
+        let edges: Vec<Edge> = edges.into_iter().map(Into::into).collect();
+        if let Some(edge) = edges.iter().find(|edge| edge.from.max(edge.to) >= gang.shards) {
+            return Err(Error::misuse(what(), format!("shards in 0..{}", gang.shards), edge));
+        }
+        let table = EdgeTable::new(name, table, edges, depth, type_name::<T>());
+        if let Some(edge) = table.listed_twice() {
+            return Err(Error::misuse(what(), "each edge once", format!("twice {edge}")));
         }
         let of = |o: &Object| match o {
-            Object::Pairs(p) => format!("of gang `{}`, consumers {}", p.gang.name, list(&p.to)),
+            Object::Edges(e) => {
+                format!("of gang `{}`, depth {depth}, values of {}: {}", e.gang.name, e.values, list(&e.edges))
+            }
             _ => String::new(),
         };
-        let id = self.define(Object::Pairs(crate::object::PairTable::new(name, table, to)), of);
-        Ok(Pairs { id, run: self.run })
+        let id = self.define(Object::Edges(table), of);
+        Ok(Edges { id, run: self.run, values: PhantomData })
     }
 
     /// Makes a phase barrier for shards of a gang. Collective; never waits.

@@ -4,7 +4,7 @@ use super::Tasks;
 use crate::data::{Column, Staged};
 use crate::diagnose::Event;
 use crate::effects::Known;
-use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId};
+use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId, ValueAt};
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Owner, task_place};
 use crate::{Error, Place};
@@ -76,9 +76,18 @@ impl Tasks {
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
         for arrival in &body.arrivals {
-            self.arrive(*arrival);
+            match *arrival {
+                ArrivalAt::Value(at, generation, value) => {
+                    let value = body.values[value as usize].clone();
+                    self.barriers.arrive_with(&self.effects, at, generation, value, &mut self.teller());
+                }
+                plain => self.arrive(plain),
+            }
         }
         body.arrivals.clear();
+        if !body.values.is_empty() {
+            self.give_values_back(&mut body);
+        }
         if let Some(task) = &body.task {
             if Rc::strong_count(task) > 1 {
                 task.succeed(self);
@@ -112,6 +121,16 @@ impl Tasks {
         }
     }
 
+    /// The task is over: nobody uses what it got, and what it put is somebody else's until nobody has it.
+    #[inline(never)]
+    fn give_values_back(&self, body: &mut Body) {
+        for (value, at) in body.values.drain(..).zip(body.values_at.drain(..)) {
+            if let ValueAt::Put { .. } = at {
+                self.barriers.lent(value);
+            }
+        }
+    }
+
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
     #[cold]
     pub(super) fn fail_leaf(&self, id: TaskId, error: &Error) {
@@ -127,6 +146,8 @@ impl Tasks {
             }
         }
         body.launched.set(None);
+        body.values.clear();
+        body.values_at.clear();
         let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
@@ -180,7 +201,9 @@ impl Tasks {
     pub fn arrive(&self, at: ArrivalAt) {
         let tell = &mut self.teller();
         match at {
-            ArrivalAt::Cell(at, generation) => self.barriers.arrive(&self.effects, at, generation, tell),
+            ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
+                self.barriers.arrive(&self.effects, at, generation, tell);
+            }
             ArrivalAt::Phase { object, arriver, generation, value } => {
                 self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);
             }
@@ -206,7 +229,9 @@ impl Tasks {
     fn poison_arrivals(&self, arrivals: &[ArrivalAt], error: &Error) {
         for arrival in arrivals {
             match *arrival {
-                ArrivalAt::Cell(at, generation) => self.poison_cell(at, generation, error),
+                ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
+                    self.poison_cell(at, generation, error);
+                }
                 ArrivalAt::Phase { object, generation, .. } => self.poison_phase(object, generation, error),
             }
         }

@@ -6,7 +6,7 @@ use crate::barrier::Waited;
 use crate::data::{Came, Column, Fetch, Staged};
 use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
-use crate::ids::{ArrivalAt, ProcessorId, TaskId, WaitAt};
+use crate::ids::{ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
 use crate::task::{Body, LeafLaunch, Mapped, Owner};
 use maniple_mapper::{Access, LeafInput, LeafOutput, Priority, Requirements, validate};
@@ -28,40 +28,22 @@ impl Tasks {
         self.leaves.borrow_mut().free(id, body);
     }
 
-    /// Launches a reserved and mapped task. Nothing is refused any more: its generations of barriers are taken from `waits`
-    /// and `arrivals` now.
-    pub fn launch_leaf(
-        &self,
-        launch: &LeafLaunch,
-        mapped: Mapped,
-        mut body: Box<Body>,
-        owner: &Rc<Owner>,
-        waits: impl Iterator<Item = WaitAt>,
-        arrivals: impl ExactSizeIterator<Item = ArrivalAt>,
-    ) {
-        let id = launch.id;
-        let mut unmet = launch.unmet;
-        let mut poison = None;
-        for at in waits {
-            #[cfg(feature = "plant")]
-            let at = self.planted_wait(at);
-            self.effects.event(|| Event::TaskWaits { task: id, at, waiters: self.effects.waiters(at) });
-            match self.barriers.wait(&self.effects, at, Waiting::Task(id)) {
-                Waited::Complete => {}
-                Waited::Registered => unmet += 1,
-                Waited::Poisoned(e) => poison = Some(e),
-            }
-        }
+    /// Waits for a generation of a barrier on behalf of a task that is being launched.
+    #[inline]
+    pub fn wait_for(&self, id: TaskId, at: WaitAt) -> Waited {
+        #[cfg(feature = "plant")]
+        let at = self.planted_wait(at);
+        self.effects.event(|| Event::TaskWaits { task: id, at, waiters: self.effects.waiters(at) });
+        self.barriers.wait(&self.effects, at, Waiting::Task(id))
+    }
+
+    /// Launches a reserved and mapped task, which has taken its generations of barriers. Nothing is refused any more.
+    pub fn launch_leaf(&self, launch: LeafLaunch, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
+        let LeafLaunch { id, mut unmet, poison, .. } = launch;
         self.effects.counters.launches.add(1);
         self.effects.counters.requirements.add(body.uses.len() as u64);
         owner.one_more();
         body.owner = Some(owner.clone());
-        if body.arrivals.capacity() < arrivals.len() {
-            body.arrivals.reserve_exact(arrivals.len());
-        }
-        for arrival in arrivals {
-            body.arrivals.push(arrival);
-        }
         let mut leaves = self.leaves.borrow_mut();
         for u in &body.uses {
             #[cfg(feature = "plant")]

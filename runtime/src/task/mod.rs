@@ -18,8 +18,9 @@ use crate::data::{Data, UseAt};
 use crate::diagnose::races::Past;
 use crate::effects::{Effects, Item, Tell, Waiting};
 use crate::future::{Failures, Sink};
-use crate::ids::{ArrivalAt, ProcessorId, TaskId};
+use crate::ids::{ArrivalAt, ProcessorId, TaskId, ValueAt};
 use crate::message::{SendTask, Work};
+use crate::payload::Payload;
 use crate::{Error, Place};
 
 use maniple_mapper::Priority;
@@ -31,7 +32,7 @@ use std::rc::{Rc, Weak};
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
     /// Binds the accessors and calls the function; the result is held back.
-    fn run(&self, leases: &mut [Lease]) -> Result<(), Box<Error>>;
+    fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>>;
     /// Takes values out of input futures, so that the task can run on another thread.
     fn detach(&self) -> Result<Box<dyn SendTask>, Error>;
     /// Takes over the result of what was detached.
@@ -55,8 +56,10 @@ pub(crate) struct LeafLaunch {
     /// The processor it is meant for.
     pub target: ProcessorId,
     pub priority: Option<Priority>,
-    /// Input futures that are not settled.
+    /// Input futures and barriers that it waits for.
     pub unmet: u32,
+    /// Why one of the barriers will never complete.
+    pub poison: Option<Box<Error>>,
 }
 
 /// What the mapper decides about a leaf task, beside how it reaches its regions.
@@ -77,7 +80,10 @@ pub(crate) struct Body {
     pub uses: Vec<UseAt>,
     /// All input futures, from its declaration to its launch, if races are looked for.
     pub inputs: Vec<Past>,
-    arrivals: Vec<ArrivalAt>,
+    pub arrivals: Vec<ArrivalAt>,
+    /// What it gets from edges and puts on them, and, from when it runs, the values.
+    pub values_at: Vec<ValueAt>,
+    values: Vec<Payload>,
     /// When it was launched, if the mapper is to be told how it went.
     launched: Cell<Option<u64>>,
 }

@@ -10,9 +10,11 @@ use std::cell::{Cell, RefCell};
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Owner {
     running: Cell<u32>,
+    /// Those who wait are told when no more than this many are left.
+    enough: Cell<u32>,
     /// Failures, with the future that may have told somebody.
     pub failures: Failures,
-    /// Who waits until all are over: hardly anybody.
+    /// Who waits until enough are over: hardly anybody.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
 }
 
@@ -21,10 +23,19 @@ impl Owner {
         self.running.get() == 0
     }
 
-    /// Whether all are over; if not, `waiting` is told when they are.
-    pub fn poll(&self, waiting: Waiting) -> bool {
-        let over = self.running.get() == 0;
+    /// How many are not over.
+    #[inline]
+    pub fn running(&self) -> u32 {
+        self.running.get()
+    }
+
+    /// Whether no more than `left` are not over; otherwise `waiting` is told when that is so. Who waits for fewer is told as
+    /// early, and asks again.
+    pub fn poll(&self, left: u32, waiting: Waiting) -> bool {
+        let over = self.running.get() <= left;
         if !over {
+            let others = self.waiting.borrow().is_some();
+            self.enough.set(if others { left.max(self.enough.get()) } else { left });
             let mut list = self.waiting.borrow_mut();
             let list = list.get_or_insert_default();
             // Whoever gives up and comes again is told once.
@@ -49,13 +60,13 @@ impl Owner {
     #[inline]
     pub fn one_over(&self, tell: impl FnMut(Waiting)) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() == 0 && self.waiting.borrow().is_some() {
-            self.all_over(tell);
+        if self.running.get() <= self.enough.get() && self.waiting.borrow().is_some() {
+            self.enough_over(tell);
         }
     }
 
     #[cold]
-    fn all_over(&self, tell: impl FnMut(Waiting)) {
+    fn enough_over(&self, tell: impl FnMut(Waiting)) {
         self.waiting.take().into_iter().flat_map(|waiting| *waiting).for_each(tell);
     }
 }

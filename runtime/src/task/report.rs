@@ -3,7 +3,7 @@
 use super::Tasks;
 use crate::diagnose::deadlock::{Node, ReportPart, waits_for};
 use crate::effects::Waiting;
-use crate::ids::{ArrivalAt, CellAddress, TaskId};
+use crate::ids::{ArrivalAt, TaskId};
 use crate::task::Body;
 use crate::task::slab::{Entry, Stage};
 
@@ -31,8 +31,8 @@ impl Tasks {
                 owner.each_waiter(&mut |w| part.waits.push((node_of(w), of_its("the end of"))));
             }
             part.owed.extend(body.arrivals.iter().filter_map(|arrival| match *arrival {
-                ArrivalAt::Cell(CellAddress { processor, object, cell }, generation) => {
-                    Some(((processor, object, cell, generation), node))
+                ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
+                    Some(((at.processor, at.object, at.cell, generation), node))
                 }
                 ArrivalAt::Phase { .. } => None,
             }));

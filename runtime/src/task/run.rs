@@ -10,6 +10,7 @@ use crate::error::panic_message;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::object::Object;
+use crate::payload::Payload;
 use crate::task::{Body, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
@@ -32,23 +33,31 @@ impl Tasks {
         {
             return self.refuse_racing(id, body, &error);
         }
+        let mut values = std::mem::take(&mut body.values);
+        for at in &body.values_at {
+            values.push(self.barriers.value(*at));
+        }
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.effects.id => {
                 let began = body.launched.get().map(|_| self.effects.wire.now());
-                let outcome = self.call(&*body, body.shard, Some(id), || task.run(&mut leases));
+                let outcome = self.call(&*body, body.shard, Some(id), || task.run(&mut leases, &mut values));
                 if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.effects.wire.now()));
                 }
                 outcome
             }
             (Ok(()), Some(task)) => match self.detach(&body, &**task) {
-                Ok(detached) => return self.offload_leaf(id, body, std::mem::take(&mut leases), detached, processor),
+                Ok(detached) => {
+                    let taken = (std::mem::take(&mut *leases), values);
+                    return self.offload_leaf(id, body, taken, detached, processor);
+                }
                 Err(error) => Err(Box::new(error)),
             },
             (Err(source), _) => Err(Box::new(Error::region(body.place(), source))),
             (Ok(()), None) => unreachable!("a task that is launched is there"),
         };
+        body.values = values;
         self.end_leaf(id, body, &mut leases, outcome);
     }
 
@@ -93,11 +102,18 @@ impl Tasks {
     }
 
     #[cold]
-    fn offload_leaf(&self, id: TaskId, body: Box<Body>, leases: Vec<Lease>, task: Box<dyn SendTask>, to: ProcessorId) {
+    fn offload_leaf(
+        &self,
+        id: TaskId,
+        body: Box<Body>,
+        (leases, values): (Vec<Lease>, Vec<Payload>),
+        task: Box<dyn SendTask>,
+        to: ProcessorId,
+    ) {
         // Replaced by when it did, on that processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
         let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
-        let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, outcome: Ok(()), ran };
+        let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, values, outcome: Ok(()), ran };
         self.leaves.borrow_mut().put_back(id, body);
         self.effects.event(|| Event::TaskDispatched { task: id });
         self.effects.send(to, Message::Leaf(Box::new(leaf)));
@@ -139,16 +155,17 @@ impl Tasks {
     pub fn run_for_other(&self, from: ProcessorId, mut leaf: Box<Offloaded>) {
         let began = leaf.ran.map(|_| self.effects.wire.now());
         let (work, shard) = (leaf.work, leaf.shard);
-        leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases));
+        leaf.outcome = self.call(&work, shard, None, || leaf.task.run(&mut leaf.leases, &mut leaf.values));
         leaf.ran = began.map(|began| (began, self.effects.wire.now()));
         self.effects.send(from, Message::LeafDone(leaf));
     }
 
     /// Takes back a task that ran on another processor.
     pub fn take_back(&self, from: ProcessorId, leaf: Offloaded) {
-        let Offloaded { home, work, shard, task: mut ran, mut leases, outcome, ran: when } = leaf;
+        let Offloaded { home, work, shard, task: mut ran, mut leases, values, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
-        if let Some(body) = body {
+        if let Some(mut body) = body {
+            body.values = values;
             if let Some(task) = &body.task {
                 task.take_back(&mut *ran);
             }

@@ -35,6 +35,8 @@ impl Entry {
             uses: Vec::new(),
             inputs: Vec::new(),
             arrivals: Vec::new(),
+            values_at: Vec::new(),
+            values: Vec::new(),
             launched: Cell::default(),
         };
         Self {

@@ -1,7 +1,7 @@
 //! That what the check keeps does not grow with the length of a run.
 
 use crate::diagnose::races::MOST_ALIKE;
-use crate::{Check, Error, Pairs, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use crate::{Check, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
 use maniple_regions::{Field, Partition, Privilege, ReadShared, ReadWrite, Rect, Region, WriteShared};
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ fn get(slot: ReadShared<u64>, mut own: ReadWrite<u64>) {
 }
 fn after(_: Val<()>) {}
 
-type Args = (Pairs, PhaseBarrier, Vec<Region>, Region, u32);
+type Args = (Edges, PhaseBarrier, Vec<Region>, Region, u32);
 
 async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[usize; 6], Error> {
     let (me, n) = (shard.index(), shard.shards());
     let from = (me + n - 1) % n;
-    let (out, inn) = (ring.producer(&shard)?, ring.consumer(&shard, from)?);
+    let (out, inn) = (ring.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.consumer(&shard, from)?);
     let (arriver, waiter) = (gate.arriver(&shard)?, gate.waiter(&shard)?);
     let (to, from) = (shard.region(slots[me as usize])?, shard.region(slots[from as usize])?);
     let own = shard.region(own)?;
     for step in 0..steps {
         let fill = shard.launch(put, (to.write_shared(U), own.read_write(U)));
-        fill.wait(&out.empty).arrive(&out.ready).go()?.detach();
+        fill.wait(out.empty()).arrive(out.ready()).go()?.detach();
         let take = shard.launch(get, (from.read_shared(U), own.read_write(U)));
-        let taken = take.wait(&inn.ready).arrive(&inn.empty).go()?;
+        let taken = take.wait(inn.ready()).arrive(inn.empty()).go()?;
         let end = shard.launch(after, ((&taken).into(),)).go()?;
         if step % 3 == 0 {
             end.await?;
@@ -52,7 +52,7 @@ fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
         let own = top.tree("own", Rect::line(0, SHARDS.into()), &[U.info()])?;
         let own: Vec<Region> = Partition::equal(own, SHARDS as usize)?.iter().collect();
         let gang = top.gang("all", SHARDS)?;
-        let pairs = top.pairs("ring", &gang, |s| (s + 1) % SHARDS)?;
+        let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
         let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
         let task = top.task("ring", ring);
         let done = top.launch(&gang, &task, |s| {

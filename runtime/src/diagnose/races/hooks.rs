@@ -209,7 +209,9 @@ impl Races {
 /// The barrier and the generation of an arrival.
 fn arrival_key(at: ArrivalAt) -> (BarrierKey, u64) {
     match at {
-        ArrivalAt::Cell(at, generation) => ((at.object, at.processor, at.cell), generation),
+        ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
+            ((at.object, at.processor, at.cell), generation)
+        }
         ArrivalAt::Phase { object, generation, .. } => ((object, 0, 0), generation),
     }
 }

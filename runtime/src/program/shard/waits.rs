@@ -15,6 +15,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 impl Shard {
+    /// Enough leaf tasks for [`Self::window`] in most loops.
+    pub const WINDOW: u32 = 16;
+
     /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::within`] sets a limit.
     ///
     /// A wait that is dropped before it is over, after a time-out or as the loser of a `select!`, gives its generation
@@ -107,13 +110,40 @@ impl Shard {
         .await;
     }
 
-    /// Waits for the leaf tasks of this shard.
-    pub(crate) async fn no_leaves(&self) {
-        poll_fn(|cx| match self.inner.owner.poll(polling::waiting(cx.waker())) {
+    /// Waits while more than `most` leaf tasks and calls of this shard are under way, until half of them are over. In a loop
+    /// that launches without waiting for results, it says how far the loop may run ahead. Local, not collective.
+    ///
+    /// A loop without it launches all its iterations before the first task runs. That takes memory for all of them, and the
+    /// values of each are out of the cache when its turn comes. [`Self::WINDOW`] does for most loops; a few iterations' worth
+    /// of tasks is as good as any more.
+    ///
+    /// ```
+    /// # use maniple_runtime::{Error, Shard};
+    /// async fn shard(shard: Shard, steps: u64) -> Result<(), Error> {
+    ///     for _ in 0..steps {
+    ///         shard.window(Shard::WINDOW).await;
+    ///         shard.launch(|| (), ()).go()?.detach();
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn window(&self, most: u32) {
+        if self.inner.owner.running() > most {
+            self.leaves_left(most / 2).await;
+        }
+    }
+
+    async fn leaves_left(&self, left: u32) {
+        poll_fn(|cx| match self.inner.owner.poll(left, polling::waiting(cx.waker())) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
         .await;
+    }
+
+    /// Waits for the leaf tasks of this shard.
+    pub(crate) async fn no_leaves(&self) {
+        self.leaves_left(0).await;
         self.core().effects().event(|| Event::TasksAwaited { shard: self.actor() });
     }
 

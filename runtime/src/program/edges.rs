@@ -1,0 +1,395 @@
+//! Edges between shards of a gang: barriers that say when there is a value and when there is room, and the values.
+
+use crate::Error;
+use crate::barrier::End;
+use crate::ids::{ArrivalAt, CellAddress, ObjectId, Run, ValueAt, WaitAt};
+use crate::object::{Edge, EdgeTable, Object};
+use crate::payload::Payload;
+use crate::program::param::{Bindings, Declaring, Param, Taking};
+use crate::program::shard::Shard;
+use maniple_barriers::{Arriver, Empty, Ready, Waiter};
+use maniple_regions::{Element, RegionError};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Edges between shards of a gang, along which values of type `T` travel; none with `Edges<()>`. Made by
+/// [`crate::Top::edges`]; plain data that may travel in arguments.
+///
+/// An edge leads from a producing shard to a consuming one. It has two barriers. A generation of the *ready* barrier is one
+/// value that is there, a generation of the *empty* barrier is room for one more. The first `depth` generations of the empty
+/// barrier are complete from the start, so a producer can be `depth` values ahead of its consumer.
+///
+/// Arguments made with [`Producer::put`] and [`Consumer::get`] do all of that: the launch waits for the value or the room, and
+/// its end announces the next. An edge that a launch does not name rests, and nothing is owed for it.
+///
+/// ```
+/// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, Start, Val};
+///
+/// /// Each shard sends its number, doubled, to the next.
+/// async fn shard(shard: Shard, ring: Edges<u64>) -> Result<u64, Error> {
+///     let (me, all) = (shard.index(), shard.shards());
+///     let next = ring.producer(&shard, (me + 1) % all)?;
+///     let previous = ring.consumer(&shard, (me + all - 1) % all)?;
+///     shard.launch(|mut out: Put<u64>, me: Val<u32>| out[0] = 2 * u64::from(*me), (next.put(1), me.into())).go()?.detach();
+///     shard.launch(|came: Get<u64>| came[0], (previous.get(),)).go()?.await
+/// }
+/// # let (came, _) = Runtime::threads(2).run(|top| async move {
+/// let gang = top.gang("ring", 3)?;
+/// let ring = top.edges("ring", &gang, (0..3).map(|s| (s, (s + 1) % 3)), 1)?;
+/// let task = top.task("send", shard);
+/// let came = top.launch(&gang, &task, |_| Start::new(ring))?.all().await?;
+/// # Ok(came)
+/// # })?;
+/// assert_eq!(came, [4, 0, 2]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Edges<T = ()> {
+    pub(crate) id: ObjectId,
+    #[serde(skip)]
+    pub(crate) run: Run,
+    #[serde(skip)]
+    pub(crate) values: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Clone for Edges<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Edges<T> {}
+impl<T> PartialEq for Edges<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+impl<T> Eq for Edges<T> {}
+impl<T> std::hash::Hash for Edges<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+impl<T> fmt::Debug for Edges<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edges({})", self.id)
+    }
+}
+
+/// The producing shard's end of an edge.
+pub struct Producer<T = ()> {
+    end: Rc<ProducerEnd>,
+    values: PhantomData<fn(T)>,
+}
+
+#[derive(Debug)]
+struct ProducerEnd {
+    to: u32,
+    tag: u32,
+    empty: Waiter<Empty, CellAddress>,
+    ready: Arriver<Ready, CellAddress>,
+}
+
+/// The consuming shard's end of an edge.
+pub struct Consumer<T = ()> {
+    end: Rc<ConsumerEnd>,
+    values: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug)]
+struct ConsumerEnd {
+    from: u32,
+    tag: u32,
+    ready: Waiter<Ready, CellAddress>,
+    empty: Arriver<Empty, CellAddress>,
+}
+
+impl<T> fmt::Debug for Producer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.end.fmt(f)
+    }
+}
+impl<T> fmt::Debug for Consumer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.end.fmt(f)
+    }
+}
+
+impl<T> Edges<T> {
+    /// This shard's end of its edge to shard `to`. Local; never waits.
+    ///
+    /// # Errors
+    /// When there is no such edge, or more than one (see [`Self::outgoing`]), or the shard is not of the edges' gang.
+    pub fn producer(&self, shard: &Shard, to: u32) -> Result<Producer<T>, Error> {
+        self.with(shard, |table| {
+            let edge = the_only(shard, table, table.out.of(shard.index()), |edge| edge.to == to, ("to", to))?;
+            Ok(self.producer_end(shard, table, edge))
+        })?
+    }
+
+    /// This shard's end of the edge from shard `from`. Local; never waits.
+    ///
+    /// # Errors
+    /// When there is no such edge, or more than one (see [`Self::incoming`]), or the shard is not of the edges' gang.
+    pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer<T>, Error> {
+        self.with(shard, |table| {
+            let edge = the_only(shard, table, table.into.of(shard.index()), |edge| edge.from == from, ("from", from))?;
+            Ok(self.consumer_end(shard, table, edge))
+        })?
+    }
+
+    /// This shard's ends of all edges that it produces for, in the order of the list that the edges were made from. Local;
+    /// never waits.
+    ///
+    /// # Errors
+    /// When the shard is not of the edges' gang.
+    pub fn outgoing(&self, shard: &Shard) -> Result<Vec<Producer<T>>, Error> {
+        self.with(shard, |table| {
+            table.out.of(shard.index()).iter().map(|&edge| self.producer_end(shard, table, edge)).collect()
+        })
+    }
+
+    /// This shard's ends of all edges that it consumes, in the order of the list that the edges were made from. Local; never
+    /// waits.
+    ///
+    /// # Errors
+    /// When the shard is not of the edges' gang.
+    pub fn incoming(&self, shard: &Shard) -> Result<Vec<Consumer<T>>, Error> {
+        self.with(shard, |table| {
+            table.into.of(shard.index()).iter().map(|&edge| self.consumer_end(shard, table, edge)).collect()
+        })
+    }
+
+    fn producer_end(&self, shard: &Shard, table: &EdgeTable, edge: u32) -> Producer<T> {
+        let counted = |end| shard.core().tasks.barriers.counter(self.id, edge, end, 0);
+        let end = ProducerEnd {
+            to: table.edges[edge as usize].to,
+            tag: table.edges[edge as usize].tag,
+            empty: Waiter::counted(table.empty_address(self.id, edge), counted(End::ProducerWait)),
+            ready: Arriver::counted(table.ready_address(self.id, edge), counted(End::ProducerArrive)),
+        };
+        Producer { end: Rc::new(end), values: PhantomData }
+    }
+
+    fn consumer_end(&self, shard: &Shard, table: &EdgeTable, edge: u32) -> Consumer<T> {
+        let counted = |end, first| shard.core().tasks.barriers.counter(self.id, edge, end, first);
+        let end = ConsumerEnd {
+            from: table.edges[edge as usize].from,
+            tag: table.edges[edge as usize].tag,
+            ready: Waiter::counted(table.ready_address(self.id, edge), counted(End::ConsumerWait, 0)),
+            empty: Arriver::counted(
+                table.empty_address(self.id, edge),
+                counted(End::ConsumerArrive, table.depth.into()),
+            ),
+        };
+        Consumer { end: Rc::new(end), values: PhantomData }
+    }
+
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&EdgeTable) -> R) -> Result<R, Error> {
+        let what = || format!("an end of an edge in shard {} of {}", shard.index(), shard.gang_name());
+        shard.core().effects().objects.with(self.id, |object| match object {
+            Some(Object::Edges(table)) if !table.gang.run.may_be(self.run) => {
+                Err(super::phase::of_another_run(what(), "`Top::edges`"))
+            }
+            Some(Object::Edges(table)) if shard.in_gang(&table.gang) => Ok(f(table)),
+            Some(o) => Err(Error::misuse(what(), "edges made for the gang of this shard", o.describe())),
+            None => Err(Error::misuse(what(), "edges made with `Top::edges`", format!("object {}", self.id))),
+        })
+    }
+}
+
+/// The one edge of a shard's list that leads to another shard, or comes from it.
+fn the_only(
+    shard: &Shard,
+    table: &EdgeTable,
+    mine: &[u32],
+    is_wanted: impl Fn(&Edge) -> bool,
+    (direction, other): (&str, u32),
+) -> Result<u32, Error> {
+    let mut found = mine.iter().filter(|&&e| is_wanted(&table.edges[e as usize]));
+    match (found.next(), found.next()) {
+        (Some(&edge), None) => Ok(edge),
+        (first, _) => {
+            let listed: Vec<String> = mine.iter().map(|&e| table.edges[e as usize].to_string()).collect();
+            let listed = if listed.is_empty() { "none".into() } else { listed.join("; ") };
+            let came = if first.is_some() { "several" } else { "none" };
+            Err(Error::misuse(
+                format!("an end of edges `{}` in shard {}", table.name, shard.index()),
+                format!("one edge {direction} shard {other}; this shard's on that side: {listed}"),
+                came,
+            ))
+        }
+    }
+}
+
+impl<T> Producer<T> {
+    /// The shard that consumes.
+    pub fn to(&self) -> u32 {
+        self.end.to
+    }
+
+    /// The edge's tag.
+    pub fn tag(&self) -> u32 {
+        self.end.tag
+    }
+
+    /// Says when there is room: value number g has to wait for generation g. For a launch or a shard that waits itself.
+    pub fn empty(&self) -> &Waiter<Empty, CellAddress> {
+        &self.end.empty
+    }
+
+    /// Arrive here when value number g is there, for generation g. For a launch or a shard that arrives itself.
+    pub fn ready(&self) -> &Arriver<Ready, CellAddress> {
+        &self.end.ready
+    }
+}
+
+impl<T: Element> Producer<T> {
+    /// For a [`Put`] parameter: the task fills `len` values, which travel along this edge when it is done. The task starts
+    /// when there is room.
+    pub fn put(&self, len: usize) -> PutTo<T> {
+        Put::to([self], len)
+    }
+}
+
+impl<T> Consumer<T> {
+    /// The shard that produces.
+    pub fn from(&self) -> u32 {
+        self.end.from
+    }
+
+    /// The edge's tag.
+    pub fn tag(&self) -> u32 {
+        self.end.tag
+    }
+
+    /// Says when value number g is there: generation g. For a launch or a shard that waits itself.
+    pub fn ready(&self) -> &Waiter<Ready, CellAddress> {
+        &self.end.ready
+    }
+
+    /// Arrive here when value number g has been used and may be overwritten. For a launch or a shard that arrives itself.
+    pub fn empty(&self) -> &Arriver<Empty, CellAddress> {
+        &self.end.empty
+    }
+}
+
+impl<T: Element> Consumer<T> {
+    /// For a [`Get`] parameter: the next values that come along this edge. The task starts when they are there; when it is
+    /// done there is room for others.
+    pub fn get(&self) -> GetFrom<T> {
+        GetFrom { end: self.end.clone(), values: PhantomData }
+    }
+}
+
+/// A parameter of a leaf task: values that have come along an edge, as a slice. Its argument is made with [`Consumer::get`].
+#[derive(Debug, Clone, Copy)]
+pub struct Get<'a, T>(&'a [T]);
+
+impl<T> Deref for Get<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        self.0
+    }
+}
+
+/// A parameter of a leaf task: a slice of values to fill, which travel along edges when the task is done. Its argument is made
+/// with [`Producer::put`], or with [`Put::to`] for several edges.
+///
+/// At first it holds any values; the task has to write all of them. Where consumers are on the same node nothing is copied:
+/// they read what was written here, and all consumers of one `Put` read the same.
+#[derive(Debug)]
+pub struct Put<'a, T>(&'a mut [T]);
+
+impl<T> Deref for Put<'_, T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        self.0
+    }
+}
+impl<T> DerefMut for Put<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0
+    }
+}
+
+/// The argument for a [`Get`].
+#[derive(Debug)]
+pub struct GetFrom<T> {
+    end: Rc<ConsumerEnd>,
+    values: PhantomData<fn() -> T>,
+}
+
+/// The argument for a [`Put`].
+#[derive(Debug)]
+pub struct PutTo<T> {
+    ends: SmallVec<[Rc<ProducerEnd>; 4]>,
+    len: usize,
+    values: PhantomData<fn(T)>,
+}
+
+impl<'a, T: Element> Put<'a, T> {
+    /// The argument for values that travel along several edges, or none.
+    pub fn to<'p>(producers: impl IntoIterator<Item = &'p Producer<T>>, len: usize) -> PutTo<T> {
+        let ends = producers.into_iter().map(|producer| producer.end.clone()).collect();
+        PutTo { ends, len, values: PhantomData }
+    }
+}
+
+impl<T: Element> Param for Get<'_, T> {
+    type Item<'a> = Get<'a, T>;
+    type Arg = GetFrom<T>;
+    type Kept = ();
+    type Sent = ();
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        let ConsumerEnd { ready, empty, .. } = &*arg.end;
+        let CellAddress { object, cell, .. } = ready.address();
+        let generation = ready.take();
+        taking.wait(WaitAt::Cell { object, cell, generation });
+        taking.value(ValueAt::Get { object, cell, generation });
+        taking.arrive(ArrivalAt::Cell(empty.address(), empty.take()));
+    }
+    fn keep(_: Self::Arg) {}
+    fn resolve((): ()) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
+        Ok(Get(bytemuck::cast_slice(bindings.value().bytes())))
+    }
+}
+
+impl<T: Element> Param for Put<'_, T> {
+    type Item<'a> = Put<'a, T>;
+    type Arg = PutTo<T>;
+    type Kept = ();
+    type Sent = ();
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        let value = taking.value(ValueAt::Put { bytes: size_of::<T>() * arg.len, inline: align_of::<T>() <= 8 });
+        for end in &arg.ends {
+            let CellAddress { object, cell, .. } = end.empty.address();
+            taking.wait(WaitAt::Cell { object, cell, generation: end.empty.take() });
+            taking.arrive(ArrivalAt::Value(end.ready.address(), end.ready.take(), value));
+        }
+    }
+    fn keep(_: Self::Arg) {}
+    fn resolve((): ()) -> Result<(), Error> {
+        Ok(())
+    }
+    #[inline]
+    fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
+        Ok(Put(bytemuck::cast_slice_mut(Payload::bytes_mut(bindings.value()))))
+    }
+}

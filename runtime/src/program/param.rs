@@ -1,0 +1,364 @@
+//! The parameters of a leaf task and the arguments of its launch: regions, values, values that come or go along edges, and
+//! any number of each.
+
+use crate::Error;
+use crate::barrier::Waited;
+use crate::data::UseAt;
+use crate::effects::Waiting;
+use crate::future::TaskFuture;
+use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
+use crate::payload::Payload;
+use crate::program::shard::Shard;
+use crate::task::{Body, Tasks};
+use maniple_regions::{
+    Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
+    Reduction, RegionError, Write, WriteShared,
+};
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
+#[derive(Debug)]
+pub struct Requirement<A> {
+    region: u32,
+    /// Its type is the accessor's.
+    field: Field<()>,
+    privilege: Privilege,
+    coherence: Coherence,
+    accessor: PhantomData<fn() -> A>,
+}
+
+impl<A> Clone for Requirement<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<A> Copy for Requirement<A> {}
+
+impl<A> Requirement<A> {
+    pub(crate) fn new<T: Element>(region: u32, field: Field<T>, privilege: Privilege, coherence: Coherence) -> Self {
+        Self { region, field: field.with_element(), privilege, coherence, accessor: PhantomData }
+    }
+
+    /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
+    pub fn atomic(self) -> Self {
+        Self { coherence: Coherence::Atomic, ..self }
+    }
+
+    #[inline]
+    fn declare<T: Element>(&self, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        declaring.region(self.region, &self.field.with_element::<T>().info(), self.privilege, self.coherence)
+    }
+}
+
+/// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Val<T>(pub T);
+
+impl<T> Deref for Val<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Argument for a [`Val`] parameter: `value.into()` or `(&future).into()`.
+#[derive(Debug)]
+pub enum Value<T> {
+    /// Known now.
+    Now(T),
+    /// Known when the future is.
+    Later(TaskFuture<T>),
+}
+
+impl<T> From<T> for Value<T> {
+    fn from(value: T) -> Self {
+        Value::Now(value)
+    }
+}
+impl<T: 'static> From<&TaskFuture<T>> for Value<T> {
+    fn from(future: &TaskFuture<T>) -> Self {
+        Value::Later(future.clone())
+    }
+}
+
+/// A parameter of a leaf task: an accessor or a [`Val`].
+pub trait Param {
+    /// The parameter as the task sees it.
+    type Item<'a>;
+    /// What the launch passes.
+    type Arg: 'static;
+    /// What stays of the argument until the task runs.
+    #[doc(hidden)]
+    type Kept: 'static;
+    /// What travels with the task.
+    type Sent: Send + 'static;
+    #[doc(hidden)]
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
+    /// Takes the generations of barriers that the argument stands for. Nothing is refused any more.
+    #[doc(hidden)]
+    fn take(_: &Self::Arg, _: &mut Taking<'_>) {}
+    #[doc(hidden)]
+    fn keep(arg: Self::Arg) -> Self::Kept;
+    #[doc(hidden)]
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
+    #[doc(hidden)]
+    fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
+}
+
+/// What the parameters of a task are made from, each in the order in which its launch named them.
+#[doc(hidden)]
+pub struct Bindings<'a> {
+    leases: std::slice::IterMut<'a, Lease>,
+    values: std::slice::IterMut<'a, Payload>,
+}
+
+impl<'a> Bindings<'a> {
+    #[inline]
+    pub(crate) fn new(leases: &'a mut [Lease], values: &'a mut [Payload]) -> Self {
+        Self { leases: leases.iter_mut(), values: values.iter_mut() }
+    }
+
+    #[inline]
+    fn lease(&mut self) -> &'a mut Lease {
+        match self.leases.next() {
+            Some(lease) => lease,
+            None => unreachable!("one lease a region parameter"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn value(&mut self) -> &'a mut Payload {
+        match self.values.next() {
+            Some(value) => value,
+            None => unreachable!("one value a parameter of an edge"),
+        }
+    }
+}
+
+/// Takes what a launch waits for and where its task arrives.
+#[doc(hidden)]
+pub struct Taking<'a> {
+    tasks: &'a Tasks,
+    task: TaskId,
+    body: &'a mut Body,
+    unmet: u32,
+    poison: Option<Box<Error>>,
+}
+
+impl<'a> Taking<'a> {
+    #[inline]
+    pub(crate) fn new(tasks: &'a Tasks, task: TaskId, body: &'a mut Body, unmet: u32) -> Self {
+        Self { tasks, task, body, unmet, poison: None }
+    }
+
+    /// How much the task waits for, and why some of that will never be there.
+    #[inline]
+    pub(crate) fn end(self) -> (u32, Option<Box<Error>>) {
+        (self.unmet, self.poison)
+    }
+
+    #[inline]
+    pub(crate) fn wait(&mut self, at: WaitAt) {
+        match self.tasks.wait_for(self.task, at) {
+            Waited::Complete => {}
+            Waited::Registered => self.unmet += 1,
+            Waited::Poisoned(e) => self.poison = Some(e),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn arrive(&mut self, at: ArrivalAt) {
+        self.body.arrivals.push(at);
+    }
+
+    /// Number of a value that the task gets or puts.
+    #[inline]
+    pub(crate) fn value(&mut self, at: ValueAt) -> u32 {
+        self.body.values_at.push(at);
+        self.body.values_at.len() as u32 - 1
+    }
+}
+
+/// Collects what a launch's arguments need.
+#[doc(hidden)]
+pub struct Declaring<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) task: TaskId,
+    pub(crate) body: &'a mut Body,
+    /// Futures the task waits for.
+    pub(crate) unmet: u32,
+}
+
+impl<'a> Declaring<'a> {
+    #[inline]
+    pub(crate) fn new(shard: &'a Shard, task: TaskId, body: &'a mut Body) -> Self {
+        Self { shard, task, body, unmet: 0 }
+    }
+
+    /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
+    #[cold]
+    fn more_uses(&mut self) {
+        self.body.uses.reserve_exact(1);
+    }
+
+    fn region(&mut self, index: u32, field: &FieldInfo, p: Privilege, c: Coherence) -> Result<(), Error> {
+        let column = self.shard.column(index, p, c, field)?;
+        if self.body.uses.len() == self.body.uses.capacity() {
+            self.more_uses();
+        }
+        self.body.uses.push(UseAt { column, privilege: p, coherence: c, access: None, staged: None });
+        Ok(())
+    }
+}
+
+macro_rules! accessor_param {
+    ($accessor:ident $(, $op:ident)?) => {
+        impl<T: Element $(, $op: Reduction<T>)?, const D: usize> Param for $accessor<'_, T $(, $op)?, D> {
+            type Item<'a> = $accessor<'a, T $(, $op)?, D>;
+            type Arg = Requirement<$accessor<'static, T $(, $op)?, D>>;
+            type Kept = ();
+            type Sent = ();
+            fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+                arg.declare::<T>(declaring)
+            }
+            fn keep(_: Self::Arg) {}
+            fn resolve((): ()) -> Result<(), Error> {
+                Ok(())
+            }
+            #[inline]
+            fn bind<'a>(bindings: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
+                $accessor::bind(bindings.lease())
+            }
+        }
+    };
+}
+
+accessor_param!(Read);
+accessor_param!(ReadWrite);
+accessor_param!(Write);
+accessor_param!(Reduce, R);
+accessor_param!(ReadShared);
+accessor_param!(WriteShared);
+accessor_param!(ReadWriteShared);
+
+impl<T: Clone + Send + 'static> Param for Val<T> {
+    type Item<'a> = Val<T>;
+    type Arg = Value<T>;
+    type Kept = Value<T>;
+    type Sent = T;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        if let Value::Later(future) = arg {
+            declaring.shard.core().effects().counters.inputs.add(1);
+            if declaring.shard.core().effects().races().is_some() {
+                declaring.body.inputs.push(future.event());
+            }
+            if future.wait(Waiting::Task(declaring.task)) {
+                declaring.unmet += 1;
+            }
+        }
+        Ok(())
+    }
+    fn keep(arg: Value<T>) -> Value<T> {
+        arg
+    }
+    fn resolve(kept: Value<T>) -> Result<T, Error> {
+        match kept {
+            Value::Now(value) => Ok(value),
+            Value::Later(future) => future
+                .peek(|outcome| outcome.cloned().map_err(Clone::clone))
+                .unwrap_or_else(|| Err(Error::Stopped { what: "an input future".into() })),
+        }
+    }
+    #[inline]
+    fn bind<'a>(_: &mut Bindings<'a>, sent: T) -> Result<Val<T>, RegionError> {
+        Ok(Val(sent))
+    }
+}
+
+/// Any number of parameters of one kind, for a task whose number of regions, values or edges is known only when it is
+/// launched: `Many<ReadShared<f64>>`, `Many<Val<f64>>`, `Many<Get<f64>>`. Its argument is a `Many` of the single arguments,
+/// collected from an iterator; in the task it is a slice of the single parameters.
+///
+/// ```
+/// # use maniple_runtime::*; use maniple_regions::*;
+/// const U: Field<f64> = Field::new(0, "u");
+/// fn sum(parts: Many<Read<f64>>) -> f64 { parts.iter().flat_map(|part| part.as_slice()).sum() }
+/// async fn shard(shard: Shard, parts: Vec<Local>) -> Result<f64, Error> {
+///     shard.launch(sum, (parts.iter().map(|part| part.read(U)).collect(),)).go()?.await
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Many<P>(SmallVec<[P; 8]>);
+
+impl<P> FromIterator<P> for Many<P> {
+    fn from_iter<I: IntoIterator<Item = P>>(all: I) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
+impl<P> IntoIterator for Many<P> {
+    type Item = P;
+    type IntoIter = smallvec::IntoIter<[P; 8]>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+impl<P> Deref for Many<P> {
+    type Target = [P];
+    fn deref(&self) -> &[P] {
+        &self.0
+    }
+}
+impl<P> DerefMut for Many<P> {
+    fn deref_mut(&mut self) -> &mut [P] {
+        &mut self.0
+    }
+}
+
+impl<P: Param> Param for Many<P> {
+    type Item<'a> = Many<P::Item<'a>>;
+    type Arg = Many<P::Arg>;
+    type Kept = SmallVec<[P::Kept; 8]>;
+    type Sent = SmallVec<[P::Sent; 8]>;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        arg.iter().try_for_each(|one| P::declare(one, declaring))
+    }
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        arg.iter().for_each(|one| P::take(one, taking));
+    }
+    fn keep(arg: Self::Arg) -> Self::Kept {
+        arg.into_iter().map(P::keep).collect()
+    }
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+        kept.into_iter().map(P::resolve).collect()
+    }
+    fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
+        sent.into_iter().map(|one| P::bind(bindings, one)).collect()
+    }
+}
+
+/// A parameter that a launch may leave out.
+impl<P: Param> Param for Option<P> {
+    type Item<'a> = Option<P::Item<'a>>;
+    type Arg = Option<P::Arg>;
+    type Kept = Option<P::Kept>;
+    type Sent = Option<P::Sent>;
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        arg.as_ref().map_or(Ok(()), |one| P::declare(one, declaring))
+    }
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        if let Some(one) = arg {
+            P::take(one, taking);
+        }
+    }
+    fn keep(arg: Self::Arg) -> Self::Kept {
+        arg.map(P::keep)
+    }
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+        kept.map(P::resolve).transpose()
+    }
+    fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
+        sent.map(|one| P::bind(bindings, one)).transpose()
+    }
+}
