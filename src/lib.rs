@@ -102,6 +102,7 @@ pub use maniple_regions as regions;
 pub use maniple_runtime as runtime;
 
 pub mod explore;
+pub mod halo;
 pub use explore::explore;
 
 #[doc = include_str!("when_it_hangs.md")]
@@ -109,6 +110,7 @@ pub mod when_it_hangs {}
 
 /// What most programs use.
 pub mod prelude {
+    pub use crate::halo::{Borders, Ghosts, Halo, HaloEnds, HaloOptions, Halos};
     pub use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
     pub use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
     pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, MapperSlot, Priority};
@@ -117,7 +119,7 @@ pub mod prelude {
         ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
     };
     pub use maniple_runtime::{
-        Binding, Consumer, Driver, Edges, Error, FutureMap, Gang, Local, Parent, PhaseBarrier, PhaseOptions, Producer,
-        Runtime, Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
+        Binding, Consumer, Driver, Edges, Error, FutureMap, Gang, Get, Local, Many, Parent, PhaseBarrier, PhaseOptions,
+        Producer, Put, Runtime, Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
     };
 }

@@ -260,7 +260,8 @@ impl Error {
         Error::Region { place, source: Box::new(source) }
     }
 
-    pub(crate) fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {
+    /// A call that the framework refuses: what was called, what it expects, and what came.
+    pub fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {
         Error::Misuse { what: what.to_string(), expected: expected.to_string(), came: came.to_string() }
     }
 }

@@ -1,18 +1,12 @@
 //! Both versions of the application on shard tasks.
 //!
-//! An iteration of a shard is one leaf task. From the last derivative, its total and the neighbours' edges it makes the
-//! next one, in place, with its square sum, and puts the first two cells into the right ghosts of its left neighbour and
-//! the last two into the left ghosts of its right one: not scaled yet, so that they travel while the total comes about.
-//! How it does is where the two versions differ.
-//!
-//! There are two slots of ghosts: iteration k reads slot k mod 2 and fills the other. Nobody has to say that a slot is
-//! empty: it was read in the iteration before, and the total that a task waits for has the square sum of every task of
-//! that iteration in it.
+//! An iteration of a shard is one leaf task. From the last derivative, its total and the ghost cells it makes the next
+//! derivative, in place, with its square sum, and sends its edges to the neighbours: not scaled yet, so that they travel
+//! while the total comes about. How it does is where the two versions differ.
 
 use crate::{Collective, kernel};
 use maniple::prelude::*;
-use maniple::regions::{FieldId, RegionError};
-use maniple::runtime::{Launch, Leaf, Requirement, Stamp};
+use maniple::runtime::Stamp;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,8 +14,6 @@ use std::sync::Arc;
 
 /// The derivative, not scaled; before the first iteration, the first vector.
 pub const D: Field<f64> = Field::new(0, "d");
-/// Ghost cells, a field for each slot: shard s has its left ones at 4s and 4s + 1, its right ones at 4s + 2 and 4s + 3.
-pub const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
 /// One square sum a shard, and their total.
 const S: Field<f64> = Field::new(0, "sum");
 
@@ -75,34 +67,27 @@ fn now() -> u64 {
     maniple::runtime::now().as_nanos() as u64
 }
 
-/// Puts the edges of a block into its neighbours' ghosts.
-fn put_edges(d: &[f64], to_left: &mut WriteShared<f64>, to_right: &mut WriteShared<f64>) {
-    to_left.copy_from(&d[..kernel::GHOSTS]);
-    to_right.copy_from(&d[d.len() - kernel::GHOSTS..]);
-}
-
 /// The leaf task before the first iteration: the first vector, and the edges of the block.
-pub fn load(mut d: Write<f64>, mut to_left: WriteShared<f64>, mut to_right: WriteShared<f64>, values: Val<Vec<f64>>) {
+pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Val<Vec<f64>>) {
     d.copy_from_slice(&values);
-    put_edges(&values, &mut to_left, &mut to_right);
+    borders.send([&values[..]].into_iter());
 }
 
-/// The leaf task of an iteration, from the total of the last one: the block, its ghosts, and the neighbours' that it fills;
-/// gives the square sum.
+/// The leaf task of an iteration, from the total of the last one: the block, its ghost cells, and what its neighbours need
+/// of it; gives the square sum.
 pub fn advance(
     mut d: ReadWrite<f64>,
-    left: ReadShared<f64>,
-    right: ReadShared<f64>,
-    mut to_left: WriteShared<f64>,
-    mut to_right: WriteShared<f64>,
+    ghosts: Ghosts<f64>,
+    mut borders: Borders<f64>,
     total: Val<f64>,
     h: Val<f64>,
 ) -> f64 {
-    let (mut l, mut r) = ([0.0; kernel::GHOSTS], [0.0; kernel::GHOSTS]);
-    left.copy_to(&mut l);
-    right.copy_to(&mut r);
-    let sum = kernel::step(d.as_mut_slice(), l, r, total.sqrt(), *h);
-    put_edges(d.as_slice(), &mut to_left, &mut to_right);
+    let side = |number| {
+        let piece: &[f64] = ghosts.piece(number);
+        std::array::from_fn(|i| piece[i])
+    };
+    let sum = kernel::step(d.as_mut_slice(), side(0), side(1), total.sqrt(), *h);
+    borders.send(d.rows());
     sum
 }
 
@@ -113,145 +98,11 @@ pub fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
     u
 }
 
-/// The regions and barriers of the ghost exchange: made once, known to every shard.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Layout {
-    ghosts: Region,
-    to_left: Edges,
-    to_right: Edges,
-    shards: u32,
-    h: f64,
-}
-
-impl Layout {
-    fn left(&self, s: u32) -> u32 {
-        (s + self.shards - 1) % self.shards
-    }
-
-    fn right(&self, s: u32) -> u32 {
-        (s + 1) % self.shards
-    }
-
-    fn left_ghosts(&self, s: u32) -> Region {
-        Region { tree: self.ghosts.tree, rect: Rect::line(4 * i64::from(s), 4 * i64::from(s) + 2) }
-    }
-
-    fn right_ghosts(&self, s: u32) -> Region {
-        Region { tree: self.ghosts.tree, rect: Rect::line(4 * i64::from(s) + 2, 4 * i64::from(s) + 4) }
-    }
-
-    /// Adds shard `s`'s block and what it needs for the exchange, where it fills `slots` of its neighbours' ghosts. Its
-    /// own ones it holds all, so that they stay where it is even if it reads none.
-    fn holds<A>(&self, start: Start<A>, s: u32, block: Region, slots: &[Field<f64>]) -> Start<A> {
-        let start = start.writes(block, [D]);
-        if self.shards == 1 {
-            // The only shard is its own neighbour.
-            let start = start.shares(self.left_ghosts(0), G, Privilege::ReadWrite);
-            return start.shares(self.right_ghosts(0), G, Privilege::ReadWrite);
-        }
-        let start = start.shares(self.left_ghosts(s), G, Privilege::Read);
-        let start = start.shares(self.right_ghosts(s), G, Privilege::Read);
-        if slots.is_empty() {
-            return start;
-        }
-        let filled = || slots.iter().copied();
-        let start = start.shares(self.right_ghosts(self.left(s)), filled(), Privilege::WriteDiscard);
-        start.shares(self.left_ghosts(self.right(s)), filled(), Privilege::WriteDiscard)
-    }
-}
-
-/// A shard's view of its block and of the exchange.
-struct Exchange {
-    d: Local,
-    /// Own ghosts, and the neighbours' that this shard fills.
-    own: [Local; 2],
-    theirs: [Local; 2],
-    /// Where it says that it has filled them, and waits until its own ones are.
-    fills: [Producer; 2],
-    uses: [Consumer; 2],
-    h: f64,
-}
-
-impl Exchange {
-    fn new(shard: &Shard, layout: &Layout, d: Local) -> Result<Self, Error> {
-        let s = shard.index();
-        let (left, right) = (layout.left(s), layout.right(s));
-        let own = [shard.region(layout.left_ghosts(s))?, shard.region(layout.right_ghosts(s))?];
-        #[cfg(feature = "plant")]
-        let own = if shard.planted(maniple::runtime::plant::Bug::SwappedGhosts) { [own[1], own[0]] } else { own };
-        Ok(Self {
-            d,
-            own,
-            theirs: [shard.region(layout.right_ghosts(left))?, shard.region(layout.left_ghosts(right))?],
-            fills: [layout.to_left.producer(shard, left)?, layout.to_right.producer(shard, right)?],
-            uses: [layout.to_right.consumer(shard, left)?, layout.to_left.consumer(shard, right)?],
-            h: layout.h,
-        })
-    }
-
-    /// The first vector.
-    fn load(&self, shard: &Shard, values: Vec<f64>) -> Result<(), Error> {
-        let ([left, right], [to_left, to_right]) = (&self.theirs, &self.fills);
-        let args = (self.d.write(D), left.write_shared(G[1]), right.write_shared(G[1]), values.into());
-        shard.launch(load, args).arrive(to_left.ready()).arrive(to_right.ready()).go()?.detach();
-        Ok(())
-    }
-
-    /// The regions of iteration `iteration`: the block, own ghosts, the neighbours'.
-    fn regions(&self, iteration: usize) -> Regions {
-        let ([left, right], [to_left, to_right]) = (&self.own, &self.theirs);
-        let (full, next) = (G[iteration % 2], G[(iteration + 1) % 2]);
-        (
-            self.d.read_write(D),
-            left.read_shared(full),
-            right.read_shared(full),
-            to_left.write_shared(next),
-            to_right.write_shared(next),
-        )
-    }
-
-    /// Has the task of an iteration wait until its ghosts are full, and announce that the neighbours' next ones are.
-    fn exchanging<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static>(
-        &'s self,
-        launch: Launch<'s, F, M, O>,
-    ) -> Result<TaskFuture<O>, Error> {
-        let ([from_left, from_right], [to_left, to_right]) = (&self.uses, &self.fills);
-        launch.wait(from_left.ready()).wait(from_right.ready()).arrive(to_left.ready()).arrive(to_right.ready()).go()
-    }
-
-    /// An iteration, from the total of the last one; the future holds the block's square sum.
-    fn advance(&self, shard: &Shard, iteration: usize, total: Value<f64>) -> Result<TaskFuture<f64>, Error> {
-        let (d, left, right, to_left, to_right) = self.regions(iteration);
-        self.exchanging(shard.launch(advance, (d, left, right, to_left, to_right, total, self.h.into())))
-    }
-
-    /// The same, with total and square sum in regions; the future holds when the total was read.
-    fn advance_from(
-        &self,
-        shard: &Shard,
-        iteration: usize,
-        total: &Local,
-        sum: &Local,
-    ) -> Result<TaskFuture<u64>, Error> {
-        let (d, left, right, to_left, to_right) = self.regions(iteration);
-        let (total, sum) = (total.read(S), sum.write(S));
-        self.exchanging(shard.launch(advance_from, (d, left, right, to_left, to_right, total, sum, self.h.into())))
-    }
-}
-
-/// The regions of an iteration's task.
-type Regions = (
-    Requirement<ReadWrite<'static, f64>>,
-    Requirement<ReadShared<'static, f64>>,
-    Requirement<ReadShared<'static, f64>>,
-    Requirement<WriteShared<'static, f64>>,
-    Requirement<WriteShared<'static, f64>>,
-);
-
 #[derive(Clone, Serialize, Deserialize)]
 struct ShardArgs {
-    layout: Layout,
     block: Region,
+    halo: Halo<f64>,
+    h: f64,
     start: Vec<f64>,
     total: Allreduce<f64>,
     iterations: usize,
@@ -296,25 +147,26 @@ impl ShardResult {
 /// A future has room for all that it ever moves, and there are many shards: what this one begins with is gone before it is
 /// made, and what it goes on with is used where it is.
 fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardResult, Error>> {
-    let ShardArgs { layout, block, start, total: sum, mut iterations, ahead: most, history } = args;
-    let exchange = shard.region(block).and_then(|d| Exchange::new(&shard, &layout, d));
+    let ShardArgs { block, halo, h, start, total: sum, mut iterations, ahead: most, history } = args;
+    let ends = shard.region(block).and_then(|d| Ok((d, halo.join(&shard)?)));
     async move {
-        let exchange = exchange.as_ref().map_err(Error::clone)?;
+        let (d, halo) = ends.as_ref().map_err(Error::clone)?;
         let watched = shard.index() == 0;
         let mut result = ShardResult { began: now(), ..ShardResult::default() };
         let mut vectors = Vec::new();
         let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
-        exchange.load(&shard, start)?;
+        shard.launch(load, (d.write(D), halo.borders(), start.into())).go()?.detach();
         let mut last_total = Value::Now(SCALED);
         let mut launched = 0;
         loop {
             if launched < iterations {
                 launched += 1;
-                let local = exchange.advance(&shard, launched, last_total)?;
+                let args = (d.read_write(D), halo.ghosts(), halo.borders(), last_total, h.into());
+                let local = shard.launch(advance, args).go()?;
                 let total = sum.call(&shard, &local)?;
                 let stamps = watched.then(|| Box::new((local.stamp(), total.stamp())));
                 if history || launched == iterations {
-                    vectors.push(shard.launch(store, (exchange.d.read(D), (&total).into())).go()?);
+                    vectors.push(shard.launch(store, (d.read(D), (&total).into())).go()?);
                 }
                 last_total = (&total).into();
                 ahead.push_back((total, stamps));
@@ -344,7 +196,8 @@ fn goes_on(count: usize, last: Option<f64>) -> bool {
 /// Everything the aggregation version's parent and shards need.
 #[derive(Clone, Serialize, Deserialize)]
 struct Aggregation {
-    layout: Layout,
+    halos: Vec<Halo<f64>>,
+    h: f64,
     line: Region,
     sizes: Vec<usize>,
     sums: Region,
@@ -358,16 +211,17 @@ struct Aggregation {
 
 #[derive(Clone, Serialize, Deserialize)]
 struct StepArgs {
-    layout: Layout,
     block: Region,
+    halo: Halo<f64>,
+    h: f64,
     sum: Region,
     total: Region,
     /// The first vector, in the first iteration.
     start: Option<Vec<f64>>,
     /// Return the vector.
     store: bool,
-    /// Do this iteration; none after the last.
-    iteration: Option<usize>,
+    /// Do an iteration: not after the last.
+    iterate: bool,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -387,19 +241,16 @@ fn combine(sums: Read<f64>, mut total: Write<f64>) -> f64 {
     sum
 }
 
-#[expect(clippy::too_many_arguments, reason = "a leaf task has a parameter for each region")]
 fn advance_from(
     d: ReadWrite<f64>,
-    left: ReadShared<f64>,
-    right: ReadShared<f64>,
-    to_left: WriteShared<f64>,
-    to_right: WriteShared<f64>,
+    ghosts: Ghosts<f64>,
+    borders: Borders<f64>,
     total: Read<f64>,
     mut sum: Write<f64>,
     h: Val<f64>,
 ) -> u64 {
     let began = now();
-    sum.fill(advance(d, left, right, to_left, to_right, Val(total.as_slice()[0]), h));
+    sum.fill(advance(d, ghosts, borders, Val(total.as_slice()[0]), h));
     began
 }
 
@@ -417,13 +268,14 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
         let (vector, began) = shard.launch(store_from, (d.read(D), total.read(S))).go()?.await?;
         (result.vector, result.stamps.0) = (Some(vector), began);
     }
-    if let Some(iteration) = args.iteration {
-        let exchange = Exchange::new(&shard, &args.layout, d)?;
+    if args.iterate {
+        let halo = args.halo.join(&shard)?;
         if let Some(start) = args.start {
-            exchange.load(&shard, start)?;
+            shard.launch(load, (d.write(D), halo.borders(), start.into())).go()?.detach();
         }
         let sum = shard.region(args.sum)?;
-        let began = exchange.advance_from(&shard, iteration, &total, &sum)?.await?;
+        let regions = (d.read_write(D), halo.ghosts(), halo.borders(), total.read(S), sum.write(S), args.h.into());
+        let began = shard.launch(advance_from, regions).go()?.await?;
         result.stamps = (began, now());
     }
     Ok(result)
@@ -449,21 +301,14 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
             Ok((blocks.sub(s as usize)?, sum))
         };
         let places: Vec<(Region, Region)> = (0..a.gang.shards()).map(locate).collect::<Result<_, _>>()?;
-        // The first vector fills a slot as well, and after the last iteration none is filled.
-        let slots = match (first, last) {
-            (true, _) => &G[..],
-            (_, true) => &[],
-            _ => std::slice::from_ref(&G[(iteration + 1) % 2]),
-        };
         let results = parent
             .launch_gang(&a.gang, &a.step, |s| {
                 let (block, sum) = places[s as usize];
                 let rect = block.rect;
                 let start = first.then(|| a.start[rect.lo(0) as usize..rect.hi(0) as usize].to_vec());
-                let (layout, total) = (a.layout, a.total);
-                let args =
-                    StepArgs { layout, block, sum, total, start, store, iteration: (!last).then_some(iteration) };
-                let start = layout.holds(Start::new(args), s, block, slots);
+                let (halo, h, total) = (a.halos[s as usize].clone(), a.h, a.total);
+                let args = StepArgs { block, halo, h, sum, total, start, store, iterate: !last };
+                let start = Start::new(args).writes(block, [D]);
                 let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])
             })
@@ -491,15 +336,14 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
     Ok((sums, vectors, began, stamps))
 }
 
-/// Where shards end and blocks begin; the exchange's regions and barriers.
-fn layout(top: &Top, gang: &Gang, cells: usize) -> Result<(Layout, Region), Error> {
-    let shards = gang.shards();
-    let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
-    let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(shards)), &G.map(|slot| slot.info()))?;
-    let to_left =
-        top.edges("ghosts to the left", gang, (0..gang.shards()).map(|s| (s, (s + shards - 1) % shards)), 1)?;
-    let to_right = top.edges("ghosts to the right", gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
-    Ok((Layout { ghosts, to_left, to_right, shards, h: 1.0 / cells as f64 }, line))
+/// The gang, the line, its blocks and their halos.
+fn layout(top: &Top, input: &Input) -> Result<(Gang, Region, Partition, Halos<f64>), Error> {
+    let gang = top.gang("stencil", input.sizes.len() as u32)?;
+    let line = top.tree("line", Rect::line(0, input.start.len() as i64), &[D.info()])?;
+    let blocks = Partition::blocks(line, &input.sizes)?;
+    let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
+    let halos = Halos::new(top, "ghosts", &gang, &blocks, options)?;
+    Ok((gang, line, blocks, halos))
 }
 
 /// Runs the version with an allreduce.
@@ -508,20 +352,18 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Res
     let ((results, sizes), stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
-            let gang = top.gang("stencil", input.sizes.len() as u32)?;
-            let (layout, line) = layout(&top, &gang, input.start.len())?;
+            let (gang, _, blocks, halos) = layout(&top, &input)?;
+            let h = 1.0 / input.start.len() as f64;
             let options = Options { algorithm: Some(algorithm), ..Options::default() };
             let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
             let task = top.task("stencil", iterate);
-            let blocks = Partition::blocks(line, &input.sizes)?;
-            let blocks: Vec<Region> =
-                (0..input.sizes.len()).map(|s| blocks.sub(s)).collect::<Result<_, RegionError>>()?;
+            let blocks: Vec<Region> = blocks.iter().collect();
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
                 let Input { iterations, ahead, history, .. } = input;
-                let args = ShardArgs { layout, block, start, total, iterations, ahead, history };
-                layout.holds(Start::new(args), s, block, &G)
+                let args = ShardArgs { block, halo: halos.of(s), h, start, total, iterations, ahead, history };
+                Start::new(args).writes(block, [D])
             })?;
             Ok((results.all().await?, input.sizes))
         }
@@ -539,25 +381,18 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
     let ((sums, vectors, began, stamps), stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
-            let shards = input.sizes.len() as u32;
-            let gang = top.gang("stencil", shards)?;
-            let (layout, line) = layout(&top, &gang, input.start.len())?;
+            let (gang, line, _, halos) = layout(&top, &input)?;
+            let (shards, h) = (gang.shards(), 1.0 / input.start.len() as f64);
+            let halos = (0..shards).map(|s| halos.of(s)).collect();
             let sums = top.tree("sums", Rect::line(0, i64::from(shards)), &[S.info()])?;
             let total = top.tree("total", Rect::line(0, 1), &[S.info()])?;
             let step = top.task("stencil step", step);
             let parent = top.parent("aggregation", aggregate);
             let Input { sizes, start, iterations, history, .. } = input;
             let start = start.to_vec();
-            let args = Aggregation { layout, line, sizes, sums, total, gang, step, start, iterations, history };
-            let ghosts = G.map(|slot| slot.id());
-            let regions: [(Region, &[FieldId]); 4] =
-                [(line, &[D.id()]), (layout.ghosts, &ghosts), (sums, &[S.id()]), (total, &[S.id()])];
-            top.single(&parent, || {
-                regions.iter().fold(Start::new(args.clone()), |start, (region, fields)| {
-                    start.holds(*region, fields.to_vec(), Privilege::ReadWrite, Coherence::Exclusive)
-                })
-            })
-            .await
+            let args = Aggregation { halos, h, line, sizes, sums, total, gang, step, start, iterations, history };
+            top.single(&parent, || Start::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S]))
+                .await
         }
     })?;
     Ok(output(&sums, vectors, began, &stamps, stats))

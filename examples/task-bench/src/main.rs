@@ -4,7 +4,7 @@ mod core;
 
 use crate::core::{App, Graph};
 use maniple::prelude::*;
-use maniple::runtime::{Edge, Get, Many, Put};
+use maniple::runtime::Edge;
 use smallvec::SmallVec;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};

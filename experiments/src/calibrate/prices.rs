@@ -40,8 +40,6 @@ pub const BETWEEN: [What; 5] = [
     What::Both(true),
 ];
 
-/// Bytes of the ghosts that the stencil's leaf task names.
-const GHOST_BYTES: f64 = 64.0;
 const CELL_BYTES: f64 = 8.0;
 
 /// A price at each number of shards, or the same at all.
@@ -79,8 +77,10 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     let combined = |n| (less(many_large, few_large, n) / rounds - 2.0 * replayed(n)) / (CELL_BYTES * ELEMENTS as f64);
     let call = |n| time(few, n) - poll(n) - 2.0 * f64::from(ROUNDS[0]) * replayed(n);
 
-    // A call's result and a leaf task's are an input of the next.
-    let input = |n| (time(What::Fed(0), n) - time(What::Regions, n) - 2.0 * arrival(n) - time(many, n) + poll(n)) / 2.0;
+    // A call's result and a leaf task's are an input of the next. The leaf task has a requirement, and arrives for what it gets
+    // and for what it puts on either side.
+    let fed = |n| time(What::Leaf, n) + requirement(n) + 4.0 * arrival(n) + time(many, n) - poll(n);
+    let input = |n| (time(What::Fed(0), n) - fed(n)) / 2.0;
 
     // Per byte, and what is left.
     let by_bytes = |large: (f64, f64), small: (f64, f64)| {
@@ -89,7 +89,7 @@ pub fn solve(times: &impl Times, levels: &[u32]) -> Vec<Price> {
     };
     let bytes = |cells: u32| CELL_BYTES * f64::from(cells);
     let advance = |n| {
-        let at = |cells| (less(What::Fed(cells), What::Fed(0), n), bytes(cells) + GHOST_BYTES);
+        let at = |cells| (less(What::Fed(cells), What::Fed(0), n), bytes(cells));
         by_bytes(at(LARGE), at(SMALL))
     };
     let fill = |n| {

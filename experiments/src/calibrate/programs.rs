@@ -4,7 +4,8 @@
 use super::exchange;
 use crate::Failure;
 use maniple::prelude::*;
-use maniple_stencil::shards::{D, G, advance};
+use maniple_stencil::kernel;
+use maniple_stencil::shards::D;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -19,11 +20,11 @@ pub enum What {
     Launch(u32),
     /// A leaf task that arrives at a barrier for the next shard of the processor, and waits for that of the one before.
     Barrier,
-    /// An empty leaf task with the region requirements of the stencil's: one exclusive, four shared.
+    /// An empty leaf task with five region requirements: one exclusive, four shared.
     Regions,
     /// A leaf task that takes its value from a call of a replayed object, and whose result the next call takes: the stencil's
-    /// on a block of so many cells, or with 0 an empty one with its requirements. Each arrives at barriers for the shards on
-    /// both sides and waits for theirs. A call is of 8 rounds between two shards of a processor.
+    /// on a block of so many cells, or with 0 an empty one with its parameters. Each gets values from the shards on both sides
+    /// and puts values for them. A call is of 8 rounds between two shards of a processor.
     Fed(u32),
     /// A leaf task that fills a region of so many cells.
     Fill(u32),
@@ -70,9 +71,9 @@ struct Given {
     program: Program,
     line: Region,
     ghosts: Region,
-    near: Edges,
-    back: Edges,
-    far: Edges,
+    near: Edges<f64>,
+    back: Edges<f64>,
+    far: Edges<f64>,
     rounds: u32,
 }
 
@@ -113,16 +114,36 @@ pub const FED: u16 = 8;
 
 fn nothing() {}
 
+/// Fields of the shared regions.
+const G: [Field<f64>; 2] = [Field::new(0, "even ghost"), Field::new(1, "odd ghost")];
+
 fn no_regions_used(
     _: ReadWrite<f64>,
     _: ReadShared<f64>,
     _: ReadShared<f64>,
     _: WriteShared<f64>,
     _: WriteShared<f64>,
-    _: Val<f64>,
-    _: Val<f64>,
-) -> f64 {
+) {
+}
+
+fn no_values_used(_: ReadWrite<f64>, _: Many<Get<f64>>, _: Many<Put<f64>>, _: Val<f64>, _: Val<f64>) -> f64 {
     0.0
+}
+
+/// The stencil's leaf task, between the shards of a processor.
+fn advance(
+    mut d: ReadWrite<f64>,
+    ghosts: Many<Get<f64>>,
+    mut borders: Many<Put<f64>>,
+    total: Val<f64>,
+    h: Val<f64>,
+) -> f64 {
+    let side = |number: usize| std::array::from_fn(|i| ghosts[number][i]);
+    let d = d.as_mut_slice();
+    let sum = kernel::step(d, side(0), side(1), total.sqrt(), *h);
+    borders[0].copy_from_slice(&d[..kernel::GHOSTS]);
+    borders[1].copy_from_slice(&d[d.len() - kernel::GHOSTS..]);
+    sum
 }
 
 fn fill(mut d: Write<f64>) {
@@ -138,7 +159,7 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
     let (p, s) = (given.program, shard.index());
     let d = shard.region(given.block(s))?;
     let before = beside(&p, s, p.shards - 1);
-    let regions = if matches!(p.what, What::Regions | What::Fed(_)) {
+    let regions = if p.what == What::Regions {
         let after = beside(&p, s, 1);
         let all = [given.left_ghosts(s), given.right_ghosts(s), given.right_ghosts(before), given.left_ghosts(after)];
         all.iter().map(|r| shard.region(*r)).collect::<Result<Vec<_>, _>>()?
@@ -151,12 +172,20 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
         false => (given.near, beside(&p, s, 1), before),
     };
     let (to, from) = (edges.producer(&shard, to)?, edges.consumer(&shard, from)?);
+    let (near, back) =
+        (&(&to, &from), (given.back.producer(&shard, before)?, given.back.consumer(&shard, beside(&p, s, 1))?));
     let (to, from) = (to.ready(), from.ready());
-    let back = (given.back.producer(&shard, before)?, given.back.consumer(&shard, beside(&p, s, 1))?);
-    let back = (back.0.ready(), back.1.ready());
-    if matches!(p.what, What::Barrier | What::Fed(_)) {
-        shard.arrive(to);
-        shard.arrive(back.0);
+    let borders = || [&back.0, near.0].map(|edge| edge.put(kernel::GHOSTS)).into_iter().collect::<Many<_>>();
+    let ghosts = || [near.1, &back.1].map(Consumer::get).into_iter().collect::<Many<_>>();
+    match p.what {
+        What::Barrier => shard.arrive(to),
+        What::Fed(_) => {
+            shard
+                .launch(|mut borders: Many<Put<f64>>| borders.iter_mut().for_each(|b| b.fill(0.0)), (borders(),))
+                .go()?
+                .await?
+        }
+        _ => {}
     }
     let (mut began, mut counted, mut last) = (0, 0, TaskFuture::ready(1.0));
     let mut ahead = VecDeque::new();
@@ -179,27 +208,21 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
                 last.await?;
             }
             What::Barrier => shard.launch(nothing, ()).wait(from).arrive(to).go()?.await?,
-            What::Regions | What::Fed(_) => {
-                let total = if p.what == What::Regions { 1.0.into() } else { (&last).into() };
+            What::Regions => {
                 let args = (
                     d.read_write(D),
                     regions[0].read_shared(slot),
                     regions[1].read_shared(slot),
                     regions[2].write_shared(next),
                     regions[3].write_shared(next),
-                    total,
-                    1.0.into(),
                 );
-                if p.what == What::Regions {
-                    shard.launch(no_regions_used, args).go()?.await?;
-                    continue;
-                }
-                let result = if let What::Fed(1..) = p.what {
-                    let launch = shard.launch(advance, args);
-                    launch.wait(from).wait(back.1).arrive(to).arrive(back.0).go()?
-                } else {
-                    let launch = shard.launch(no_regions_used, args);
-                    launch.wait(from).wait(back.1).arrive(to).arrive(back.0).go()?
+                shard.launch(no_regions_used, args).go()?.await?;
+            }
+            What::Fed(cells) => {
+                let args = (d.read_write(D), ghosts(), borders(), (&last).into(), 1.0.into());
+                let result = match cells {
+                    0 => shard.launch(no_values_used, args).go()?,
+                    _ => shard.launch(advance, args).go()?,
                 };
                 // Two more iterations are launched before this one is over.
                 let call = exchange::feed(&shard, given.rounds, &result)?;
@@ -262,10 +285,9 @@ impl Program {
             let line = Rect::line(0, i64::from(all) * i64::from(self.what.cells()));
             let line = top.tree("line", line, &[D.info()])?;
             let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
-            let near = top.edges("near", &gang, (0..gang.shards()).map(|s| (s, beside(&self, s, 1))), 1)?;
-            let back =
-                top.edges("back", &gang, (0..gang.shards()).map(|s| (s, beside(&self, s, self.shards - 1))), 1)?;
-            let far = top.edges("far", &gang, (0..gang.shards()).map(|s| (s, across(&self, s)[0])), 1)?;
+            let near = top.edges("near", &gang, (0..all).map(|s| (s, beside(&self, s, 1))), 2)?;
+            let back = top.edges("back", &gang, (0..all).map(|s| (s, beside(&self, s, self.shards - 1))), 2)?;
+            let far = top.edges("far", &gang, (0..all).map(|s| (s, across(&self, s)[0])), 2)?;
             let rounds = match self.what {
                 What::Rounds(rounds) => exchange::rounds(&top, &gang, rounds, 1, self.shards)?,
                 What::Large(rounds) => exchange::rounds(&top, &gang, rounds, ELEMENTS, self.shards)?,
@@ -274,7 +296,7 @@ impl Program {
             };
             let given = Given { program: self, line, ghosts, near, back, far, rounds };
             let task = top.task("calibrate", shard);
-            let with_ghosts = matches!(self.what, What::Regions | What::Fed(_));
+            let with_ghosts = self.what == What::Regions;
             if self.what == What::Gang {
                 return launch(&top, &gang, &task, given).await;
             }

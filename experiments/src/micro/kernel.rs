@@ -9,7 +9,7 @@ use crate::output::field;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
-use maniple_stencil::shards::{D, G, advance, load, store};
+use maniple_stencil::shards::{D, advance, load, store};
 use maniple_stencil::{Config, kernel};
 
 /// The stencil's sequential kernel on one vector: derivative, square sum and scaling, without shards and tasks; in virtual
@@ -68,11 +68,10 @@ pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> 
     let mode = DominantMode::new(cells);
     let outcome = Runtime::virtual_time(machine).run(move |top| async move {
         let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
-        let ghosts = top.tree("ghosts", Rect::line(0, 4), &G.map(|slot| slot.info()))?;
         let (gang, task) = (top.gang("one", 1)?, top.task("iterate", iterate));
-        let start =
-            |_| Start::new((line, ghosts, iterations)).writes(line, [D]).shares(ghosts, G, Privilege::ReadWrite);
-        top.launch(&gang, &task, start)?.all().await
+        let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
+        let halos = Halos::new(&top, "ghosts", &gang, &Partition::equal(line, 1)?, options)?;
+        top.launch(&gang, &task, |s| Start::new((line, halos.of(s), iterations)).writes(line, [D]))?.all().await
     });
     let (mut results, _) = outcome.map_err(run_error)?;
     let (ns, sums, last) = results.pop().ok_or_else(|| Failure::Run("the shard gave no result".into()))?;
@@ -84,22 +83,18 @@ pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> 
 /// What the measured iterations took, in nanoseconds, the square sums of all, and the last vector.
 type Iterated = (u64, Vec<f64>, Vec<f64>);
 
-async fn iterate(shard: Shard, (line, ghosts, iterations): (Region, Region, usize)) -> Result<Iterated, Error> {
+async fn iterate(shard: Shard, (line, halo, iterations): (Region, Halo<f64>, usize)) -> Result<Iterated, Error> {
     let cells = line.rect.volume();
-    let end = |from: i64| shard.region(Region { tree: ghosts.tree, rect: Rect::line(from, from + 2) });
-    let (d, left, right) = (shard.region(line)?, end(0)?, end(2)?);
-    // The only shard is its own neighbour: what it puts to the left is at its right end.
+    let (d, halo) = (shard.region(line)?, halo.join(&shard)?);
     let first: Vec<f64> = DominantMode::new(cells).vector(0).collect();
-    shard.launch(load, (d.write(D), right.write_shared(G[0]), left.write_shared(G[0]), first.into())).go()?.await?;
+    shard.launch(load, (d.write(D), halo.borders(), first.into())).go()?.await?;
     let (warm_up, mut total, mut start, mut sums) = (iterations.div_ceil(10), 1.0, 0, Vec::new());
     for iteration in 0..warm_up + iterations {
         if iteration == warm_up {
             start = now();
         }
-        let (full, next) = (G[iteration % 2], G[(iteration + 1) % 2]);
-        let own = (d.read_write(D), left.read_shared(full), right.read_shared(full));
-        let put = (right.write_shared(next), left.write_shared(next));
-        let args = (own.0, own.1, own.2, put.0, put.1, total.into(), (1.0 / cells as f64).into());
+        let h = 1.0 / cells as f64;
+        let args = (d.read_write(D), halo.ghosts(), halo.borders(), total.into(), h.into());
         total = shard.launch(advance, args).go()?.await?;
         sums.push(total);
     }

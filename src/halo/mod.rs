@@ -1,0 +1,229 @@
+//! Halos: the cells around each block of a grid, which its neighbours' tasks send it.
+//!
+//! [`Halos::new`] takes a partition of a region into a grid of blocks, of 1, 2 or 3 dimensions, one for each shard of a gang.
+//! Each shard gets its part as an argument ([`Halos::of`]) and [joins](Halo::join) with it. From then on a step is two launches:
+//! [`HaloEnds::send`] sends the edges of the block to the neighbours, and a task with a [`Ghosts`] parameter uses what came
+//! from them. The launches wait for each other as they must, and a shard can be its own neighbour.
+//!
+//! ```
+//! use maniple::prelude::*;
+//!
+//! const U: Field<i64> = Field::new(0, "u");
+//!
+//! /// Each cell becomes the sum of its neighbours; beyond the ends of the line it is 100.
+//! fn step(mut u: ReadWrite<i64>, ghosts: Ghosts<i64>) {
+//!     let old = ghosts.around(u.rows(), 100);
+//!     for [i] in u.rect().points() {
+//!         u.set([i], old[[i - 1]] + old[[i + 1]]);
+//!     }
+//! }
+//!
+//! async fn shard(shard: Shard, (block, halo): (Region, Halo<i64>)) -> Result<Vec<i64>, Error> {
+//!     let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+//!     shard.launch(|mut u: Write<i64>| u.write_with(|i| i as i64), (u.write(U),)).go()?.detach();
+//!     halo.send(u.read(U))?;
+//!     shard.launch(step, (u.read_write(U), halo.ghosts())).go()?.detach();
+//!     shard.launch(|u: Read<i64>| u.as_slice().to_vec(), (u.read(U),)).go()?.await
+//! }
+//!
+//! let (cells, _) = Runtime::threads(2).run(|top| async move {
+//!     let line = top.tree("line", Rect::line(0, 6), &[U.info()])?;
+//!     let blocks = Partition::equal(line, 2)?;
+//!     let gang = top.gang("blocks", 2)?;
+//!     let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
+//!     let task = top.task("step", shard);
+//!     let regions: Vec<Region> = blocks.iter().collect();
+//!     let start = |s: u32| Start::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+//!     top.launch(&gang, &task, start)?.all().await
+//! })?;
+//! assert_eq!(cells, [[101, 2, 1], [3, 2, 101]]);
+//! # Ok::<(), Error>(())
+//! ```
+
+mod grid;
+mod task;
+
+pub use task::{Around, Borders, BordersTo, Ghosts, GhostsFrom};
+
+use grid::{cuts, grown, pieces};
+use maniple_regions::{Element, Partition, Read, Rect};
+use maniple_runtime::{Consumer, Edge, Edges, Error, Gang, Producer, Requirement, Shard, Top};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use task::Shape;
+
+/// How a halo reaches round a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HaloOptions<const D: usize> {
+    width: [usize; D],
+    periodic: [bool; D],
+    corners: bool,
+}
+
+impl<const D: usize> HaloOptions<D> {
+    /// So many cells on each side of a block, without corners, and none beyond the ends of the grid.
+    pub fn new(width: usize) -> Self {
+        Self { width: [width; D], periodic: [false; D], corners: false }
+    }
+
+    /// A width for each dimension.
+    pub fn widths(self, width: [usize; D]) -> Self {
+        Self { width, ..self }
+    }
+
+    /// The dimensions in which the grid's last block is a neighbour of its first.
+    pub fn periodic(self, periodic: [bool; D]) -> Self {
+        Self { periodic, ..self }
+    }
+
+    /// With the cells that are beyond a block in several dimensions at once.
+    pub fn corners(self) -> Self {
+        Self { corners: true, ..self }
+    }
+}
+
+/// The halos of all blocks of a grid, of values of type `T` in `D` dimensions (1 unless stated).
+pub struct Halos<T, const D: usize = 1> {
+    edges: Edges<T>,
+    /// Of each block.
+    shapes: Vec<Shapes>,
+}
+
+/// A block, the same with its halo, its ghost cells by incoming edge, what it sends by outgoing edge.
+#[derive(Clone, Serialize, Deserialize)]
+struct Shapes {
+    block: Rect,
+    around: Rect,
+    ghosts: Vec<Rect>,
+    borders: Vec<Rect>,
+}
+
+/// One shard's part of [`Halos`]: plain data, an argument of its shard task.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Halo<T, const D: usize = 1> {
+    edges: Edges<T>,
+    shapes: Shapes,
+}
+
+impl<T, const D: usize> Clone for Halo<T, D> {
+    fn clone(&self) -> Self {
+        Self { edges: self.edges, shapes: self.shapes.clone() }
+    }
+}
+
+impl<T, const D: usize> fmt::Debug for Halos<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Halos of {} blocks", self.shapes.len())
+    }
+}
+impl<T, const D: usize> fmt::Debug for Halo<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Halo of {}", self.shapes.block)
+    }
+}
+
+impl<T: Element, const D: usize> Halos<T, D> {
+    /// Makes the halos of a partition's blocks, one for each shard of a gang. Collective; never waits.
+    ///
+    /// # Errors
+    /// A partition that is not a complete grid of `D` dimensions in row-major order, as [`Partition::grid`],
+    /// [`Partition::equal`] and [`Partition::blocks`] make it, or has another number of blocks than the gang has shards.
+    pub fn new(top: &Top, name: &str, gang: &Gang, blocks: &Partition, options: HaloOptions<D>) -> Result<Self, Error> {
+        let what = || format!("halos `{name}`");
+        if blocks.colors() != gang.shards() as usize {
+            return Err(Error::misuse(what(), format!("{} blocks, one a shard", gang.shards()), blocks.colors()));
+        }
+        let rects: Vec<Rect> = blocks.iter().map(|block| block.rect).collect();
+        let dimensions = rects.first().map_or(0, Rect::dim);
+        let cuts = if dimensions == D { cuts::<D>(&rects) } else { None };
+        let cuts = cuts.ok_or_else(|| {
+            let expected = format!("a grid of blocks in {D} dimensions, all of its parent");
+            Error::misuse(what(), expected, format!("a partition of {} in {dimensions}", blocks.parent()))
+        })?;
+        let shape = |block: &Rect| Shapes {
+            block: *block,
+            around: grown(block, options.width),
+            ghosts: Vec::new(),
+            borders: Vec::new(),
+        };
+        let mut shapes: Vec<Shapes> = rects.iter().map(shape).collect();
+        let mut edges = Vec::new();
+        for to in 0..rects.len() {
+            for (tag, (from, here, there)) in (0u32..).zip(pieces(&cuts, to, &options)) {
+                edges.push(Edge { from, to: to as u32, tag });
+                shapes[to].ghosts.push(here);
+                shapes[from as usize].borders.push(there);
+            }
+        }
+        // A task that uses ghost cells may fill the next ones for its neighbours: both are there at once.
+        Ok(Self { edges: top.edges(name, gang, edges, 2)?, shapes })
+    }
+
+    /// The part of a shard: an argument of its task.
+    ///
+    /// # Panics
+    /// When the gang has no such shard.
+    pub fn of(&self, shard: u32) -> Halo<T, D> {
+        Halo { edges: self.edges, shapes: self.shapes[shard as usize].clone() }
+    }
+}
+
+impl<T: Element, const D: usize> Halo<T, D> {
+    /// This shard's ends of the exchange. Local; never waits.
+    ///
+    /// # Errors
+    /// When the shard is not the one that this part is for.
+    pub fn join(self, shard: &Shard) -> Result<HaloEnds<T, D>, Error> {
+        let Shapes { block, around, ghosts, borders } = self.shapes;
+        let (incoming, outgoing) = (self.edges.incoming(shard)?, self.edges.outgoing(shard)?);
+        if (incoming.len(), outgoing.len()) != (ghosts.len(), borders.len()) {
+            let what = format!("Halo::join in shard {}", shard.index());
+            return Err(Error::misuse(what, "the part that `Halos::of` gives for this shard", "another shard's"));
+        }
+        let shape = |pieces| Arc::new(Shape { block, around, pieces });
+        let (ghosts, borders) = (shape(ghosts), shape(borders));
+        Ok(HaloEnds { shard: shard.clone(), incoming, outgoing, ghosts, borders })
+    }
+}
+
+/// A shard's ends of the exchange of halos.
+pub struct HaloEnds<T, const D: usize = 1> {
+    shard: Shard,
+    incoming: Vec<Consumer<T>>,
+    outgoing: Vec<Producer<T>>,
+    ghosts: Arc<Shape>,
+    borders: Arc<Shape>,
+}
+
+impl<T, const D: usize> fmt::Debug for HaloEnds<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HaloEnds of {}", self.ghosts.block)
+    }
+}
+
+impl<T: Element, const D: usize> HaloEnds<T, D> {
+    /// For a [`Ghosts`] parameter: what the neighbours send next. The task starts when all of it is there.
+    pub fn ghosts(&self) -> GhostsFrom<T> {
+        GhostsFrom { gets: self.incoming.iter().map(Consumer::get).collect(), shape: self.ghosts.clone() }
+    }
+
+    /// For a [`Borders`] parameter: the task fills what the neighbours need next.
+    pub fn borders(&self) -> BordersTo<T> {
+        let puts = self.outgoing.iter().zip(&self.borders.pieces).map(|(to, piece)| to.put(piece.volume()));
+        BordersTo { puts: puts.collect(), shape: self.borders.clone() }
+    }
+
+    /// Launches a task that sends the neighbours what they need of the block's values. Returns at once; local, not collective.
+    ///
+    /// # Errors
+    /// Those of [`Launch::go`](maniple_runtime::Launch::go).
+    pub fn send(&self, block: Requirement<Read<'static, T, D>>) -> Result<(), Error> {
+        fn send<T: Element, const D: usize>(block: Read<T, D>, mut borders: Borders<T, D>) {
+            borders.send(block.rows());
+        }
+        self.shard.launch(send::<T, D>, (block, self.borders())).named("send halo").go()?.detach();
+        Ok(())
+    }
+}
