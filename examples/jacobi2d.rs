@@ -34,7 +34,7 @@ async fn shard(shard: Shard, args: (Region, Halo<f64, 2>, Allreduce<f64>)) -> Re
 }
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
-    let tiles = if shards % 2 == 0 { [2, shards as usize / 2] } else { [1, shards as usize] };
+    let tiles = if shards.is_multiple_of(2) { [2, shards as usize / 2] } else { [1, shards as usize] };
     let (blocks, _) = Runtime::threads(workers).run(move |top| async move {
         let plate = top.tree("plate", Rect::new([0, 0], SIZE), &[U.info()])?;
         let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(plate, tiles)?);

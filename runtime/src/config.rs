@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub races: Option<Arc<Races>>,
     /// Whether nodes compare what their top-level tasks do, where there are several.
     pub compares: bool,
+    /// Whether the ends of edges are counted when shards are launched.
+    pub counts_ends: bool,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
 }

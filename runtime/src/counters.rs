@@ -60,6 +60,11 @@ counters! {
     launches,
     /// Region requirements of those.
     requirements,
+    /// Values that leaf tasks get from edges and put on them; on a machine of virtual time without replay, the ends of edges that
+    /// launched shards have, too.
+    edge_values,
+    /// On such a machine, the edges to launched shards.
+    edge_regions,
     /// Futures given to leaf tasks and to calls of replayed objects as inputs.
     inputs,
     /// Leaf tasks run.

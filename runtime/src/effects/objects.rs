@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::ids::ObjectId;
-use crate::object::Object;
+use crate::object::{EdgeTable, GangTable, Object};
 use maniple_regions::{FieldInfo, Region, TreeId};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -36,6 +36,16 @@ impl Known {
     }
 }
 
+impl Known {
+    /// The object, if it is edges.
+    pub fn edges(&self) -> Option<&EdgeTable> {
+        match &*self.object {
+            Object::Edges(edges) => Some(edges),
+            _ => None,
+        }
+    }
+}
+
 impl Objects {
     /// How many there are.
     #[inline]
@@ -53,6 +63,12 @@ impl Objects {
     #[inline]
     pub fn get(&self, object: ObjectId) -> Option<Rc<Known>> {
         self.0.borrow().get(object as usize).cloned()
+    }
+
+    /// The edges between shards of a gang.
+    pub fn edges_of(&self, gang: &GangTable) -> Vec<Rc<Known>> {
+        let is_wanted = |known: &&Rc<Known>| known.edges().is_some_and(|edges| edges.gang.id == gang.id);
+        self.0.borrow().iter().filter(is_wanted).cloned().collect()
     }
 
     /// What `f` makes of an object; it may not make new ones.

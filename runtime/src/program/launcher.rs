@@ -112,9 +112,20 @@ impl Launcher {
             .iter()
             .filter(|b| self.planner.starts(self.core.effects(), b.at))
             .flat_map(|b| &table.members[b.at as usize]);
+        let effects = self.core.effects();
+        let counters = &effects.counters;
+        let edges = match effects.config.counts_ends {
+            true => effects.objects.edges_of(table),
+            false => Vec::new(),
+        };
         for &shard in started {
-            self.core.effects().counters.launches.add(1);
-            self.core.effects().counters.requirements.add(plan.held[shard as usize].len() as u64);
+            counters.launches.add(1);
+            counters.requirements.add(plan.held[shard as usize].len() as u64);
+            for edges in edges.iter().filter_map(|known| known.edges()) {
+                let (out, into) = (edges.out.of(shard).len() as u64, edges.into.of(shard).len() as u64);
+                counters.edge_values.add(out + into);
+                counters.edge_regions.add(into);
+            }
         }
         let shards = |at: ProcessorId| {
             let members = table.members[at as usize].iter();

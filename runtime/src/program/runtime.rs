@@ -288,6 +288,7 @@ impl Runtime {
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
             compares: cfg!(debug_assertions) || self.checks.contains(&Check::Replicas),
+            counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),
         });

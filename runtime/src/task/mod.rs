@@ -84,6 +84,8 @@ pub(crate) struct Body {
     /// What it gets from edges and puts on them, and, from when it runs, the values.
     pub values_at: Vec<ValueAt>,
     values: Vec<Payload>,
+    /// Bytes of all values.
+    value_bytes: usize,
     /// When it was launched, if the mapper is to be told how it went.
     launched: Cell<Option<u64>>,
 }
@@ -102,7 +104,7 @@ impl Work for Body {
         self.takes
     }
     fn bytes(&self) -> usize {
-        self.uses.iter().map(|u| u.column.bytes()).sum()
+        self.uses.iter().map(|u| u.column.bytes()).sum::<usize>() + self.value_bytes
     }
 }
 

@@ -34,8 +34,11 @@ impl Tasks {
             return self.refuse_racing(id, body, &error);
         }
         let mut values = std::mem::take(&mut body.values);
+        body.value_bytes = 0;
         for at in &body.values_at {
-            values.push(self.barriers.value(*at));
+            let value = self.barriers.value(*at);
+            body.value_bytes += value.bytes().len();
+            values.push(value);
         }
         let mut leases = self.leases.borrow_mut();
         let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {

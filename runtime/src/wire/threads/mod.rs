@@ -299,6 +299,7 @@ mod tests {
             run: crate::ids::Run::ANY,
             races: None,
             compares: false,
+            counts_ends: false,
             machine: Machine::new(1, 1),
             copies: Machine::new(1, 1),
             mapper: Arc::new(CollectiveMapper).into(),

@@ -156,7 +156,9 @@ pub struct VirtualMachine {
     /// Of the runtime's operations.
     pub costs: Costs,
     /// Whether collectives replay rounds that were mapped before. If not, each subtask of a round is launched, mapped,
-    /// started and completed like any leaf task, with [`Self::round_requirements`].
+    /// started and completed like any leaf task, with [`Self::round_requirements`]; and a value that travels along an edge is in
+    /// a region, which the leaf tasks that put and get it have a requirement for. Their shards have one too, and the mapper is asked
+    /// where the region is, each time they are launched.
     pub replay: bool,
     /// Region requirements of a subtask of a round.
     pub round_requirements: f64,
@@ -250,6 +252,8 @@ pub(super) struct CostsPs {
     pub shards: Ps,
     pub launches: Ps,
     pub requirements: Ps,
+    pub edge_values: Ps,
+    pub edge_regions: Ps,
     pub inputs: Ps,
     pub mapper_calls: Ps,
     /// The start of a leaf task, which no counter counts.
@@ -357,6 +361,8 @@ impl VirtualMachine {
             shards: ps(c.shard_ns),
             launches: ps(c.launch_ns),
             requirements: ps(c.requirement_ns),
+            edge_values: if self.replay { 0 } else { ps(c.requirement_ns) },
+            edge_regions: if self.replay { 0 } else { ps(c.map_ns) },
             inputs: ps(c.input_ns),
             mapper_calls: ps(c.map_ns),
             start: ps(c.start_ns),

@@ -34,6 +34,8 @@ impl Meter {
             (&n.shards, c.shards),
             (&n.launches, c.launches),
             (&n.requirements, c.requirements),
+            (&n.edge_values, c.edge_values),
+            (&n.edge_regions, c.edge_regions),
             (&n.inputs, c.inputs),
             (&n.mapper_calls, c.mapper_calls),
             (&n.leaf_tasks, c.leaf_tasks),
