@@ -33,6 +33,15 @@ impl Arrivals {
         (0..Self::WINDOW).filter(move |i| early >> i & 1 == 1).map(move |i| next + 1 + i)
     }
 
+    /// Takes in the arrival for `generation` if that is the next and none has come early; false, and nothing is changed,
+    /// otherwise.
+    #[inline]
+    pub fn arrive_in_turn(&mut self, generation: u64) -> bool {
+        let in_turn = generation == self.next && self.early == 0;
+        self.next += u64::from(in_turn);
+        in_turn
+    }
+
     /// Takes in the arrival for `generation`; it and the early ones after it count as soon as none before is missing.
     /// `arriver` is who arrives, for errors.
     ///
@@ -40,11 +49,7 @@ impl Arrivals {
     /// [`BarrierError::ArrivedTwice`], and [`BarrierError::OverArrival`] beyond the window; nothing is changed then.
     #[inline]
     pub fn arrive(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {
-        if generation == self.next && self.early == 0 {
-            self.next += 1;
-            return Ok(());
-        }
-        self.arrive_unordered(arriver, generation)
+        if self.arrive_in_turn(generation) { Ok(()) } else { self.arrive_unordered(arriver, generation) }
     }
 
     fn arrive_unordered(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {

@@ -163,6 +163,29 @@ impl<W, V, E> BarrierCell<W, V, E> {
         generation: u64,
         carries: impl IntoIterator<Item = V>,
     ) -> Result<Arrived<W>, BarrierError> {
+        let unharmed = self.beside.as_ref().is_none_or(|b| b.poison.is_none());
+        if let Count::One(arrivals) = &mut self.count
+            && arriver == 0
+            && unharmed
+            && arrivals.arrive_in_turn(generation)
+        {
+            for value in carries {
+                self.carry(generation, generation, value);
+            }
+            let first = if self.awaited == generation { self.first.take() } else { None };
+            let others = self.has_later() && self.fill_first(generation + 1);
+            return Ok(Arrived { completed: 1, first, others });
+        }
+        self.arrive_otherwise(arriver, generation, carries)
+    }
+
+    /// An arrival that is not the next one of a barrier of one arriver.
+    fn arrive_otherwise(
+        &mut self,
+        arriver: u32,
+        generation: u64,
+        carries: impl IntoIterator<Item = V>,
+    ) -> Result<Arrived<W>, BarrierError> {
         if self.poison(generation).is_some() {
             return Ok(Arrived { completed: 0, first: None, others: false });
         }

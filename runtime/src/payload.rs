@@ -111,8 +111,9 @@ impl Payload {
     }
 
     /// The bytes, to be filled: none of a value that somebody else holds too.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Payload::None | Payload::Failed(_) => &mut [],
             Payload::Inline { len, words } => &mut bytemuck::bytes_of_mut(words)[..usize::from(*len)],

@@ -47,11 +47,12 @@ pub use task::{Around, Borders, BordersTo, Ghosts, GhostsFrom};
 
 use grid::{cuts, grown, pieces};
 use maniple_regions::{Element, Partition, Read, Rect};
-use maniple_runtime::{Consumer, Edge, Edges, Error, Gang, Producer, Requirement, Shard, Top};
+use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
-use task::Shape;
+use task::{Ends, Shape};
 
 /// How a halo reaches round a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,35 +185,31 @@ impl<T: Element, const D: usize> Halo<T, D> {
         }
         let shape = |pieces| Arc::new(Shape { block, around, pieces });
         let (ghosts, borders) = (shape(ghosts), shape(borders));
-        Ok(HaloEnds { shard: shard.clone(), incoming, outgoing, ghosts, borders })
+        Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { incoming, outgoing, ghosts, borders }) })
     }
 }
 
 /// A shard's ends of the exchange of halos.
 pub struct HaloEnds<T, const D: usize = 1> {
     shard: Shard,
-    incoming: Vec<Consumer<T>>,
-    outgoing: Vec<Producer<T>>,
-    ghosts: Arc<Shape>,
-    borders: Arc<Shape>,
+    ends: Rc<Ends<T>>,
 }
 
 impl<T, const D: usize> fmt::Debug for HaloEnds<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HaloEnds of {}", self.ghosts.block)
+        write!(f, "HaloEnds of {}", self.ends.ghosts.block)
     }
 }
 
 impl<T: Element, const D: usize> HaloEnds<T, D> {
     /// For a [`Ghosts`] parameter: what the neighbours send next. The task starts when all of it is there.
     pub fn ghosts(&self) -> GhostsFrom<T> {
-        GhostsFrom { gets: self.incoming.iter().map(Consumer::get).collect(), shape: self.ghosts.clone() }
+        GhostsFrom(self.ends.clone())
     }
 
     /// For a [`Borders`] parameter: the task fills what the neighbours need next.
     pub fn borders(&self) -> BordersTo<T> {
-        let puts = self.outgoing.iter().zip(&self.borders.pieces).map(|(to, piece)| to.put(piece.volume()));
-        BordersTo { puts: puts.collect(), shape: self.borders.clone() }
+        BordersTo(self.ends.clone())
     }
 
     /// Launches a task that sends the neighbours what they need of the block's values. Returns at once; local, not collective.

@@ -1,9 +1,10 @@
 //! What leaf tasks see of a halo.
 
 use maniple_regions::{Element, Rect, RegionError};
-use maniple_runtime::{Bindings, Declaring, Error, Get, Many, Param, Put, Taking};
+use maniple_runtime::{Bindings, Consumer, Declaring, Error, Param, Payload, Producer, Taking};
 use std::fmt;
 use std::ops::Index;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A block and the pieces of its halo, or of itself that others need, in the order of the edges.
@@ -13,27 +14,59 @@ pub struct Shape {
     pub(super) pieces: Vec<Rect>,
 }
 
+/// A shard's ends of the edges of a halo.
+pub struct Ends<T> {
+    pub(super) incoming: Vec<Consumer<T>>,
+    pub(super) outgoing: Vec<Producer<T>>,
+    pub(super) ghosts: Arc<Shape>,
+    pub(super) borders: Arc<Shape>,
+}
+
+/// How a task knows a shape: from its shard, or, on another processor, from what was sent with it.
+enum Known<T> {
+    Here(Rc<Ends<T>>),
+    Sent(Arc<Shape>),
+}
+
 /// A parameter of a leaf task: the ghost cells of a block. Its argument is made with [`HaloEnds::ghosts`].
 pub struct Ghosts<'a, T, const D: usize = 1> {
-    gets: Many<Get<'a, T>>,
-    shape: Arc<Shape>,
+    values: &'a [Payload],
+    shape: Known<T>,
 }
 
 /// A parameter of a leaf task: what the neighbours need of a block, to be filled. Its argument is made with
 /// [`HaloEnds::borders`].
 pub struct Borders<'a, T, const D: usize = 1> {
-    puts: Many<Put<'a, T>>,
-    shape: Arc<Shape>,
+    values: &'a mut [Payload],
+    shape: Known<T>,
 }
 
 impl<T, const D: usize> fmt::Debug for Ghosts<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ghosts({})", self.shape.block)
+        write!(f, "Ghosts({})", self.shape().block)
     }
 }
 impl<T, const D: usize> fmt::Debug for Borders<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Borders({})", self.shape.block)
+        write!(f, "Borders({})", self.shape().block)
+    }
+}
+
+impl<T, const D: usize> Ghosts<'_, T, D> {
+    fn shape(&self) -> &Shape {
+        match &self.shape {
+            Known::Here(ends) => &ends.ghosts,
+            Known::Sent(shape) => shape,
+        }
+    }
+}
+
+impl<T, const D: usize> Borders<'_, T, D> {
+    fn shape(&self) -> &Shape {
+        match &self.shape {
+            Known::Here(ends) => &ends.borders,
+            Known::Sent(shape) => shape,
+        }
     }
 }
 
@@ -41,7 +74,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// The pieces of the halo, in row-major order of where they lie: each a rectangle round the block, in the block's
     /// coordinates, and its values in row-major order. A neighbour has one piece, or several where a dimension is periodic.
     pub fn pieces(&self) -> impl ExactSizeIterator<Item = (Rect, &[T])> {
-        self.shape.pieces.iter().copied().zip(self.gets.iter().map(|get| &**get))
+        self.shape().pieces.iter().copied().zip(self.values.iter().map(|value| bytemuck::cast_slice(value.bytes())))
     }
 
     /// The values of a piece, by its number.
@@ -50,7 +83,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// When there are not so many.
     #[inline]
     pub fn piece(&self, number: usize) -> &[T] {
-        &self.gets[number]
+        bytemuck::cast_slice(self.values[number].bytes())
     }
 
     /// A copy of the block with its ghost cells around it. `rows` are the block's; a cell that no block has, beyond an end of
@@ -62,7 +95,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     where
         T: 'r,
     {
-        let Shape { block, around, .. } = &*self.shape;
+        let Shape { block, around, .. } = self.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
         let mut put = 0;
         for (row, values) in rows_of::<D>(block).zip(rows) {
@@ -89,13 +122,18 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     where
         T: 'r,
     {
-        let Shape { block, pieces, .. } = &*self.shape;
+        let Self { values: filled, shape } = self;
+        let Shape { block, pieces, .. } = match shape {
+            Known::Here(ends) => &*ends.borders,
+            Known::Sent(shape) => shape,
+        };
         let mut seen = 0;
         for (at, values) in rows_of::<D>(block).zip(rows) {
             seen += values.len();
-            for (piece, put) in pieces.iter().zip(self.puts.iter_mut()) {
+            for (piece, value) in pieces.iter().zip(filled.iter_mut()) {
                 let Some(row) = row_within(piece, &at) else { continue };
                 let (from, length) = ((piece.lo(D - 1) - block.lo(D - 1)) as usize, piece.extent(D - 1));
+                let put: &mut [T] = bytemuck::cast_slice_mut(value.bytes_mut());
                 put[row * length..][..length].copy_from_slice(&values[from..][..length]);
             }
         }
@@ -136,54 +174,75 @@ impl<T, const D: usize> Index<[i64; D]> for Around<T, D> {
 }
 
 /// The argument for [`Ghosts`].
-pub struct GhostsFrom<T: Element> {
-    pub(super) gets: Gets<T>,
-    pub(super) shape: Arc<Shape>,
-}
+pub struct GhostsFrom<T>(pub(super) Rc<Ends<T>>);
 
 /// The argument for [`Borders`].
-pub struct BordersTo<T: Element> {
-    pub(super) puts: Puts<T>,
-    pub(super) shape: Arc<Shape>,
+pub struct BordersTo<T>(pub(super) Rc<Ends<T>>);
+
+impl<T> fmt::Debug for GhostsFrom<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GhostsFrom({})", self.0.ghosts.block)
+    }
+}
+impl<T> fmt::Debug for BordersTo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BordersTo({})", self.0.borders.block)
+    }
 }
 
-type Gets<T> = <Many<Get<'static, T>> as Param>::Arg;
-type Puts<T> = <Many<Put<'static, T>> as Param>::Arg;
-
-macro_rules! param {
-    ($parameter:ident, $argument:ident, $accessor:ident, $edges:ident) => {
-        impl<T: Element> fmt::Debug for $argument<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($argument), "({})"), self.shape.block)
-            }
-        }
-
-        impl<T: Element, const D: usize> Param for $parameter<'_, T, D> {
-            type Item<'a> = $parameter<'a, T, D>;
-            type Arg = $argument<T>;
-            type Kept = (<Many<$accessor<'static, T>> as Param>::Kept, Arc<Shape>);
-            type Sent = (<Many<$accessor<'static, T>> as Param>::Sent, Arc<Shape>);
-            fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-                Many::<$accessor<'static, T>>::declare(&arg.$edges, declaring)
-            }
-            fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-                Many::<$accessor<'static, T>>::take(&arg.$edges, taking);
-            }
-            fn keep(arg: Self::Arg) -> Self::Kept {
-                (Many::<$accessor<'static, T>>::keep(arg.$edges), arg.shape)
-            }
-            fn resolve((kept, shape): Self::Kept) -> Result<Self::Sent, Error> {
-                Ok((Many::<$accessor<'static, T>>::resolve(kept)?, shape))
-            }
-            fn bind<'a>(bindings: &mut Bindings<'a>, (sent, shape): Self::Sent) -> Result<Self::Item<'a>, RegionError> {
-                Ok($parameter { $edges: Many::<$accessor<'static, T>>::bind(bindings, sent)?, shape })
-            }
-        }
-    };
+impl<T: Element, const D: usize> Param for Ghosts<'_, T, D> {
+    type Item<'a> = Ghosts<'a, T, D>;
+    type Arg = GhostsFrom<T>;
+    type Kept = Rc<Ends<T>>;
+    type Sent = Arc<Shape>;
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        arg.0.incoming.iter().for_each(|edge| edge.take(taking));
+    }
+    fn keep(arg: Self::Arg) -> Self::Kept {
+        arg.0
+    }
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+        Ok(kept.ghosts.clone())
+    }
+    fn bind<'a>(bindings: &mut Bindings<'a>, shape: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
+        Ok(Ghosts { values: bindings.values(shape.pieces.len()), shape: Known::Sent(shape) })
+    }
+    #[inline]
+    fn bind_here<'a>(bindings: &mut Bindings<'a>, ends: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
+        Ok(Ghosts { values: bindings.values(ends.ghosts.pieces.len()), shape: Known::Here(ends) })
+    }
 }
 
-param!(Ghosts, GhostsFrom, Get, gets);
-param!(Borders, BordersTo, Put, puts);
+impl<T: Element, const D: usize> Param for Borders<'_, T, D> {
+    type Item<'a> = Borders<'a, T, D>;
+    type Arg = BordersTo<T>;
+    type Kept = Rc<Ends<T>>;
+    type Sent = Arc<Shape>;
+    fn declare(_: &Self::Arg, _: &mut Declaring<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
+        for (edge, piece) in arg.0.outgoing.iter().zip(&arg.0.borders.pieces) {
+            edge.take(piece.volume(), taking);
+        }
+    }
+    fn keep(arg: Self::Arg) -> Self::Kept {
+        arg.0
+    }
+    fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error> {
+        Ok(kept.borders.clone())
+    }
+    fn bind<'a>(bindings: &mut Bindings<'a>, shape: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
+        Ok(Borders { values: bindings.values(shape.pieces.len()), shape: Known::Sent(shape) })
+    }
+    #[inline]
+    fn bind_here<'a>(bindings: &mut Bindings<'a>, ends: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
+        Ok(Borders { values: bindings.values(ends.borders.pieces.len()), shape: Known::Here(ends) })
+    }
+}
 
 /// The first point of each row of a rectangle.
 fn rows_of<const D: usize>(rect: &Rect) -> impl Iterator<Item = [i64; D]> {

@@ -13,19 +13,20 @@ mod report;
 use crate::Error;
 use crate::barrier::buffers::Buffers;
 use crate::effects::polling::Poller;
-use crate::effects::{Effects, Tell, Waiting};
-use crate::ids::{CellAddress, ObjectId, ValueAt, WaitAt};
+use crate::effects::{Effects, Late, Tell, Waiting};
+use crate::ids::{CellAddress, EMPTY, ObjectId, ValueAt, WaitAt};
 use crate::maps::HashMap;
 use crate::message::{Also, Message};
 use crate::object::{EdgeTable, Object, PhaseSpec};
-use crate::payload::Payload;
+use crate::payload::{Lent, Payload};
 
 pub(crate) use cells::Bank;
 pub(crate) use ends::{End, GenerationCounter};
 pub(crate) use phases::{PhaseMember, Phases};
 
-use maniple_barriers::{Arrived, BarrierError};
+use maniple_barriers::{Arrived, BarrierCell, BarrierError, nearest};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// What waiting for one generation of a barrier found.
 pub(crate) type Waited = maniple_barriers::Waited<Box<Error>>;
@@ -102,7 +103,24 @@ impl Barriers {
         if processor == effects.id && object < effects.objects.len() {
             return self.arrive_here(effects, at, generation, payload, tell);
         }
-        effects.send(processor, Message::Arrive { object, cell, generation, payload, also: Also::NOTHING });
+        if cell & EMPTY != 0 {
+            // Nobody is in a hurry: it goes with the next value that travels the other way, or at the end of this turn.
+            return effects.arrive_late(processor, Late { object, cell, generation });
+        }
+        let also = effects.also(processor, object);
+        effects.send(processor, Message::Arrive { object, cell, generation, payload, also });
+    }
+
+    /// Takes in the arrival that came with another.
+    #[inline]
+    pub fn arrive_also(&self, effects: &Effects, object: ObjectId, also: Also, tell: &mut impl Tell) {
+        if also == Also::NOTHING {
+            return;
+        }
+        let completed = self.with(object, |bank| bank.cell(also.cell).map(BarrierCell::completed)).flatten();
+        let generation = nearest(also.generation, completed.unwrap_or(0));
+        let at = CellAddress { processor: effects.id, object, cell: also.cell };
+        self.arrive_here(effects, at, generation, Payload::None, tell);
     }
 
     /// A value for a task that is about to run: one that has come, or room for one that it puts.
@@ -117,12 +135,10 @@ impl Barriers {
         }
     }
 
-    /// A value that was put: its memory is kept for the next of the same size.
-    #[inline]
-    pub fn lent(&self, value: Payload) {
-        if let Payload::Lent(buffer) = value {
-            self.buffers.borrow_mut().keep(buffer);
-        }
+    /// The memory of a value that was put is kept for the next of the same size.
+    #[cold]
+    pub fn keep_buffer(&self, buffer: Arc<dyn Lent>) {
+        self.buffers.borrow_mut().keep(buffer);
     }
 
     /// Takes in an arrival at a cell of this processor.

@@ -70,7 +70,7 @@ impl Core {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
                 if let Err(payload) = self.replays.arrive(self.effects(), object, (cell, generation), payload, also) {
-                    self.arrive_at_edge(from, (object, cell), generation, payload);
+                    self.arrive_at_edge(from, (object, cell), generation, (payload, also));
                 }
             }
             message => self.deliver_rare(from, message),
@@ -78,13 +78,20 @@ impl Core {
     }
 
     #[inline(never)]
-    fn arrive_at_edge(&self, from: ProcessorId, (object, cell): (ObjectId, u32), generation: u64, payload: Payload) {
+    fn arrive_at_edge(
+        &self,
+        from: ProcessorId,
+        (object, cell): (ObjectId, u32),
+        generation: u64,
+        (payload, also): (Payload, Also),
+    ) {
         let (tasks, effects) = (&self.tasks, self.effects());
         if object < effects.objects.len() {
             let at = CellAddress { processor: effects.id, object, cell };
-            return tasks.barriers.arrive_here(effects, at, generation, payload, &mut tasks.teller());
+            let tell = &mut tasks.teller();
+            tasks.barriers.arrive_here(effects, at, generation, payload, tell);
+            return tasks.barriers.arrive_also(effects, object, also, tell);
         }
-        let also = Also::NOTHING;
         self.early.borrow_mut().push((from, Message::Arrive { object, cell, generation, payload, also }));
     }
 

@@ -286,6 +286,50 @@ impl<T: Element> Consumer<T> {
     }
 }
 
+impl ConsumerEnd {
+    #[inline]
+    fn take(&self, taking: &mut Taking<'_>) {
+        let CellAddress { object, cell, .. } = self.ready.address();
+        let generation = self.ready.take();
+        taking.wait(WaitAt::Cell { object, cell, generation });
+        taking.value(ValueAt::Get { object, cell, generation });
+        taking.arrive(ArrivalAt::Cell(self.empty.address(), self.empty.take()));
+    }
+}
+
+impl ProducerEnd {
+    #[inline]
+    fn take(&self, value: u32, taking: &mut Taking<'_>) {
+        let CellAddress { object, cell, .. } = self.empty.address();
+        taking.wait(WaitAt::Cell { object, cell, generation: self.empty.take() });
+        taking.arrive(ArrivalAt::Value(self.ready.address(), self.ready.take(), value));
+    }
+}
+
+#[inline]
+fn put_at<T>(len: usize) -> ValueAt {
+    ValueAt::Put { bytes: size_of::<T>() * len, inline: align_of::<T>() <= 8 }
+}
+
+impl<T> Consumer<T> {
+    /// As a [`Get`] argument does, for parameters made of several.
+    #[doc(hidden)]
+    #[inline]
+    pub fn take(&self, taking: &mut Taking<'_>) {
+        self.end.take(taking);
+    }
+}
+
+impl<T> Producer<T> {
+    /// As a [`Put`] argument does, for parameters made of several.
+    #[doc(hidden)]
+    #[inline]
+    pub fn take(&self, len: usize, taking: &mut Taking<'_>) {
+        let value = taking.value(put_at::<T>(len));
+        self.end.take(value, taking);
+    }
+}
+
 /// A parameter of a leaf task: values that have come along an edge, as a slice. Its argument is made with [`Consumer::get`].
 #[derive(Debug, Clone, Copy)]
 pub struct Get<'a, T>(&'a [T]);
@@ -350,12 +394,7 @@ impl<T: Element> Param for Get<'_, T> {
     }
     #[inline]
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        let ConsumerEnd { ready, empty, .. } = &*arg.end;
-        let CellAddress { object, cell, .. } = ready.address();
-        let generation = ready.take();
-        taking.wait(WaitAt::Cell { object, cell, generation });
-        taking.value(ValueAt::Get { object, cell, generation });
-        taking.arrive(ArrivalAt::Cell(empty.address(), empty.take()));
+        arg.end.take(taking);
     }
     fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {
@@ -377,12 +416,8 @@ impl<T: Element> Param for Put<'_, T> {
     }
     #[inline]
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        let value = taking.value(ValueAt::Put { bytes: size_of::<T>() * arg.len, inline: align_of::<T>() <= 8 });
-        for end in &arg.ends {
-            let CellAddress { object, cell, .. } = end.empty.address();
-            taking.wait(WaitAt::Cell { object, cell, generation: end.empty.take() });
-            taking.arrive(ArrivalAt::Value(end.ready.address(), end.ready.take(), value));
-        }
+        let value = taking.value(put_at::<T>(arg.len));
+        arg.ends.iter().for_each(|end| end.take(value, taking));
     }
     fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {

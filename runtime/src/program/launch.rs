@@ -1,15 +1,15 @@
 //! The launch of a leaf task: its parameters, what it waits for and where it arrives.
 
+use crate::Error;
 use crate::data::UseAt;
 use crate::future::{FutureCell, TaskFuture};
 use crate::ids::{ArrivalAt, CellAddress, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
-use crate::program::param::{Bindings, Declaring, Param, Taking};
+use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
 use crate::program::phase::PhaseAddress;
 use crate::program::shard::Shard;
 use crate::task::{LeafLaunch, LeafTask, Tasks};
-use crate::{Error, Place};
 use maniple_barriers::{Arriver, Phase, Role, Waiter};
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Lease, RegionError};
@@ -81,6 +81,8 @@ pub trait Leaf<Marker, O>: Send + 'static {
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
     fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<O, RegionError>;
+    #[doc(hidden)]
+    fn call_here(&self, kept: Self::Kept, bindings: Bindings<'_>) -> Result<O, Box<Error>>;
 }
 
 macro_rules! leaf {
@@ -120,8 +122,17 @@ macro_rules! leaf {
             }
 
             #[inline]
-            fn call(&self, sent: Self::Sent, mut bindings: Bindings<'_>) -> Result<O, RegionError> {
+            fn call_here(&self, kept: Self::Kept, mut bindings: Bindings<'_>) -> Result<O, Box<Error>> {
                 #[inline]
+                fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
+                    f($($a),*)
+                }
+                let ($($a,)*) = kept;
+                $(let $a = $P::bind_here(&mut bindings, $a)?;)*
+                Ok(run(self, $($a),*))
+            }
+
+            fn call(&self, sent: Self::Sent, mut bindings: Bindings<'_>) -> Result<O, RegionError> {
                 fn run<O, $($P),*>(f: impl Fn($($P),*) -> O, $($a: $P),*) -> O {
                     f($($a),*)
                 }
@@ -161,17 +172,12 @@ struct Detached<F: Leaf<M, O>, M, O> {
     marker: PhantomData<fn() -> M>,
 }
 
-#[cold]
-fn at(source: RegionError) -> Box<Error> {
-    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
-}
-
 impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Call<F, M, O>>> {
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
         if let Call::Waits(function, kept) = self.task().replace(Call::Gone) {
             let bindings = Bindings::new(leases, values);
-            let output = function.call(F::resolve(kept)?, bindings).map_err(at)?;
+            let output = function.call_here(kept, bindings)?;
             self.task().set(Call::Done(output));
         }
         Ok(())
@@ -217,7 +223,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
             let bindings = Bindings::new(leases, values);
-            self.output = Some(function.call(sent, bindings).map_err(at)?);
+            self.output = Some(function.call(sent, bindings).map_err(unbound)?);
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! The parameters of a leaf task and the arguments of its launch: regions, values, values that come or go along edges, and
 //! any number of each.
 
-use crate::Error;
 use crate::barrier::Waited;
 use crate::data::UseAt;
 use crate::effects::Waiting;
@@ -10,6 +9,7 @@ use crate::ids::{ArrivalAt, TaskId, ValueAt, WaitAt};
 use crate::payload::Payload;
 use crate::program::shard::Shard;
 use crate::task::{Body, Tasks};
+use crate::{Error, Place};
 use maniple_regions::{
     Coherence, Element, Field, FieldInfo, Lease, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Reduce,
     Reduction, RegionError, Write, WriteShared,
@@ -105,6 +105,18 @@ pub trait Param {
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
     fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
+    /// The same on the shard's own processor, where what is kept need not be sent.
+    #[doc(hidden)]
+    #[inline]
+    fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
+        Self::bind(bindings, Self::resolve(kept)?).map_err(unbound)
+    }
+}
+
+/// An argument that is not what its parameter wants.
+#[cold]
+pub(super) fn unbound(source: RegionError) -> Box<Error> {
+    Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
 /// What the parameters of a task are made from, each in the order in which its launch named them.
@@ -126,6 +138,15 @@ impl<'a> Bindings<'a> {
             Some(lease) => lease,
             None => unreachable!("one lease a region parameter"),
         }
+    }
+
+    /// The values of the next so many parameters of edges.
+    #[inline]
+    pub fn values(&mut self, count: usize) -> &'a mut [Payload] {
+        let all = std::mem::take(&mut self.values).into_slice();
+        let (these, rest) = all.split_at_mut(count);
+        self.values = rest.iter_mut();
+        these
     }
 
     #[inline]
@@ -336,6 +357,9 @@ impl<P: Param> Param for Many<P> {
     fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
         sent.into_iter().map(|one| P::bind(bindings, one)).collect()
     }
+    fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
+        kept.into_iter().map(|one| P::bind_here(bindings, one)).collect()
+    }
 }
 
 /// A parameter that a launch may leave out.
@@ -360,5 +384,8 @@ impl<P: Param> Param for Option<P> {
     }
     fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
         sent.map(|one| P::bind(bindings, one)).transpose()
+    }
+    fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
+        kept.map(|one| P::bind_here(bindings, one)).transpose()
     }
 }

@@ -5,6 +5,7 @@ use crate::data::{Column, Staged};
 use crate::diagnose::Event;
 use crate::effects::Known;
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId, ValueAt};
+use crate::payload::Payload;
 use crate::task::slab::{Entry, Next, Stage};
 use crate::task::{Body, Owner, task_place};
 use crate::{Error, Place};
@@ -124,11 +125,12 @@ impl Tasks {
     /// The task is over: nobody uses what it got, and what it put is somebody else's until nobody has it.
     #[inline(never)]
     fn give_values_back(&self, body: &mut Body) {
-        for (value, at) in body.values.drain(..).zip(body.values_at.drain(..)) {
-            if let ValueAt::Put { .. } = at {
-                self.barriers.lent(value);
+        for (value, at) in body.values.drain(..).zip(&body.values_at) {
+            if let (Payload::Lent(buffer), ValueAt::Put { .. }) = (value, at) {
+                self.barriers.keep_buffer(buffer);
             }
         }
+        body.values_at.clear();
     }
 
     /// Ends a task with an error: its future, its regions and its arrivals are poisoned.

@@ -65,6 +65,8 @@ impl Shard {
         let at = barrier.next_arrival().0;
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
         self.core().tasks.arrive(at);
+        // The shard's own code may now take its time.
+        self.core().effects().send_what_is_late();
     }
 
     /// Arrives at a reduction barrier with a value.
