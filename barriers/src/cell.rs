@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct BarrierCell<W, V, E> {
     count: Count,
-    /// The generation that `first` waits for.
-    awaited: u64,
-    first: Option<W>,
+    /// Waiters and the generations that they wait for: by generation, and then in the order in which they came. Mostly there
+    /// are one or two. What has more is in `beside.later`.
+    waiters: [Option<(u64, W)>; 2],
     beside: Option<Box<Beside<W, V, E>>>,
 }
 
@@ -34,7 +34,7 @@ enum Count {
 /// What many cells never need.
 #[derive(Debug)]
 struct Beside<W, V, E> {
-    /// Waiters while the cell has a first one already: by generation, and then in the order in which they came.
+    /// Waiters that follow those in the cell.
     later: VecDeque<(u64, W)>,
     /// Generations from this one on will never complete, and why.
     poison: Option<Box<(u64, E)>>,
@@ -130,7 +130,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
     }
 
     fn new(count: Count) -> Self {
-        Self { count, awaited: 0, first: None, beside: None }
+        Self { count, waiters: [None, None], beside: None }
     }
 
     /// Generations complete so far: generations `0..completed` have arrived.
@@ -172,8 +172,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
             for value in carries {
                 self.carry(generation, generation, value);
             }
-            let first = if self.awaited == generation { self.first.take() } else { None };
-            let others = self.has_later() && self.fill_first(generation + 1);
+            let (first, others) = self.release_first(generation + 1);
             return Ok(Arrived { completed: 1, first, others });
         }
         self.arrive_otherwise(arriver, generation, carries)
@@ -199,34 +198,41 @@ impl<W, V, E> BarrierCell<W, V, E> {
             self.carry(before, generation, value);
         }
         let now = self.completed();
-        let first = if self.awaited < now { self.first.take() } else { None };
-        let others = self.has_later() && self.fill_first(now);
+        let (first, others) = self.release_first(now);
         Ok(Arrived { completed: now - before, first, others })
     }
 
-    /// Has the earliest of those beside the first take its place, if that is free. True, and nobody moves, if some of them wait
-    /// for what is complete.
+    /// Takes the first waiter out if it waits for what is complete; whether there are others.
     #[inline]
-    fn fill_first(&mut self, completed: u64) -> bool {
-        let Some(Beside { later, .. }) = self.beside.as_deref_mut() else { return false };
-        match later.front() {
-            Some((earliest, _)) if *earliest < completed => return true,
-            Some(_) if self.first.is_none() => {}
-            _ => return false,
+    fn release_first(&mut self, completed: u64) -> (Option<W>, bool) {
+        let is_due = |waiter: &Option<(u64, W)>| matches!(waiter, Some((generation, _)) if *generation < completed);
+        if !is_due(&self.waiters[0]) {
+            return (None, false);
         }
-        if let Some((generation, waiter)) = later.pop_front() {
-            (self.awaited, self.first) = (generation, Some(waiter));
-        }
-        false
+        let first = self.pop();
+        (first, is_due(&self.waiters[0]))
     }
 
-    /// Those beside the first who wait for what is complete, the earliest generation first.
+    /// Takes the first waiter out.
+    #[inline]
+    fn pop(&mut self) -> Option<W> {
+        let [first, second] = &mut self.waiters;
+        let popped = std::mem::replace(first, second.take());
+        if first.is_some()
+            && let Some(beside) = &mut self.beside
+        {
+            *second = beside.later.pop_front();
+        }
+        popped.map(|(_, waiter)| waiter)
+    }
+
+    /// Takes out those that wait for what is complete, the earliest generation first.
     pub fn release_others(&mut self) -> Vec<W> {
         let completed = self.completed();
-        let Some(beside) = &mut self.beside else { return Vec::new() };
-        let due = beside.later.partition_point(|(g, _)| *g < completed);
-        let due = beside.later.drain(..due).map(|(_, waiter)| waiter).collect();
-        self.fill_first(completed);
+        let mut due = Vec::new();
+        while let (Some(waiter), _) = self.release_first(completed) {
+            due.push(waiter);
+        }
         due
     }
 
@@ -239,28 +245,31 @@ impl<W, V, E> BarrierCell<W, V, E> {
         if self.poison(generation).is_some() {
             return self.state(generation);
         }
-        if self.first.is_none() && !self.has_later() {
-            (self.awaited, self.first) = (generation, Some(waiter));
-        } else {
-            self.wait_beside(generation, waiter);
+        match &mut self.waiters {
+            [first @ None, _] => *first = Some((generation, waiter)),
+            [Some((first, _)), second @ None] if *first <= generation => *second = Some((generation, waiter)),
+            _ => self.insert(generation, waiter),
         }
         Waited::Registered
     }
 
-    fn wait_beside(&mut self, generation: u64, waiter: W) {
-        let later = &mut self.beside.get_or_insert_default().later;
-        if later.capacity() == 0 {
-            // Mostly it stays the only one.
-            later.reserve_exact(1);
-        }
-        // Mostly it waits for the last generation of all.
-        match later.back() {
-            Some((last, _)) if *last > generation => {
-                let at = later.partition_point(|(g, _)| *g <= generation);
-                later.insert(at, (generation, waiter));
+    /// Inserts a waiter where there are others already.
+    fn insert(&mut self, generation: u64, waiter: W) {
+        let mut last = (generation, waiter);
+        for place in &mut self.waiters {
+            match place {
+                None => return *place = Some(last),
+                Some(other) if other.0 > last.0 => std::mem::swap(other, &mut last),
+                Some(_) => {}
             }
-            _ => later.push_back((generation, waiter)),
         }
+        let later = &mut self.beside.get_or_insert_default().later;
+        // Mostly it waits for the last generation of all.
+        let at = match later.back() {
+            Some((latest, _)) if *latest > last.0 => later.partition_point(|(g, _)| *g <= last.0),
+            _ => later.len(),
+        };
+        later.insert(at, last);
     }
 
     /// Where a generation stands.
@@ -287,9 +296,12 @@ impl<W, V, E> BarrierCell<W, V, E> {
             return Vec::new();
         }
         *poison = Some(Box::new((from, error)));
-        let first = if self.awaited >= from { self.first.take() } else { None };
-        let concerned = later.partition_point(|(g, _)| *g < from);
-        first.into_iter().chain(later.drain(concerned..).map(|(_, waiter)| waiter)).collect()
+        let mut concerned = Vec::new();
+        for place in &mut self.waiters {
+            concerned.extend(place.take_if(|(g, _)| *g >= from));
+        }
+        concerned.extend(later.drain(later.partition_point(|(g, _)| *g < from)..));
+        concerned.into_iter().map(|(_, waiter)| waiter).collect()
     }
 
     /// Puts `waiter` in the place of the one for `generation` that `is` knows, which it returns; gives `waiter` back if there
@@ -298,9 +310,8 @@ impl<W, V, E> BarrierCell<W, V, E> {
     /// # Errors
     /// `waiter`.
     pub fn replace(&mut self, generation: u64, is: impl Fn(&W) -> bool, waiter: W) -> Result<W, W> {
-        let first = self.first.iter_mut().map(|w| (self.awaited, w));
-        let later = self.beside.iter_mut().flat_map(|b| &mut b.later).map(|(g, w)| (*g, w));
-        match first.chain(later).find(|(g, w)| *g == generation && is(w)) {
+        let later = self.beside.iter_mut().flat_map(|b| &mut b.later);
+        match self.waiters.iter_mut().flatten().chain(later).find(|(g, w)| *g == generation && is(w)) {
             Some((_, place)) => Ok(std::mem::replace(place, waiter)),
             None => Err(waiter),
         }
@@ -308,19 +319,27 @@ impl<W, V, E> BarrierCell<W, V, E> {
 
     /// Takes away the waiter for `generation` that `is` knows, if there is one.
     pub fn withdraw(&mut self, generation: u64, is: impl Fn(&W) -> bool) -> Option<W> {
-        if self.awaited == generation && self.first.as_ref().is_some_and(&is) {
-            // Those beside it are looked at with each arrival, whether or not there is a first.
-            return self.first.take();
+        let is = |(g, w): &(u64, W)| *g == generation && is(w);
+        if let Some(place) = self.waiters.iter().position(|waiter| waiter.as_ref().is_some_and(&is)) {
+            let [first, second] = &mut self.waiters;
+            if place == 0 {
+                std::mem::swap(first, second);
+            }
+            let withdrawn = second.take();
+            if let Some(beside) = &mut self.beside {
+                *second = beside.later.pop_front();
+            }
+            return withdrawn.map(|(_, waiter)| waiter);
         }
         let later = &mut self.beside.as_mut()?.later;
-        let at = later.iter().position(|(g, w)| *g == generation && is(w))?;
+        let at = later.iter().position(is)?;
         later.remove(at).map(|(_, waiter)| waiter)
     }
 
     /// Everybody who waits, and for which generation.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &W)> {
-        let first = self.first.iter().map(|w| (self.awaited, w));
-        first.chain(self.beside.iter().flat_map(|b| &b.later).map(|(g, w)| (*g, w)))
+        let later = self.beside.iter().flat_map(|b| &b.later);
+        self.waiters.iter().flatten().chain(later).map(|(g, w)| (*g, w))
     }
 
     /// What arrivals for a generation have brought, in the order in which they came.
@@ -351,11 +370,6 @@ impl<W, V, E> BarrierCell<W, V, E> {
         let beside = self.beside.get_or_insert_default();
         let new = || Box::new(Carried { first, values: VecDeque::new() });
         beside.carried.get_or_insert_with(new).add(generation, value);
-    }
-
-    #[inline]
-    fn has_later(&self) -> bool {
-        self.beside.as_ref().is_some_and(|b| !b.later.is_empty())
     }
 }
 
@@ -413,8 +427,8 @@ mod tests {
         }
         let arrived = [1, 2, 3].map(|g| cell.arrive(0, g, None).unwrap().completed);
         assert_eq!(arrived, [0; 3]);
-        assert_eq!(cell.arrive(0, 0, None), Ok(Arrived { completed: 4, first: Some('a'), others: true }));
-        assert_eq!(cell.release_others(), ['b', 'd', 'c']);
+        assert_eq!(cell.arrive(0, 0, None), Ok(Arrived { completed: 4, first: Some('b'), others: true }));
+        assert_eq!(cell.release_others(), ['d', 'c', 'a']);
         // The earliest of the others is the first now.
         assert_eq!(cell.waiting().collect::<Vec<_>>(), [(8, &'f'), (9, &'e')]);
         assert_eq!(cell.replace(9, |w| *w == 'e', 'g'), Ok('e'));
@@ -436,8 +450,7 @@ mod tests {
         assert_eq!(cell.state(1), Waited::Registered);
         // What comes after the failure completes nothing.
         assert_eq!(cell.arrive(0, 2, Some(7)), released(None, 0));
-        assert_eq!((cell.arrive(0, 1, None).unwrap().completed, cell.completed()), (1, 2));
-        assert_eq!(cell.release_others(), ['b']);
+        assert_eq!((cell.arrive(0, 1, None), cell.completed()), (released('b', 1), 2));
         // What is complete stays so.
         assert_eq!((cell.set_poison(0, "all"), cell.state(1)), (vec![], Waited::Complete));
         let mut cell = Cell::of_one(0);

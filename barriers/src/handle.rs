@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::rc::Rc;
 
 /// What a barrier announces: data is there ([`Ready`]), room is there ([`Empty`]), or a phase is over ([`Phase`]).
 pub trait Role: 'static {
@@ -36,19 +35,14 @@ macro_rules! handle {
         $(#[$doc])*
         pub struct $name<R: Role, A> {
             address: A,
-            next: Rc<Cell<u64>>,
+            next: Cell<u64>,
             role: PhantomData<fn() -> R>,
         }
 
         impl<R: Role, A: Copy> $name<R, A> {
             /// A handle whose first generation is `first`.
             pub fn new(address: A, first: u64) -> Self {
-                Self::counted(address, Rc::new(Cell::new(first)))
-            }
-
-            /// A handle whose generation is counted in `next`, which its owner keeps across launches.
-            pub fn counted(address: A, next: Rc<Cell<u64>>) -> Self {
-                Self { address, next, role: PhantomData }
+                Self { address, next: Cell::new(first), role: PhantomData }
             }
 
             /// Where the barrier's cell lives.

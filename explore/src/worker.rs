@@ -8,9 +8,8 @@ use crate::run::mapper;
 use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
 use crate::top::{Args, Shared, slot};
 use crate::values::{arrival, contribution, fresh, joined, updated};
-use maniple::barriers::{Arriver, Phase as Many, Waiter};
 use maniple::prelude::*;
-use maniple::runtime::{PhaseAddress, now};
+use maniple::runtime::{PhaseArriver, PhaseWaiter, now};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -301,7 +300,7 @@ impl Worker {
         &mut self,
         stage: &Stage,
         phase: usize,
-        arriver: &Arriver<Many, PhaseAddress>,
+        arriver: &PhaseArriver,
         number: Number,
         own: bool,
         bomb: Option<u32>,
@@ -337,7 +336,7 @@ impl Worker {
         &mut self,
         stage: &Stage,
         phase: usize,
-        waiter: &Waiter<Many, PhaseAddress>,
+        waiter: &PhaseWaiter,
         own: bool,
         limit: Option<u64>,
     ) -> Result<(), Error> {
@@ -437,7 +436,7 @@ impl Worker {
     }
 
     /// A number once the next generation of a barrier is over.
-    fn released(&self, barrier: &Waiter<Many, PhaseAddress>) -> Result<TaskFuture<i64>, Error> {
+    fn released(&self, barrier: &PhaseWaiter) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
         let waits = move || {
             tag.goes_off();

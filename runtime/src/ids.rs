@@ -86,6 +86,14 @@ pub struct CellAddress {
     pub(crate) cell: u32,
 }
 
+/// Where a shard reaches a phase barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseAddress {
+    pub(crate) object: ObjectId,
+    /// Position in the arriver list; meaningless for waiters.
+    pub(crate) arriver: u32,
+}
+
 /// A barrier generation a task arrives at when it is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArrivalAt {

@@ -178,14 +178,14 @@ impl<T: Element, const D: usize> Halo<T, D> {
     /// When the shard is not the one that this part is for.
     pub fn join(self, shard: &Shard) -> Result<HaloEnds<T, D>, Error> {
         let Shapes { block, around, ghosts, borders } = self.shapes;
-        let (incoming, outgoing) = (self.edges.incoming(shard)?, self.edges.outgoing(shard)?);
-        if (incoming.len(), outgoing.len()) != (ghosts.len(), borders.len()) {
+        let edges = self.edges.all_ends(shard)?;
+        if edges.count() != (ghosts.len(), borders.len()) {
             let what = format!("Halo::join in shard {}", shard.index());
             return Err(Error::misuse(what, "the part that `Halos::of` gives for this shard", "another shard's"));
         }
         let shape = |pieces| Arc::new(Shape { block, around, pieces });
         let (ghosts, borders) = (shape(ghosts), shape(borders));
-        Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { incoming, outgoing, ghosts, borders }) })
+        Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { edges, ghosts, borders }) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What leaf tasks see of a halo.
 
 use maniple_regions::{Element, Rect, RegionError};
-use maniple_runtime::{Bindings, Consumer, Declaring, Error, Param, Payload, Producer, Taking};
+use maniple_runtime::{AllEnds, Bindings, Declaring, Error, Param, Payload, Taking};
 use std::fmt;
 use std::ops::Index;
 use std::rc::Rc;
@@ -16,8 +16,7 @@ pub struct Shape {
 
 /// A shard's ends of the edges of a halo.
 pub struct Ends<T> {
-    pub(super) incoming: Vec<Consumer<T>>,
-    pub(super) outgoing: Vec<Producer<T>>,
+    pub(super) edges: AllEnds<T>,
     pub(super) ghosts: Arc<Shape>,
     pub(super) borders: Arc<Shape>,
 }
@@ -199,7 +198,7 @@ impl<T: Element, const D: usize> Param for Ghosts<'_, T, D> {
         Ok(())
     }
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        arg.0.incoming.iter().for_each(|edge| edge.take(taking));
+        arg.0.edges.take_incoming(taking);
     }
     fn keep(arg: Self::Arg) -> Self::Kept {
         arg.0
@@ -225,9 +224,7 @@ impl<T: Element, const D: usize> Param for Borders<'_, T, D> {
         Ok(())
     }
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        for (edge, piece) in arg.0.outgoing.iter().zip(&arg.0.borders.pieces) {
-            edge.take(piece.volume(), taking);
-        }
+        arg.0.edges.take_outgoing(arg.0.borders.pieces.iter().map(Rect::volume), taking);
     }
     fn keep(arg: Self::Arg) -> Self::Kept {
         arg.0

@@ -1,28 +1,75 @@
-//! The generations that the ends of barriers are at, kept across the launches of a gang.
+//! The ends of barriers, each with the generation that it is at, which is kept across the launches of a gang.
 
 use super::Barriers;
-use std::cell::Cell;
+use crate::ids::{CellAddress, ObjectId, PhaseAddress};
+use crate::object::EdgeTable;
+use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
 use std::rc::Rc;
 
-/// The next generation of one end of a barrier.
-pub(crate) type GenerationCounter = Rc<Cell<u64>>;
+/// The producing end of an edge.
+#[derive(Debug)]
+pub(crate) struct ProducerEnd {
+    pub to: u32,
+    pub tag: u32,
+    pub empty: Waiter<Empty, CellAddress>,
+    pub ready: Arriver<Ready, CellAddress>,
+}
 
-/// Which counter of an edge's or a phase barrier's end, kept across the launches of a gang.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum End {
-    ProducerWait,
-    ProducerArrive,
-    ConsumerWait,
-    ConsumerArrive,
-    PhaseArrive,
-    PhaseWait,
+/// The consuming end of an edge.
+#[derive(Debug)]
+pub(crate) struct ConsumerEnd {
+    pub from: u32,
+    pub tag: u32,
+    pub ready: Waiter<Ready, CellAddress>,
+    pub empty: Arriver<Empty, CellAddress>,
+}
+
+/// A shard's ends of a set of edges, each list in the order of the edges: side by side, as a task uses several.
+#[derive(Debug)]
+pub(crate) struct ShardEnds {
+    pub out: Box<[ProducerEnd]>,
+    pub into: Box<[ConsumerEnd]>,
+}
+
+impl ShardEnds {
+    fn new(object: ObjectId, shard: u32, table: &EdgeTable) -> Self {
+        let out = table.out.of(shard).iter().map(|&edge| ProducerEnd {
+            to: table.edges[edge as usize].to,
+            tag: table.edges[edge as usize].tag,
+            empty: Waiter::new(table.empty_address(object, edge), 0),
+            ready: Arriver::new(table.ready_address(object, edge), 0),
+        });
+        let into = table.into.of(shard).iter().map(|&edge| ConsumerEnd {
+            from: table.edges[edge as usize].from,
+            tag: table.edges[edge as usize].tag,
+            ready: Waiter::new(table.ready_address(object, edge), 0),
+            // There was room for the first from the start.
+            empty: Arriver::new(table.empty_address(object, edge), table.depth.into()),
+        });
+        Self { out: out.collect(), into: into.collect() }
+    }
+}
+
+/// A shard's end of a phase barrier.
+#[derive(Debug)]
+pub(crate) struct PhaseEnd {
+    pub arriver: Arriver<Phase, PhaseAddress>,
+    pub waiter: Waiter<Phase, PhaseAddress>,
 }
 
 impl Barriers {
-    /// The generation counter of one end of a barrier, kept across launches.
-    /// `number` is that of the edge, or of the shard at a phase barrier; `first` the generation to begin with.
-    pub fn counter(&self, object: u32, number: u32, end: End, first: u64) -> GenerationCounter {
-        let mut counters = self.counters.borrow_mut();
-        counters.entry((object, number, end)).or_insert_with(|| Rc::new(Cell::new(first))).clone()
+    /// A shard's ends of a set of edges.
+    pub fn ends(&self, object: ObjectId, shard: u32, table: &EdgeTable) -> Rc<ShardEnds> {
+        let mut ends = self.ends.borrow_mut();
+        ends.entry((object, shard)).or_insert_with(|| Rc::new(ShardEnds::new(object, shard, table))).clone()
+    }
+
+    /// A shard's end of a phase barrier; `arriver` is its position in the list of arrivers.
+    pub fn phase_end(&self, object: ObjectId, shard: u32, arriver: u32) -> Rc<PhaseEnd> {
+        let new = || {
+            let at = PhaseAddress { object, arriver };
+            Rc::new(PhaseEnd { arriver: Arriver::new(at, 0), waiter: Waiter::new(at, 0) })
+        };
+        self.phase_ends.borrow_mut().entry((object, shard)).or_insert_with(new).clone()
     }
 }

@@ -21,11 +21,12 @@ use crate::object::{EdgeTable, Object, PhaseSpec};
 use crate::payload::{Lent, Payload};
 
 pub(crate) use cells::Bank;
-pub(crate) use ends::{End, GenerationCounter};
+pub(crate) use ends::{ConsumerEnd, PhaseEnd, ProducerEnd, ShardEnds};
 pub(crate) use phases::{PhaseMember, Phases};
 
 use maniple_barriers::{Arrived, BarrierCell, BarrierError, nearest};
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What waiting for one generation of a barrier found.
@@ -41,7 +42,9 @@ pub(crate) struct Barriers {
     /// Cells of edges, by object.
     banks: RefCell<Vec<Option<Box<Bank>>>>,
     pub phases: Phases,
-    counters: RefCell<HashMap<(ObjectId, u32, End), GenerationCounter>>,
+    /// By object and shard.
+    ends: RefCell<HashMap<(ObjectId, u32), Rc<ShardEnds>>>,
+    phase_ends: RefCell<HashMap<(ObjectId, u32), Rc<PhaseEnd>>>,
     /// Memory of large values that tasks put.
     buffers: RefCell<Buffers>,
 }

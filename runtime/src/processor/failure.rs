@@ -5,7 +5,6 @@
 
 use super::Core;
 use crate::Error;
-use crate::barrier::End;
 use crate::ids::ObjectId;
 use crate::object::{GangTable, Object};
 use std::rc::Rc;
@@ -46,23 +45,24 @@ impl Core {
 
     /// Poisons everything a shard that failed still owes.
     pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
-        let (tasks, counter) =
-            (&self.tasks, |object, number, end, first| self.tasks.barriers.counter(object, number, end, first).get());
+        let tasks = &self.tasks;
         for object in 0..self.effects().objects.len() {
             let Some(known) = self.effects().objects.get(object) else { continue };
             match &*known.object {
                 Object::Edges(edges) if Arc::ptr_eq(&edges.gang, gang) => {
-                    for &edge in edges.out.of(shard) {
-                        let generation = counter(object, edge, End::ProducerArrive, 0);
-                        tasks.poison_cell(edges.ready_address(object, edge), generation, error);
+                    let ends = tasks.barriers.ends(object, shard, edges);
+                    for end in &ends.out {
+                        tasks.poison_cell(end.ready.address(), end.ready.generation(), error);
                     }
-                    for &edge in edges.into.of(shard) {
-                        let generation = counter(object, edge, End::ConsumerArrive, edges.depth.into());
-                        tasks.poison_cell(edges.empty_address(object, edge), generation, error);
+                    for end in &ends.into {
+                        tasks.poison_cell(end.empty.address(), end.empty.generation(), error);
                     }
                 }
-                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
-                    tasks.poison_phase(object, counter(object, shard, End::PhaseArrive, 0), error);
+                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) => {
+                    if let Some(arriver) = spec.arrivers.iter().position(|&s| s == shard) {
+                        let end = tasks.barriers.phase_end(object, shard, arriver as u32);
+                        tasks.poison_phase(object, end.arriver.generation(), error);
+                    }
                 }
                 Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {
                     self.replays.fail(tasks, object, gang.at[shard as usize].1, error);

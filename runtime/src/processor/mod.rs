@@ -73,7 +73,11 @@ impl Core {
                     self.arrive_at_edge(from, (object, cell), generation, (payload, also));
                 }
             }
-            message => self.deliver_rare(from, message),
+            message => {
+                self.deliver_rare(from, message);
+                // A task that it ended may have arrived somewhere, and perhaps there is no turn now.
+                self.effects().send_what_is_late();
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Edges between shards of a gang: barriers that say when there is a value and when there is room, and the values.
 
 use crate::Error;
-use crate::barrier::End;
+use crate::barrier::{ConsumerEnd, ProducerEnd, ShardEnds};
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, Run, ValueAt, WaitAt};
-use crate::object::{Edge, EdgeTable, Object};
+use crate::object::{EdgeTable, Object};
 use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking};
 use crate::program::shard::Shard;
@@ -82,40 +82,26 @@ impl<T> fmt::Debug for Edges<T> {
 
 /// The producing shard's end of an edge.
 pub struct Producer<T = ()> {
-    end: Rc<ProducerEnd>,
+    ends: Rc<ShardEnds>,
+    number: u32,
     values: PhantomData<fn(T)>,
-}
-
-#[derive(Debug)]
-struct ProducerEnd {
-    to: u32,
-    tag: u32,
-    empty: Waiter<Empty, CellAddress>,
-    ready: Arriver<Ready, CellAddress>,
 }
 
 /// The consuming shard's end of an edge.
 pub struct Consumer<T = ()> {
-    end: Rc<ConsumerEnd>,
+    ends: Rc<ShardEnds>,
+    number: u32,
     values: PhantomData<fn() -> T>,
-}
-
-#[derive(Debug)]
-struct ConsumerEnd {
-    from: u32,
-    tag: u32,
-    ready: Waiter<Ready, CellAddress>,
-    empty: Arriver<Empty, CellAddress>,
 }
 
 impl<T> fmt::Debug for Producer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.end.fmt(f)
+        self.end().fmt(f)
     }
 }
 impl<T> fmt::Debug for Consumer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.end.fmt(f)
+        self.end().fmt(f)
     }
 }
 
@@ -125,10 +111,12 @@ impl<T> Edges<T> {
     /// # Errors
     /// When there is no such edge, or more than one (see [`Self::outgoing`]), or the shard is not of the edges' gang.
     pub fn producer(&self, shard: &Shard, to: u32) -> Result<Producer<T>, Error> {
-        self.with(shard, |table| {
-            let edge = the_only(shard, table, table.out.of(shard.index()), |edge| edge.to == to, ("to", to))?;
-            Ok(self.producer_end(shard, table, edge))
-        })?
+        let mut mine = self.outgoing(shard)?;
+        let found = the_only(mine.iter().map(Producer::to), to);
+        found.map(|at| mine.swap_remove(at)).map_err(|came| {
+            let listed = mine.iter().map(|edge| format!("shard {} with tag {}", edge.to(), edge.tag()));
+            self.not_the_only(shard, format!("one edge to shard {to}"), listed.collect(), came)
+        })
     }
 
     /// This shard's end of the edge from shard `from`. Local; never waits.
@@ -136,10 +124,12 @@ impl<T> Edges<T> {
     /// # Errors
     /// When there is no such edge, or more than one (see [`Self::incoming`]), or the shard is not of the edges' gang.
     pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer<T>, Error> {
-        self.with(shard, |table| {
-            let edge = the_only(shard, table, table.into.of(shard.index()), |edge| edge.from == from, ("from", from))?;
-            Ok(self.consumer_end(shard, table, edge))
-        })?
+        let mut mine = self.incoming(shard)?;
+        let found = the_only(mine.iter().map(Consumer::from), from);
+        found.map(|at| mine.swap_remove(at)).map_err(|came| {
+            let listed = mine.iter().map(|edge| format!("shard {} with tag {}", edge.from(), edge.tag()));
+            self.not_the_only(shard, format!("one edge from shard {from}"), listed.collect(), came)
+        })
     }
 
     /// This shard's ends of all edges that it produces for, in the order of the list that the edges were made from. Local;
@@ -148,9 +138,9 @@ impl<T> Edges<T> {
     /// # Errors
     /// When the shard is not of the edges' gang.
     pub fn outgoing(&self, shard: &Shard) -> Result<Vec<Producer<T>>, Error> {
-        self.with(shard, |table| {
-            table.out.of(shard.index()).iter().map(|&edge| self.producer_end(shard, table, edge)).collect()
-        })
+        let ends = self.ends(shard)?;
+        let end = |number| Producer { ends: ends.clone(), number, values: PhantomData };
+        Ok((0..ends.out.len() as u32).map(end).collect())
     }
 
     /// This shard's ends of all edges that it consumes, in the order of the list that the edges were made from. Local; never
@@ -159,34 +149,27 @@ impl<T> Edges<T> {
     /// # Errors
     /// When the shard is not of the edges' gang.
     pub fn incoming(&self, shard: &Shard) -> Result<Vec<Consumer<T>>, Error> {
-        self.with(shard, |table| {
-            table.into.of(shard.index()).iter().map(|&edge| self.consumer_end(shard, table, edge)).collect()
-        })
+        let ends = self.ends(shard)?;
+        let end = |number| Consumer { ends: ends.clone(), number, values: PhantomData };
+        Ok((0..ends.into.len() as u32).map(end).collect())
     }
 
-    fn producer_end(&self, shard: &Shard, table: &EdgeTable, edge: u32) -> Producer<T> {
-        let counted = |end| shard.core().tasks.barriers.counter(self.id, edge, end, 0);
-        let end = ProducerEnd {
-            to: table.edges[edge as usize].to,
-            tag: table.edges[edge as usize].tag,
-            empty: Waiter::counted(table.empty_address(self.id, edge), counted(End::ProducerWait)),
-            ready: Arriver::counted(table.ready_address(self.id, edge), counted(End::ProducerArrive)),
-        };
-        Producer { end: Rc::new(end), values: PhantomData }
+    fn ends(&self, shard: &Shard) -> Result<Rc<ShardEnds>, Error> {
+        self.with(shard, |table| shard.core().tasks.barriers.ends(self.id, shard.index(), table))
     }
 
-    fn consumer_end(&self, shard: &Shard, table: &EdgeTable, edge: u32) -> Consumer<T> {
-        let counted = |end, first| shard.core().tasks.barriers.counter(self.id, edge, end, first);
-        let end = ConsumerEnd {
-            from: table.edges[edge as usize].from,
-            tag: table.edges[edge as usize].tag,
-            ready: Waiter::counted(table.ready_address(self.id, edge), counted(End::ConsumerWait, 0)),
-            empty: Arriver::counted(
-                table.empty_address(self.id, edge),
-                counted(End::ConsumerArrive, table.depth.into()),
-            ),
-        };
-        Consumer { end: Rc::new(end), values: PhantomData }
+    /// For parameters made of all of a shard's edges.
+    #[doc(hidden)]
+    pub fn all_ends(&self, shard: &Shard) -> Result<AllEnds<T>, Error> {
+        Ok(AllEnds { ends: self.ends(shard)?, values: PhantomData })
+    }
+
+    #[cold]
+    fn not_the_only(&self, shard: &Shard, expected: String, listed: Vec<String>, came: &str) -> Error {
+        let name = shard.core().effects().objects.name(self.id);
+        let listed = if listed.is_empty() { "none".into() } else { listed.join("; ") };
+        let what = format!("an end of {name} in shard {}", shard.index());
+        Error::misuse(what, format!("{expected}; this shard's on that side: {listed}"), came)
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&EdgeTable) -> R) -> Result<R, Error> {
@@ -202,49 +185,69 @@ impl<T> Edges<T> {
     }
 }
 
-/// The one edge of a shard's list that leads to another shard, or comes from it.
-fn the_only(
-    shard: &Shard,
-    table: &EdgeTable,
-    mine: &[u32],
-    is_wanted: impl Fn(&Edge) -> bool,
-    (direction, other): (&str, u32),
-) -> Result<u32, Error> {
-    let mut found = mine.iter().filter(|&&e| is_wanted(&table.edges[e as usize]));
+/// The position of the only one that is `wanted`.
+fn the_only(others: impl Iterator<Item = u32>, wanted: u32) -> Result<usize, &'static str> {
+    let mut found = others.enumerate().filter(|(_, other)| *other == wanted).map(|(at, _)| at);
     match (found.next(), found.next()) {
-        (Some(&edge), None) => Ok(edge),
-        (first, _) => {
-            let listed: Vec<String> = mine.iter().map(|&e| table.edges[e as usize].to_string()).collect();
-            let listed = if listed.is_empty() { "none".into() } else { listed.join("; ") };
-            let came = if first.is_some() { "several" } else { "none" };
-            Err(Error::misuse(
-                format!("an end of edges `{}` in shard {}", table.name, shard.index()),
-                format!("one edge {direction} shard {other}; this shard's on that side: {listed}"),
-                came,
-            ))
+        (Some(at), None) => Ok(at),
+        (Some(_), Some(_)) => Err("several"),
+        (None, _) => Err("none"),
+    }
+}
+
+/// All of a shard's ends of a set of edges.
+#[doc(hidden)]
+pub struct AllEnds<T> {
+    ends: Rc<ShardEnds>,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T> AllEnds<T> {
+    /// How many edges come here and leave here.
+    pub fn count(&self) -> (usize, usize) {
+        (self.ends.into.len(), self.ends.out.len())
+    }
+
+    /// As a [`Get`] argument of each edge that comes here does.
+    #[inline]
+    pub fn take_incoming(&self, taking: &mut Taking<'_>) {
+        self.ends.into.iter().for_each(|end| take_consumer(end, taking));
+    }
+
+    /// As a [`Put`] argument of each edge that leaves here does, for so many values each.
+    #[inline]
+    pub fn take_outgoing(&self, lengths: impl Iterator<Item = usize>, taking: &mut Taking<'_>) {
+        for (end, len) in self.ends.out.iter().zip(lengths) {
+            let value = taking.value(put_at::<T>(len));
+            take_producer(end, value, taking);
         }
     }
 }
 
 impl<T> Producer<T> {
+    #[inline]
+    fn end(&self) -> &ProducerEnd {
+        &self.ends.out[self.number as usize]
+    }
+
     /// The shard that consumes.
     pub fn to(&self) -> u32 {
-        self.end.to
+        self.end().to
     }
 
     /// The edge's tag.
     pub fn tag(&self) -> u32 {
-        self.end.tag
+        self.end().tag
     }
 
     /// Says when there is room: value number g has to wait for generation g. For a launch or a shard that waits itself.
     pub fn empty(&self) -> &Waiter<Empty, CellAddress> {
-        &self.end.empty
+        &self.end().empty
     }
 
     /// Arrive here when value number g is there, for generation g. For a launch or a shard that arrives itself.
     pub fn ready(&self) -> &Arriver<Ready, CellAddress> {
-        &self.end.ready
+        &self.end().ready
     }
 }
 
@@ -257,24 +260,29 @@ impl<T: Element> Producer<T> {
 }
 
 impl<T> Consumer<T> {
+    #[inline]
+    fn end(&self) -> &ConsumerEnd {
+        &self.ends.into[self.number as usize]
+    }
+
     /// The shard that produces.
     pub fn from(&self) -> u32 {
-        self.end.from
+        self.end().from
     }
 
     /// The edge's tag.
     pub fn tag(&self) -> u32 {
-        self.end.tag
+        self.end().tag
     }
 
     /// Says when value number g is there: generation g. For a launch or a shard that waits itself.
     pub fn ready(&self) -> &Waiter<Ready, CellAddress> {
-        &self.end.ready
+        &self.end().ready
     }
 
     /// Arrive here when value number g has been used and may be overwritten. For a launch or a shard that arrives itself.
     pub fn empty(&self) -> &Arriver<Empty, CellAddress> {
-        &self.end.empty
+        &self.end().empty
     }
 }
 
@@ -282,52 +290,29 @@ impl<T: Element> Consumer<T> {
     /// For a [`Get`] parameter: the next values that come along this edge. The task starts when they are there; when it is
     /// done there is room for others.
     pub fn get(&self) -> GetFrom<T> {
-        GetFrom { end: self.end.clone(), values: PhantomData }
+        GetFrom { ends: self.ends.clone(), number: self.number, values: PhantomData }
     }
 }
 
-impl ConsumerEnd {
-    #[inline]
-    fn take(&self, taking: &mut Taking<'_>) {
-        let CellAddress { object, cell, .. } = self.ready.address();
-        let generation = self.ready.take();
-        taking.wait(WaitAt::Cell { object, cell, generation });
-        taking.value(ValueAt::Get { object, cell, generation });
-        taking.arrive(ArrivalAt::Cell(self.empty.address(), self.empty.take()));
-    }
+#[inline]
+fn take_consumer(ConsumerEnd { ready, empty, .. }: &ConsumerEnd, taking: &mut Taking<'_>) {
+    let CellAddress { object, cell, .. } = ready.address();
+    let generation = ready.take();
+    taking.wait(WaitAt::Cell { object, cell, generation });
+    taking.value(ValueAt::Get { object, cell, generation });
+    taking.arrive(ArrivalAt::Cell(empty.address(), empty.take()));
 }
 
-impl ProducerEnd {
-    #[inline]
-    fn take(&self, value: u32, taking: &mut Taking<'_>) {
-        let CellAddress { object, cell, .. } = self.empty.address();
-        taking.wait(WaitAt::Cell { object, cell, generation: self.empty.take() });
-        taking.arrive(ArrivalAt::Value(self.ready.address(), self.ready.take(), value));
-    }
+#[inline]
+fn take_producer(ProducerEnd { empty, ready, .. }: &ProducerEnd, value: u32, taking: &mut Taking<'_>) {
+    let CellAddress { object, cell, .. } = empty.address();
+    taking.wait(WaitAt::Cell { object, cell, generation: empty.take() });
+    taking.arrive(ArrivalAt::Value(ready.address(), ready.take(), value));
 }
 
 #[inline]
 fn put_at<T>(len: usize) -> ValueAt {
     ValueAt::Put { bytes: size_of::<T>() * len, inline: align_of::<T>() <= 8 }
-}
-
-impl<T> Consumer<T> {
-    /// As a [`Get`] argument does, for parameters made of several.
-    #[doc(hidden)]
-    #[inline]
-    pub fn take(&self, taking: &mut Taking<'_>) {
-        self.end.take(taking);
-    }
-}
-
-impl<T> Producer<T> {
-    /// As a [`Put`] argument does, for parameters made of several.
-    #[doc(hidden)]
-    #[inline]
-    pub fn take(&self, len: usize, taking: &mut Taking<'_>) {
-        let value = taking.value(put_at::<T>(len));
-        self.end.take(value, taking);
-    }
 }
 
 /// A parameter of a leaf task: values that have come along an edge, as a slice. Its argument is made with [`Consumer::get`].
@@ -364,23 +349,36 @@ impl<T> DerefMut for Put<'_, T> {
 /// The argument for a [`Get`].
 #[derive(Debug)]
 pub struct GetFrom<T> {
-    end: Rc<ConsumerEnd>,
+    ends: Rc<ShardEnds>,
+    number: u32,
     values: PhantomData<fn() -> T>,
 }
 
 /// The argument for a [`Put`].
 #[derive(Debug)]
 pub struct PutTo<T> {
-    ends: SmallVec<[Rc<ProducerEnd>; 4]>,
+    /// Of all edges; none if there are no edges.
+    ends: Option<Rc<ShardEnds>>,
+    numbers: SmallVec<[u32; 6]>,
     len: usize,
     values: PhantomData<fn(T)>,
 }
 
 impl<'a, T: Element> Put<'a, T> {
     /// The argument for values that travel along several edges, or none.
+    ///
+    /// # Panics
+    /// Unless all are of one [`Edges`].
     pub fn to<'p>(producers: impl IntoIterator<Item = &'p Producer<T>>, len: usize) -> PutTo<T> {
-        let ends = producers.into_iter().map(|producer| producer.end.clone()).collect();
-        PutTo { ends, len, values: PhantomData }
+        let mut put = PutTo { ends: None, numbers: SmallVec::new(), len, values: PhantomData };
+        for Producer { ends, number, .. } in producers {
+            match &put.ends {
+                None => put.ends = Some(ends.clone()),
+                Some(first) => assert!(Rc::ptr_eq(first, ends), "a `Put` is for edges of one `Edges`"),
+            }
+            put.numbers.push(*number);
+        }
+        put
     }
 }
 
@@ -394,7 +392,7 @@ impl<T: Element> Param for Get<'_, T> {
     }
     #[inline]
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
-        arg.end.take(taking);
+        take_consumer(&arg.ends.into[arg.number as usize], taking);
     }
     fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {
@@ -417,7 +415,11 @@ impl<T: Element> Param for Put<'_, T> {
     #[inline]
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
         let value = taking.value(put_at::<T>(arg.len));
-        arg.ends.iter().for_each(|end| end.take(value, taking));
+        for number in &arg.numbers {
+            if let Some(ends) = &arg.ends {
+                take_producer(&ends.out[*number as usize], value, taking);
+            }
+        }
     }
     fn keep(_: Self::Arg) {}
     fn resolve((): ()) -> Result<(), Error> {

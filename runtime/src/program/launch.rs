@@ -3,14 +3,14 @@
 use crate::Error;
 use crate::data::UseAt;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::{ArrivalAt, CellAddress, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, PhaseAddress, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
-use crate::program::phase::PhaseAddress;
+use crate::program::phase::{PhaseArriver, PhaseWaiter};
 use crate::program::shard::Shard;
 use crate::task::{LeafLaunch, LeafTask, Tasks};
-use maniple_barriers::{Arriver, Phase, Role, Waiter};
+use maniple_barriers::{Arriver, Role, Waiter};
 use maniple_mapper::Priority;
 use maniple_regions::{Coherence, Lease, RegionError};
 use smallvec::SmallVec;
@@ -269,7 +269,7 @@ impl<R: Role> Arrivable for Arriver<R, CellAddress> {
         ArrivalPoint(ArrivalAt::Cell(self.address(), self.take()))
     }
 }
-impl Waitable for Waiter<Phase, PhaseAddress> {
+impl Waitable for PhaseWaiter {
     fn next_wait(&self) -> WaitPoint {
         WaitPoint(WaitAt::Phase { object: self.address().object, generation: self.take() })
     }
@@ -277,7 +277,7 @@ impl Waitable for Waiter<Phase, PhaseAddress> {
         Waiter::give_back(self, point.0.generation());
     }
 }
-impl Arrivable for Arriver<Phase, PhaseAddress> {
+impl Arrivable for PhaseArriver {
     fn next_arrival(&self) -> ArrivalPoint {
         let PhaseAddress { object, arriver } = self.address();
         ArrivalPoint(ArrivalAt::Phase { object, arriver, generation: self.take(), value: 0 })

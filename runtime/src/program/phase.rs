@@ -1,21 +1,37 @@
 //! Phase barriers as users hold them.
 
 use crate::Error;
-use crate::barrier::End;
-use crate::ids::{ObjectId, Run};
+use crate::barrier::PhaseEnd;
+use crate::ids::{ObjectId, PhaseAddress, Run};
 use crate::object::{GangTable, Object};
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
 use maniple_barriers::{Arriver, Phase, Waiter};
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where a shard reaches a phase barrier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PhaseAddress {
-    pub(crate) object: ObjectId,
-    /// Position in the arriver list; meaningless for waiters.
-    pub(crate) arriver: u32,
+/// A shard's right to arrive at a phase barrier, one generation an arrival. Made by [`PhaseBarrier::arriver`].
+#[derive(Debug)]
+#[must_use = "an arriver that never arrives leaves the waiters waiting"]
+pub struct PhaseArriver(pub(crate) Rc<PhaseEnd>);
+
+/// A shard's right to wait for a phase barrier, one generation a wait. Made by [`PhaseBarrier::waiter`].
+#[derive(Debug)]
+pub struct PhaseWaiter(pub(crate) Rc<PhaseEnd>);
+
+impl Deref for PhaseArriver {
+    type Target = Arriver<Phase, PhaseAddress>;
+    fn deref(&self) -> &Self::Target {
+        &self.0.arriver
+    }
+}
+impl Deref for PhaseWaiter {
+    type Target = Waiter<Phase, PhaseAddress>;
+    fn deref(&self) -> &Self::Target {
+        &self.0.waiter
+    }
 }
 
 pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error {
@@ -36,7 +52,7 @@ impl PhaseBarrier {
     ///
     /// # Errors
     /// When this shard is not in the list of arrivers.
-    pub fn arriver(&self, shard: &Shard) -> Result<Arriver<Phase, PhaseAddress>, Error> {
+    pub fn arriver(&self, shard: &Shard) -> Result<PhaseArriver, Error> {
         let me = shard.index();
         let (arriver, name) =
             self.with(shard, |spec| (spec.arrivers.iter().position(|&s| s == me), spec.name.clone()))?;
@@ -48,23 +64,24 @@ impl PhaseBarrier {
             )
         };
         let arriver = arriver.ok_or_else(missing)? as u32;
-        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseArrive, 0);
-        Ok(Arriver::counted(PhaseAddress { object: self.id, arriver }, counter))
+        Ok(PhaseArriver(shard.core().tasks.barriers.phase_end(self.id, me, arriver)))
     }
 
     /// The right to wait. Local; never waits itself.
     ///
     /// # Errors
     /// When this shard is not in the list of waiters.
-    pub fn waiter(&self, shard: &Shard) -> Result<Waiter<Phase, PhaseAddress>, Error> {
+    pub fn waiter(&self, shard: &Shard) -> Result<PhaseWaiter, Error> {
         let me = shard.index();
-        let (listed, name) = self.with(shard, |spec| (spec.waiters.contains(&me), spec.name.clone()))?;
+        let (listed, arriver, name) = self.with(shard, |spec| {
+            (spec.waiters.contains(&me), spec.arrivers.iter().position(|&s| s == me), spec.name.clone())
+        })?;
         if !listed {
             let what = format!("PhaseBarrier::waiter of `{name}`");
             return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
         }
-        let counter = shard.core().tasks.barriers.counter(self.id, me, End::PhaseWait, 0);
-        Ok(Waiter::counted(PhaseAddress { object: self.id, arriver: u32::MAX }, counter))
+        let arriver = arriver.map_or(u32::MAX, |at| at as u32);
+        Ok(PhaseWaiter(shard.core().tasks.barriers.phase_end(self.id, me, arriver)))
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {

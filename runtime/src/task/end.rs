@@ -7,9 +7,9 @@ use crate::effects::Known;
 use crate::ids::{ArrivalAt, CellAddress, ObjectId, TaskId, ValueAt};
 use crate::payload::Payload;
 use crate::task::slab::{Entry, Next, Stage};
-use crate::task::{Body, Owner, task_place};
+use crate::task::{Body, Holding, Owner, task_place};
 use crate::{Error, Place};
-use maniple_regions::{Coherence, Lease, Privilege};
+use maniple_regions::{Coherence, Privilege};
 use std::rc::Rc;
 
 impl Tasks {
@@ -17,21 +17,22 @@ impl Tasks {
     pub(super) fn end_leaf(
         &self,
         id: TaskId,
-        body: Box<Body>,
-        leases: &mut Vec<Lease>,
+        mut body: Box<Body>,
+        held: &mut Holding,
         outcome: Result<(), Box<Error>>,
     ) {
         let mut staged = false;
-        while let Some(lease) = leases.pop() {
-            let u = &body.uses[leases.len()];
+        while let Some(lease) = held.leases.pop() {
+            let u = &body.uses[held.leases.len()];
             match u.staged {
                 None => u.column.give_back(lease),
                 Some(_) => staged = true,
             }
         }
         if outcome.is_ok() && !staged {
-            return self.finish_leaf(id, body);
+            return self.finish_leaf(id, body, &mut held.values);
         }
+        body.values.append(&mut held.values);
         self.leaves.borrow_mut().put_back(id, body);
         match outcome {
             Ok(()) => self.write_all_back(id),
@@ -65,7 +66,7 @@ impl Tasks {
 
     /// Completes a task that has succeeded.
     #[inline]
-    fn finish_leaf(&self, id: TaskId, mut body: Box<Body>) {
+    fn finish_leaf(&self, id: TaskId, mut body: Box<Body>, values: &mut Vec<Payload>) {
         while let Some(u) = body.uses.pop() {
             #[cfg(feature = "plant")]
             if self.effects.config.strikes(crate::plant::Bug::LeakedInstance) {
@@ -79,15 +80,15 @@ impl Tasks {
         for arrival in &body.arrivals {
             match *arrival {
                 ArrivalAt::Value(at, generation, value) => {
-                    let value = body.values[value as usize].clone();
+                    let value = values[value as usize].clone();
                     self.barriers.arrive_with(&self.effects, at, generation, value, &mut self.teller());
                 }
                 plain => self.arrive(plain),
             }
         }
         body.arrivals.clear();
-        if !body.values.is_empty() {
-            self.give_values_back(&mut body);
+        if !values.is_empty() {
+            self.give_values_back(&mut body, values);
         }
         if let Some(task) = &body.task {
             if Rc::strong_count(task) > 1 {
@@ -124,8 +125,8 @@ impl Tasks {
 
     /// The task is over: nobody uses what it got, and what it put is somebody else's until nobody has it.
     #[inline(never)]
-    fn give_values_back(&self, body: &mut Body) {
-        for (value, at) in body.values.drain(..).zip(&body.values_at) {
+    fn give_values_back(&self, body: &mut Body, values: &mut Vec<Payload>) {
+        for (value, at) in values.drain(..).zip(&body.values_at) {
             if let (Payload::Lent(buffer), ValueAt::Put { .. }) = (value, at) {
                 self.barriers.keep_buffer(buffer);
             }

@@ -8,7 +8,7 @@ use crate::diagnose::Event;
 use crate::effects::{Asker, Item, Waiting};
 use crate::ids::{ProcessorId, TaskId, WaitAt};
 use crate::task::slab::{Next, Stage};
-use crate::task::{Body, LeafLaunch, Mapped, Owner};
+use crate::task::{Body, Holding, LeafLaunch, Mapped, Owner};
 use maniple_mapper::{Access, LeafInput, LeafOutput, Priority, Requirements, validate};
 use maniple_regions::Privilege;
 use std::rc::Rc;
@@ -141,9 +141,10 @@ impl Tasks {
     fn finish_late(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let poison = leaves.get(id).and_then(|leaf| leaf.poison.take());
-        let Some(body) = leaves.take_body(id) else { return };
+        let Some(mut body) = leaves.take_body(id) else { return };
         drop(leaves);
-        self.end_leaf(id, body, &mut Vec::new(), poison.map_or(Ok(()), Err));
+        let values = std::mem::take(&mut body.values);
+        self.end_leaf(id, body, &mut Holding { leases: Vec::new(), values }, poison.map_or(Ok(()), Err));
     }
 
     /// Marks a task that is being staged: it will not run.

@@ -25,6 +25,7 @@ use crate::{Error, Place};
 
 use maniple_mapper::Priority;
 use maniple_regions::Lease;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -80,11 +81,12 @@ pub(crate) struct Body {
     pub uses: Vec<UseAt>,
     /// All input futures, from its declaration to its launch, if races are looked for.
     pub inputs: Vec<Past>,
-    pub arrivals: Vec<ArrivalAt>,
-    /// What it gets from edges and puts on them, and, from when it runs, the values.
-    pub values_at: Vec<ValueAt>,
+    pub arrivals: SmallVec<[ArrivalAt; 4]>,
+    /// What it gets from edges and puts on them.
+    pub values_at: SmallVec<[ValueAt; 4]>,
+    /// The values, if the task is over and what it wrote is on its way.
     values: Vec<Payload>,
-    /// Bytes of all values.
+    /// Bytes of all values, from when it runs.
     value_bytes: usize,
     /// When it was launched, if the mapper is to be told how it went.
     launched: Cell<Option<u64>>,
@@ -114,14 +116,21 @@ impl Body {
     }
 }
 
+/// What a leaf task has while it is called.
+#[derive(Default)]
+struct Holding {
+    leases: Vec<Lease>,
+    values: Vec<Payload>,
+}
+
 /// The leaf tasks of a processor, with the rooms that they use.
 pub(crate) struct Tasks {
     pub effects: Effects,
     pub barriers: Barriers,
     pub data: Data,
     leaves: RefCell<slab::Leaves>,
-    /// Those of the leaf task that is called now.
-    leases: RefCell<Vec<Lease>>,
+    /// Of the leaf task that is called now.
+    held: RefCell<Holding>,
     /// Those of launchers some of whose shards failed, for reports.
     failures: RefCell<Vec<Weak<Failures>>>,
 }
@@ -133,7 +142,7 @@ impl Tasks {
             barriers: Barriers::default(),
             data: Data::default(),
             leaves: RefCell::default(),
-            leases: RefCell::default(),
+            held: RefCell::default(),
             failures: RefCell::default(),
         }
     }
@@ -194,6 +203,9 @@ impl Tasks {
 
     /// How many entries there are, of any kind.
     pub fn entries(&self) -> usize {
-        self.leaves.borrow().entries() + self.leases.borrow().len() + self.data.entries() + self.effects.timers_set()
+        self.leaves.borrow().entries()
+            + self.held.borrow().leases.len()
+            + self.data.entries()
+            + self.effects.timers_set()
     }
 }

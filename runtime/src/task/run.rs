@@ -10,8 +10,7 @@ use crate::error::panic_message;
 use crate::ids::{ProcessorId, TaskId};
 use crate::message::{Away, Message, Offloaded, SendTask, Work};
 use crate::object::Object;
-use crate::payload::Payload;
-use crate::task::{Body, LeafTask, task_place};
+use crate::task::{Body, Holding, LeafTask, task_place};
 use maniple_mapper::ProfileInput;
 use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,35 +32,31 @@ impl Tasks {
         {
             return self.refuse_racing(id, body, &error);
         }
-        let mut values = std::mem::take(&mut body.values);
+        let held = &mut *self.held.borrow_mut();
         body.value_bytes = 0;
         for at in &body.values_at {
             let value = self.barriers.value(*at);
             body.value_bytes += value.bytes().len();
-            values.push(value);
+            held.values.push(value);
         }
-        let mut leases = self.leases.borrow_mut();
-        let outcome = match (self.lease_all(&mut body.uses, processor, &mut leases), &body.task) {
+        let Holding { leases, values } = held;
+        let outcome = match (self.lease_all(&mut body.uses, processor, leases), &body.task) {
             (Ok(()), Some(task)) if processor == self.effects.id => {
                 let began = body.launched.get().map(|_| self.effects.wire.now());
-                let outcome = self.call(&*body, body.shard, Some(id), || task.run(&mut leases, &mut values));
+                let outcome = self.call(&*body, body.shard, Some(id), || task.run(leases, values));
                 if let (Some(began), Ok(())) = (began, &outcome) {
                     self.profile(&body, processor, (began, self.effects.wire.now()));
                 }
                 outcome
             }
             (Ok(()), Some(task)) => match self.detach(&body, &**task) {
-                Ok(detached) => {
-                    let taken = (std::mem::take(&mut *leases), values);
-                    return self.offload_leaf(id, body, taken, detached, processor);
-                }
+                Ok(detached) => return self.offload_leaf(id, body, std::mem::take(held), detached, processor),
                 Err(error) => Err(Box::new(error)),
             },
             (Err(source), _) => Err(Box::new(Error::region(body.place(), source))),
             (Ok(()), None) => unreachable!("a task that is launched is there"),
         };
-        body.values = values;
-        self.end_leaf(id, body, &mut leases, outcome);
+        self.end_leaf(id, body, held, outcome);
     }
 
     /// The error of a task that races with an earlier one.
@@ -105,14 +100,8 @@ impl Tasks {
     }
 
     #[cold]
-    fn offload_leaf(
-        &self,
-        id: TaskId,
-        body: Box<Body>,
-        (leases, values): (Vec<Lease>, Vec<Payload>),
-        task: Box<dyn SendTask>,
-        to: ProcessorId,
-    ) {
+    fn offload_leaf(&self, id: TaskId, body: Box<Body>, held: Holding, task: Box<dyn SendTask>, to: ProcessorId) {
+        let Holding { leases, values } = held;
         // Replaced by when it did, on that processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
         let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
@@ -165,17 +154,16 @@ impl Tasks {
 
     /// Takes back a task that ran on another processor.
     pub fn take_back(&self, from: ProcessorId, leaf: Offloaded) {
-        let Offloaded { home, work, shard, task: mut ran, mut leases, values, outcome, ran: when } = leaf;
+        let Offloaded { home, work, shard, task: mut ran, leases, values, outcome, ran: when } = leaf;
         let body = self.leaves.borrow_mut().take_body(home);
-        if let Some(mut body) = body {
-            body.values = values;
+        if let Some(body) = body {
             if let Some(task) = &body.task {
                 task.take_back(&mut *ran);
             }
             if let (Some(when), Ok(())) = (when, &outcome) {
                 self.profile(&body, from, when);
             }
-            self.end_leaf(home, body, &mut leases, outcome);
+            self.end_leaf(home, body, &mut Holding { leases, values }, outcome);
         }
         self.effects.drop_guarded(|| task_place(work.name, shard), ran);
     }

@@ -6,11 +6,10 @@ use crate::barrier::Waited;
 use crate::diagnose::Event;
 use crate::effects::polling::Poller;
 use crate::effects::{Waiting, polling};
-use crate::ids::ArrivalAt;
+use crate::ids::{ArrivalAt, PhaseAddress};
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Waitable};
-use crate::program::phase::PhaseAddress;
-use maniple_barriers::{Arriver, Phase, Waiter};
+use crate::program::phase::{PhaseArriver, PhaseWaiter};
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -70,7 +69,7 @@ impl Shard {
     }
 
     /// Arrives at a reduction barrier with a value.
-    pub fn arrive_with(&self, barrier: &Arriver<Phase, PhaseAddress>, value: u64) {
+    pub fn arrive_with(&self, barrier: &PhaseArriver, value: u64) {
         let PhaseAddress { object, arriver } = barrier.address();
         let at = ArrivalAt::Phase { object, arriver, generation: barrier.take(), value };
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
@@ -84,7 +83,7 @@ impl Shard {
     /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
     /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
     /// than 65536, however wide the window.
-    pub async fn wait_value(&self, barrier: &Waiter<Phase, PhaseAddress>) -> Result<u64, Error> {
+    pub async fn wait_value(&self, barrier: &PhaseWaiter) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
         self.core().tasks.barriers.phases.value(object, generation).map_err(|(over, kept)| {
