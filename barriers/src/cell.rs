@@ -265,11 +265,12 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
         let later = &mut self.beside.get_or_insert_default().later;
         // Mostly it waits for the last generation of all.
-        let at = match later.back() {
-            Some((latest, _)) if *latest > last.0 => later.partition_point(|(g, _)| *g <= last.0),
-            _ => later.len(),
-        };
-        later.insert(at, last);
+        match later.back() {
+            Some((latest, _)) if *latest > last.0 => {
+                later.insert(later.partition_point(|(g, _)| *g <= last.0), last);
+            }
+            _ => later.push_back(last),
+        }
     }
 
     /// Where a generation stands.

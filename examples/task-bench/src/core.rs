@@ -89,7 +89,9 @@ impl App {
         // SAFETY: the app is alive, and the indices are within its list.
         unsafe {
             let list = app_task_graphs(self.0);
-            (0..task_graph_list_num_task_graphs(list)).map(|i| Arc::new(Graph(task_graph_list_task_graph(list, i)))).collect()
+            (0..task_graph_list_num_task_graphs(list))
+                .map(|i| Arc::new(Graph(task_graph_list_task_graph(list, i))))
+                .collect()
         }
     }
 

@@ -47,7 +47,8 @@ async fn point(shard: Shard, (index, edges, block): (usize, Edges<u8>, Option<Re
         points.iter().filter_map(|p| incoming.iter().find(|edge| edge.from() == *p)).collect::<Vec<_>>()
     });
     let needs: Vec<Vec<_>> = needs.collect();
-    let needed = sets.map(|set| outgoing.iter().filter(move |edge| graph.needs(set, edge.to()).contains(&me)).collect());
+    let needed =
+        sets.map(|set| outgoing.iter().filter(move |edge| graph.needs(set, edge.to()).contains(&me)).collect());
     let needed: Vec<Vec<_>> = needed.collect();
     let scratch = block.map(|block| shard.region(block)).transpose()?;
     if let Some(scratch) = &scratch {
@@ -81,11 +82,13 @@ async fn top_level(top: Top) -> Result<f64, Error> {
     for (index, graph) in GRAPHS.get().into_iter().flatten().enumerate() {
         let (width, bytes) = (graph.width(), graph.scratch_bytes());
         let gang = top.gang(&format!("points of graph {index}"), width)?;
-        let all = (0..graph.sets()).flat_map(|set| (0..width).flat_map(move |to| graph.needs(set, to).into_iter().map(move |from| Edge::from((from, to)))));
+        let all = (0..graph.sets()).flat_map(|set| {
+            (0..width).flat_map(move |to| graph.needs(set, to).into_iter().map(move |from| Edge::from((from, to))))
+        });
         let mut all: Vec<Edge> = all.collect();
         all.sort_unstable();
         all.dedup();
-        let edges = top.edges("dependences", &gang, all, 2)?;
+        let edges = top.edges("dependences", &gang, all, 16)?;
         let scratch = top.tree("scratch", Rect::line(0, (width as usize * bytes) as i64), &[SCRATCH.info()])?;
         let blocks: Vec<Region> = Partition::equal(scratch, width as usize)?.iter().collect();
         runs.push((index, gang, edges, blocks, top.task("point", point)));

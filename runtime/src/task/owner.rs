@@ -34,8 +34,7 @@ impl Owner {
     pub fn poll(&self, left: u32, waiting: Waiting) -> bool {
         let over = self.running.get() <= left;
         if !over {
-            let others = self.waiting.borrow().is_some();
-            self.enough.set(if others { left.max(self.enough.get()) } else { left });
+            self.enough.set(left.max(self.enough.get()));
             let mut list = self.waiting.borrow_mut();
             let list = list.get_or_insert_default();
             // Whoever gives up and comes again is told once.
@@ -60,13 +59,22 @@ impl Owner {
     #[inline]
     pub fn one_over(&self, tell: impl FnMut(Waiting)) {
         self.running.set(self.running.get() - 1);
-        if self.running.get() <= self.enough.get() && self.waiting.borrow().is_some() {
+        if self.running.get() <= self.enough.get() && self.waiting.borrow().as_ref().is_some_and(|all| !all.is_empty())
+        {
             self.enough_over(tell);
         }
     }
 
-    #[cold]
-    fn enough_over(&self, tell: impl FnMut(Waiting)) {
-        self.waiting.take().into_iter().flat_map(|waiting| *waiting).for_each(tell);
+    #[inline(never)]
+    fn enough_over(&self, mut tell: impl FnMut(Waiting)) {
+        self.enough.set(0);
+        // The list stays for the next time.
+        let mut all = self.waiting.borrow_mut().as_mut().map(|all| std::mem::take(&mut **all)).unwrap_or_default();
+        all.drain(..).for_each(&mut tell);
+        if let Some(list) = self.waiting.borrow_mut().as_mut()
+            && list.is_empty()
+        {
+            **list = all;
+        }
     }
 }

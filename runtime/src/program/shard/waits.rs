@@ -15,7 +15,7 @@ use std::task::Poll;
 
 impl Shard {
     /// Enough leaf tasks for [`Self::window`] in most loops.
-    pub const WINDOW: u32 = 16;
+    pub const WINDOW: u32 = 8;
 
     /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::within`] sets a limit.
     ///
