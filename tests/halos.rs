@@ -1,0 +1,191 @@
+//! Halos of grids drawn at random, against the definition: the value of a cell is a function of its place, and beyond the ends
+//! of a grid it is what the task says.
+
+use maniple::prelude::*;
+use proptest::prelude::*;
+
+const U: Field<i64> = Field::new(0, "u");
+const OUTSIDE: i64 = -1;
+
+/// A grid: its size and its cuts into blocks, and how far the halo reaches.
+#[derive(Debug, Clone)]
+struct Grid<const D: usize> {
+    size: [usize; D],
+    tiles: [usize; D],
+    width: [usize; D],
+    periodic: [bool; D],
+    corners: bool,
+}
+
+fn grid<const D: usize>(most: usize) -> impl Strategy<Value = Grid<D>>
+where
+    [std::ops::RangeInclusive<usize>; D]: Strategy<Value = [usize; D]>,
+    [bool; D]: Arbitrary,
+{
+    let sizes = std::array::from_fn::<_, D, _>(|_| 1..=most);
+    let tiles = std::array::from_fn::<_, D, _>(|_| 1..=3);
+    let widths = std::array::from_fn::<_, D, _>(|_| 0..=3);
+    (sizes, tiles, widths, any::<[bool; D]>(), any::<bool>()).prop_map(|(size, tiles, width, periodic, corners)| Grid {
+        size,
+        tiles,
+        width,
+        periodic,
+        corners,
+    })
+}
+
+/// The value of a cell after so many rounds.
+fn value<const D: usize>(point: [i64; D], round: i64) -> i64 {
+    point.iter().fold(round, |sum, x| sum * 1000 + x)
+}
+
+impl<const D: usize> Grid<D> {
+    /// What a block sees at a point.
+    fn seen(&self, block: &Rect, point: [i64; D], round: i64) -> i64 {
+        let away = (0..D).filter(|&d| !(block.lo(d)..block.hi(d)).contains(&point[d])).count();
+        let mut at = point;
+        for d in 0..D {
+            let size = self.size[d] as i64;
+            if self.periodic[d] {
+                at[d] = point[d].rem_euclid(size);
+            } else if !(0..size).contains(&point[d]) {
+                return OUTSIDE;
+            }
+        }
+        if away > 1 && !self.corners { OUTSIDE } else { value(at, round) }
+    }
+}
+
+fn set<const D: usize>(mut u: ReadWrite<i64, D>, round: Val<i64>) {
+    for point in u.rect().points() {
+        u.set(point, value(point, *round));
+    }
+}
+
+/// Everything that is seen, in row-major order.
+fn look<const D: usize>(u: Read<i64, D>, ghosts: Ghosts<i64, D>) -> Vec<i64> {
+    let around = ghosts.around(u.rows(), OUTSIDE);
+    around.rect().points().map(|point| around[point]).collect()
+}
+
+const ROUNDS: i64 = 3;
+
+async fn shard<const D: usize>(shard: Shard, (block, halo): (Region, Halo<i64, D>)) -> Result<Vec<Vec<i64>>, Error> {
+    let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+    let mut seen = Vec::new();
+    for round in 0..ROUNDS {
+        shard.launch(set::<D>, (u.read_write(U), round.into())).go()?.detach();
+        halo.send(u.read(U))?;
+        seen.push(shard.launch(look::<D>, (u.read(U), halo.ghosts())).go()?);
+    }
+    let mut all = Vec::new();
+    for seen in seen {
+        all.push(seen.await?);
+    }
+    Ok(all)
+}
+
+fn check<const D: usize>(runtime: Runtime, grid: &Grid<D>) -> Result<(), TestCaseError> {
+    let of = grid.clone();
+    let (came, _) = runtime
+        .run(move |top| {
+            let Grid { size, tiles, width, periodic, corners } = of;
+            async move {
+                let whole = Rect::new([0; D], size.map(|n| n as i64));
+                let tree = top.tree("grid", whole, &[U.info()])?;
+                let blocks = Partition::grid(tree, tiles)?;
+                let gang = top.gang("blocks", blocks.colors() as u32)?;
+                let options = HaloOptions::new(0).widths(width).periodic(periodic);
+                let options = if corners { options.corners() } else { options };
+                let halos = Halos::new(&top, "halo", &gang, &blocks, options)?;
+                let regions: Vec<Region> = blocks.iter().collect();
+                let task = top.task("look", shard::<D>);
+                let start = |s: u32| Start::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+                let seen = top.launch(&gang, &task, start)?.all().await?;
+                Ok(regions.iter().map(|r| r.rect).zip(seen).collect::<Vec<_>>())
+            }
+        })
+        .map_err(|e| TestCaseError::fail(e.to_string()))?;
+    for (block, rounds) in came {
+        let reach = |d: usize| grid.width[d] as i64;
+        let around = Rect::new::<D>(
+            std::array::from_fn(|d| block.lo(d) - reach(d)),
+            std::array::from_fn(|d| block.hi(d) + reach(d)),
+        );
+        for (round, seen) in (0..ROUNDS).zip(rounds) {
+            let points = || around.points::<D>();
+            prop_assert_eq!(seen.len(), points().count());
+            // A block without cells needs none of the others'.
+            for (point, seen) in points().zip(seen).filter(|_| !block.is_empty()) {
+                prop_assert_eq!(
+                    seen,
+                    grid.seen(&block, point, round),
+                    "block {}, point {:?}, round {}",
+                    block,
+                    point,
+                    round
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn of_one_dimension(grid in grid::<1>(7), processors in 1u32..4, seed in any::<u64>()) {
+        check(Runtime::seeded(processors, seed), &grid)?;
+    }
+
+    #[test]
+    fn of_two_dimensions(grid in grid::<2>(5), processors in 1u32..4, seed in any::<u64>()) {
+        check(Runtime::seeded(processors, seed), &grid)?;
+    }
+
+    #[test]
+    fn of_three_dimensions(grid in grid::<3>(4), processors in 1u32..4, seed in any::<u64>()) {
+        check(Runtime::seeded(processors, seed), &grid)?;
+    }
+
+    #[test]
+    fn on_threads(grid in grid::<2>(5), workers in 1u32..4) {
+        check(Runtime::threads(workers), &grid)?;
+    }
+}
+
+#[test]
+fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
+    async fn joins(shard: Shard, halo: Halo<i64>) -> Result<String, Error> {
+        Ok(halo.join(&shard).err().map_or_else(String::new, |e| e.to_string()))
+    }
+    let (refused, _) = Runtime::threads(1)
+        .run(|top| async move {
+            let line = top.tree("line", Rect::line(0, 12), &[U.info()])?;
+            let plate = top.tree("plate", Rect::new([0, 0], [4, 4]), &[U.info()])?;
+            let gang = top.gang("three", 3)?;
+            let blocks = Partition::equal(line, 3)?;
+            let gap = Partition::rects(line, vec![Rect::line(0, 4), Rect::line(5, 8), Rect::line(8, 12)])?;
+            let other = Partition::rects(line, vec![Rect::line(4, 8), Rect::line(0, 4), Rect::line(8, 12)])?;
+            let one = HaloOptions::<1>::new(1);
+            let refusals = [
+                Halos::<i64>::new(&top, "few", &gang, &Partition::equal(line, 2)?, one).err(),
+                Halos::<i64>::new(&top, "gap", &gang, &gap, one).err(),
+                Halos::<i64>::new(&top, "order", &gang, &other, one).err(),
+                Halos::<i64>::new(&top, "flat", &gang, &Partition::grid(plate, [3, 1])?, one).err(),
+            ];
+            let mut refusals = refusals.map(|e| e.map_or_else(String::new, |e| e.to_string())).to_vec();
+            // The first has one neighbour, the second two.
+            let halos = Halos::<i64>::new(&top, "line", &gang, &blocks, one)?;
+            let task = top.task("joins", joins);
+            refusals.extend(top.launch(&gang, &task, |s| Start::new(halos.of((s + 1) % 3)))?.all().await?);
+            Ok(refusals)
+        })
+        .expect("refusals only");
+    assert!(refused[0].contains("halos `few`: expected 3 blocks, one a shard, got 2"), "{refused:?}");
+    for (refusal, name) in refused[1..4].iter().zip(["gap", "order", "flat"]) {
+        assert!(refusal.contains(&format!("halos `{name}`: expected a grid of blocks in 1 dimensions")), "{refusal}");
+    }
+    assert!(refused[4].contains("the part that `Halos::of` gives for this shard"), "{refused:?}");
+}
