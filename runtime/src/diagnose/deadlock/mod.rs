@@ -165,6 +165,7 @@ impl Graph {
         for (id, calls) in replays {
             graph.add_calls(id, calls);
         }
+        let mut idle = BTreeSet::new();
         for (node, Wait { what, on }) in all.waits {
             let on = match on {
                 On::Nodes(on) => on,
@@ -176,11 +177,24 @@ impl Graph {
                             let text = format!("{} is over, and {}{what}", graph.name(*by), graph.name(node));
                             graph.causes.insert(text);
                         }
+                        // In a ring of waits, this is the shard that breaks it.
+                        for by in by.iter().filter(|by| !graph.over.contains(by)) {
+                            let asked = what.trim_start_matches(" waits for ").split(';').next().unwrap_or_default();
+                            idle.insert(format!("{} has launched nothing that arrives for {asked}", graph.name(*by)));
+                        }
                         by
                     }
                 },
             };
             graph.waits.entry(node).or_default().push((what, on));
+        }
+        const MOST: usize = 8;
+        let more = idle.len().saturating_sub(MOST);
+        graph.causes.extend(idle.into_iter().take(MOST));
+        if more > 0 {
+            graph
+                .causes
+                .insert(format!("{more} more shards have launched nothing that arrives for what others wait for"));
         }
         graph.cycles = graph.find_cycles();
         graph
