@@ -260,6 +260,17 @@ impl Error {
         Error::Region { place, source: Box::new(source) }
     }
 
+    /// The refusal of a launch, with the name of its task.
+    #[cold]
+    pub(crate) fn of_launch(mut self, task: &str) -> Self {
+        if let Error::Misuse { what, .. } = &mut self
+            && let Some(rest) = what.strip_prefix("a launch ")
+        {
+            *what = format!("the launch of `{}` {rest}", crate::names::short_name(task));
+        }
+        self
+    }
+
     /// A call that the framework refuses: what was called, what it expects, and what came.
     pub fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {
         Error::Misuse { what: what.to_string(), expected: expected.to_string(), came: came.to_string() }

@@ -755,7 +755,7 @@ fn a_region_outside_its_tree_is_refused() {
     async fn asks(shard: Shard, tree: Region) -> Result<(), Error> {
         misused(
             shard.region(rect_of(tree, 9, 11)),
-            &["task `asks` of shard 0", "tree 1 [9, 11)", "region tree `line`, which is [0, 10)"],
+            &["task `asks` of shard 0", "[9, 11)", "region tree `line`, which is [0, 10)"],
         );
         shard.region(rect_of(tree, 20, 20)).map(|_| ())
     }
@@ -779,20 +779,54 @@ fn a_region_outside_its_tree_is_refused() {
 }
 
 #[test]
+fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
+    async fn shard(shard: Shard, (tree, held): (Region, Region)) -> Result<(), Error> {
+        misused(shard.region(tree), &["a part of what the shard was launched with: [0, 2) of region tree `line`"]);
+        let u = shard.region(held)?;
+        let words =
+            ["the launch of `dump` in task `shard` of shard 0", "of region tree `line`: field `a`, got field `b`"];
+        misused(shard.launch(dump, (u.read(B),)).go(), &words);
+        let words = ["at most read under exclusive coherence on field `a` of [0, 2) of region tree `line`"];
+        misused(shard.fill(u.write(A), 0).go(), &words);
+        Ok(())
+    }
+    async fn nothing(shard: Shard, tree: Region) -> Result<(), Error> {
+        misused(shard.region(tree), &["its launch names none; add it with `reads`, `writes` or `shares`"]);
+        Ok(())
+    }
+    let outcome = Runtime::threads(1).run(|top| async move {
+        let tree = top.tree("line", Rect::line(0, 8), &[A.info(), B.info()])?;
+        let (gang, held) = (top.gang("one", 1)?, rect_of(tree, 0, 2));
+        let start = |_| Start::new((tree, held)).reads(held, [A]);
+        top.launch(&gang, &top.task("shard", shard), start)?.all().await?;
+        top.launch(&gang, &top.task("nothing", nothing), |_| Start::new(tree))?.all().await
+    });
+    assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
+}
+
+#[test]
 fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
     fn see(_: ReadShared<i64>) {}
     fn set(_: WriteShared<i64>) {}
     fn change(_: ReadWriteShared<i64>) {}
     async fn shard(shard: Shard, tree: Region) -> Result<(), Error> {
         let (own, shared) = (shard.region(rect_of(tree, 0, 4))?, shard.region(rect_of(tree, 4, 8))?);
-        let words =
-            ["a launch in task `shard` of shard 0", "[0, 4)", "held under exclusive", "`read`", "Start::shares"];
-        misused(shard.launch(see, (own.read_shared(A),)).go(), &words);
-        misused(shard.launch(set, (own.write_shared(A),)).go(), &words);
-        misused(shard.launch(change, (own.read_write_shared(A),)).go(), &words);
-        let words = ["[4, 8)", "simultaneous"];
-        misused(shard.launch(dump, (shared.read(A),)).go(), &words);
-        misused(shard.launch(dump, (shared.read(A).atomic(),)).go(), &words);
+        // Task, field and tree are named, and the method for what is held.
+        let words = |task: &str, held: &str, method: &str| {
+            let launch = format!("the launch of `{task}` in task `shard` of shard 0: expected field `a` under");
+            [launch, format!("{held} of region tree `line`: use `{method}`")]
+        };
+        let asked = [
+            (shard.launch(see, (own.read_shared(A),)).go().err(), words("see", "[0, 4)", "read")),
+            (shard.launch(set, (own.write_shared(A),)).go().err(), words("set", "[0, 4)", "write")),
+            (shard.launch(change, (own.read_write_shared(A),)).go().err(), words("change", "[0, 4)", "read_write")),
+            (shard.launch(dump, (shared.read(A),)).go().err(), words("dump", "[4, 8)", "read_shared")),
+            (shard.launch(dump, (shared.read(A).atomic(),)).go().err(), words("dump", "[4, 8)", "read_shared")),
+            (shard.fill(shared.write(A), 0).go().err(), words("fill", "[4, 8)", "write_shared")),
+        ];
+        for (refusal, words) in asked {
+            misused(refusal.map_or(Ok(()), Err), &words.each_ref().map(String::as_str));
+        }
         let _ = shard.launch(dump, (own.read(A),)).go()?.await?;
         let _ = shard.launch(dump, (own.read(A).atomic(),)).go()?.await?;
         shard.launch(see, (shared.read_shared(A),)).go()?.await

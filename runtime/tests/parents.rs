@@ -297,16 +297,16 @@ fn what_a_gang_got_is_mapped_before_the_parent_uses_it() {
         let (l, r) = (parent.region(left)?, parent.region(right)?);
         parent.launch(put, (all.write(A), 1.into())).go()?.await?;
         parent.launch_gang(&gang, &task, |_| Start::new(left).writes(left, [A])).await?.all().await?;
-        let words = ["tree 1 [0, 4)", "read of", "writes part of it"];
+        let words = ["[0, 4) of region tree `cells`", "read of", "writes part of it"];
         refused(parent.launch(first, (all.read(A),)).go(), &words);
-        refused(parent.launch(first, (l.read(A),)).go(), &["tree 1 [0, 2)"]);
+        refused(parent.launch(first, (l.read(A),)).go(), &["[0, 2) of region tree `cells`"]);
         refused(parent.launch(put, (l.write(A), 1.into())).go(), &["write-discard of", "uses part of it"]);
         // The other half is the parent's as before.
         assert_eq!(parent.launch(bump, (r.read_write(A),)).go()?.await?, 2);
         // A mapping to read is one to read.
         parent.map(left, [A], Privilege::Read).await?;
         assert_eq!(parent.launch(dump, (all.read(A),)).go()?.await?, [2, 2, 2, 2]);
-        refused(parent.launch(bump, (all.read_write(A),)).go(), &["tree 1 [0, 4)"]);
+        refused(parent.launch(bump, (all.read_write(A),)).go(), &["[0, 4) of region tree `cells`"]);
         parent.map(cells, [A], Privilege::ReadWrite).await?;
         assert_eq!(parent.launch(bump, (all.read_write(A),)).go()?.await?, 3);
         // A gang that reads leaves reading to the parent.

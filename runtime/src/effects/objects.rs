@@ -65,6 +65,14 @@ impl Objects {
         self.0.borrow().get(object as usize).cloned()
     }
 
+    /// A region as messages call it.
+    pub fn shown(&self, region: Region) -> String {
+        self.with(ObjectId::from(region.tree.0), |object| match object {
+            Some(tree @ Object::Tree(_)) => format!("{} of {}", region.rect, tree.describe()),
+            _ => region.to_string(),
+        })
+    }
+
     /// The edges between shards of a gang.
     pub fn edges_of(&self, gang: &GangTable) -> Vec<Rc<Known>> {
         let is_wanted = |known: &&Rc<Known>| known.edges().is_some_and(|edges| edges.gang.id == gang.id);

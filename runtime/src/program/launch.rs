@@ -410,7 +410,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             }
             Err(refused) => {
                 tasks.cancel_leaf(id, body);
-                Err(refused)
+                Err(refused.of_launch(name))
             }
         }
     }

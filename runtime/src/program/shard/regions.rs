@@ -79,9 +79,14 @@ impl Shard {
         if self.inner.held.iter().any(|h| h.region.contains(&region)) {
             return Ok(());
         }
-        let held: Vec<_> = self.inner.held.iter().map(|h| h.region.to_string()).collect();
-        let expected = format!("a part of what the shard was launched with: {}", held.join(", "));
-        Err(Error::misuse(what(), expected, region))
+        let held: Vec<_> = self.inner.held.iter().map(|h| self.shown(h.region)).collect();
+        let expected = match held.is_empty() {
+            true => {
+                "a region that the shard holds: its launch names none; add it with `reads`, `writes` or `shares`".into()
+            }
+            false => format!("a part of what the shard was launched with: {}", held.join(", ")),
+        };
+        Err(Error::misuse(what(), expected, self.shown(region)))
     }
 
     /// The column behind a requirement, after checking that the shard may ask for it.
@@ -157,10 +162,26 @@ impl Shard {
         if let Some(found) = held.iter().position(|h| h.serves(privilege, coherence) && gives(h)) {
             return Ok(found);
         }
-        if let Some(h) = held.iter().find(|h| gives(h) && h.allows(privilege, coherence)) {
-            let (methods, all) = ("`read`, `write`, `read_write` or `reduce`", "a requirement made with");
-            let expected = format!("{all} {methods}, as {} is held under {} coherence", h.region, h.coherence);
-            let came = format!("{privilege} under {coherence} coherence, for which `Start::shares` holds a region");
+        let is_shared = |coherence| coherence == Coherence::Simultaneous;
+        let is_other_kind = |h: &Held| is_shared(h.coherence) != is_shared(coherence);
+        if let Some(h) = held.iter().find(|h| gives(h) && h.privilege.covers(privilege) && is_other_kind(h)) {
+            // Only the coherence is another: the same method for regions of the other kind.
+            let method = match (privilege, is_shared(h.coherence)) {
+                (Privilege::Read, true) => "read_shared",
+                (Privilege::WriteDiscard, true) => "write_shared",
+                (Privilege::ReadWrite, true) => "read_write_shared",
+                (Privilege::Read, false) => "read",
+                (Privilege::WriteDiscard, false) => "write",
+                (Privilege::ReadWrite, false) => "read_write",
+                (Privilege::Reduce(_), _) => "read_write_shared",
+            };
+            let expected = format!(
+                "{} under {} coherence, as the shard holds {}: use `{method}`",
+                self.field_name(region, field),
+                h.coherence,
+                self.shown(h.region)
+            );
+            let came = format!("{privilege} under {coherence} coherence");
             return Err(Error::misuse(format!("a launch in {}", self.place()), expected, came));
         }
         Err(self.not_held(region, field, privilege, Some(coherence)))
@@ -176,17 +197,32 @@ impl Shard {
     fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Option<Coherence>) -> Error {
         let call = if coherence.is_some() { "a launch" } else { "Parent::map" };
         let what = format!("{call} in {}", self.place());
+        let name = self.field_name(region, field);
         let held = self.inner.held.iter().filter(|h| h.region.contains(&region));
         if let Some(h) = held.clone().find(|h| h.fields.contains(&field)) {
-            let expected = format!("at most {} under {} coherence on {}", h.privilege, h.coherence, h.region);
+            let held = self.shown(h.region);
+            let expected = format!("at most {} under {} coherence on {name} of {held}", h.privilege, h.coherence);
             let coherence = coherence.map_or(String::new(), |c| format!(" under {c} coherence"));
             return Error::misuse(what, expected, format!("{privilege}{coherence}"));
         }
-        let fields: Vec<_> = held.flat_map(|h| &h.fields).collect();
-        match self.core().effects().objects.field(region.tree, field) {
-            Ok(f) => Error::misuse(what, format!("one of the fields the shard holds on {region}: {fields:?}"), f.name),
-            Err(e) => e,
+        if let Err(e) = self.core().effects().objects.field(region.tree, field) {
+            return e;
         }
+        let fields: Vec<_> = held.flat_map(|h| &h.fields).map(|f| self.field_name(region, *f)).collect();
+        let expected = match fields.is_empty() {
+            true => format!("a field that the shard holds on {}: its launch names none", self.shown(region)),
+            false => format!("one of the fields that the shard holds on {}: {}", self.shown(region), fields.join(", ")),
+        };
+        Error::misuse(what, expected, name)
+    }
+
+    fn shown(&self, region: Region) -> String {
+        self.core().effects().objects.shown(region)
+    }
+
+    fn field_name(&self, region: Region, field: FieldId) -> String {
+        let known = self.core().effects().objects.field(region.tree, field);
+        known.map_or_else(|_| field.to_string(), |f| format!("field `{}`", f.name))
     }
 
     /// A parent does not use what a gang of its own may be using, or has left elsewhere.
@@ -212,8 +248,10 @@ impl Shard {
             return Ok(());
         }
         let what = format!("a launch in {}", self.place());
-        let expected =
-            format!("{region} mapped again (`Parent::map`) since a gang was launched that {does} part of it");
+        let expected = format!(
+            "{} mapped again (`Parent::map`) since a gang was launched that {does} part of it",
+            self.shown(*region)
+        );
         Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without that", field.name)))
     }
 
@@ -261,7 +299,7 @@ impl Shard {
         let known = self.core().effects().objects.field(region.tree, field.id);
         let expected = known.map_or_else(|e| e.to_string(), |f| format!("field `{}` of {}", f.name, f.type_name));
         let came = format!("field `{}` of {}", field.name, field.type_name);
-        Error::misuse(format!("a launch on {region} in {}", self.place()), expected, came)
+        Error::misuse(format!("a launch on {} in {}", self.shown(region), self.place()), expected, came)
     }
 
     /// The shard is over and uses its regions no more.
