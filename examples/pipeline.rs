@@ -27,11 +27,12 @@ async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
     let pieces: Vec<Local> = pieces.iter().map(|piece| shard.region(piece)).collect::<Result<_, _>>()?;
     let first = |p: usize| (pieces[p].region().rect.lo(0) - block.rect.lo(0)) as u64;
     // One launch for all pieces: they do not overlap, so they may run in any order.
-    let counted = shard.index_launch(PIECES, count, |p| (pieces[p].write(X), first(p).into()))?;
+    let counted = shard.index_launch(PIECES, count, |p| (pieces[p].write(X), first(p).into())).go()?;
     // Follows all of them, because the whole block overlaps every piece.
     let total = shard.launch(sum, (whole.read(X),)).go()?;
     // Each follows `total`, whose value it takes. They write another field than `sum` reads, and wait for nothing else.
-    let scaled = shard.index_launch(PIECES, scale, |p| (pieces[p].read(X), pieces[p].write(Y), (&total).into()))?;
+    let scaled =
+        shard.index_launch(PIECES, scale, |p| (pieces[p].read(X), pieces[p].write(Y), (&total).into())).go()?;
     let result = shard.launch(sum, (whole.read(Y),)).go()?;
     counted.all().await?;
     scaled.all().await?;

@@ -454,7 +454,7 @@ impl Worker {
     where
         F: maniple::runtime::Leaf<M, i64> + Clone,
     {
-        self.shard.index_launch(points, function, args)
+        self.shard.index_launch(points, function, args).go()
     }
 
     fn total(&self, which: usize, number: Number, elements: usize) -> Result<TaskFuture<i64>, Error> {

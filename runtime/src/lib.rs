@@ -51,9 +51,10 @@ pub use payload::{Lent, Payload};
 pub use program::edges::AllEnds;
 pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo};
 pub use program::gang::{Gang, ShardTask, Start};
+pub use program::index::IndexLaunch;
 pub use program::launch::{Arrivable, Launch, Leaf, Waitable};
 #[doc(hidden)]
-pub use program::param::{Bindings, Declaring, Taking};
+pub use program::param::{Bindings, Declaring, Done, Taking};
 pub use program::param::{Many, Param, Requirement, Val, Value};
 pub use program::parent::Parent;
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};

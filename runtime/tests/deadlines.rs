@@ -162,7 +162,7 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
             Kind::Map => {
                 let first: TaskFuture<u64> = late()?;
                 let point = |i| ((&first).into(), (i as u64).into());
-                let all = shard.index_launch(3, |first: Val<u64>, i: Val<u64>| *first * 100 + *i, point)?;
+                let all = shard.index_launch(3, |first: Val<u64>, i: Val<u64>| *first * 100 + *i, point).go()?;
                 came.extend(in_vain_then!(shard, tell(), all.all()));
             }
             Kind::Ready => in_vain_then!(shard, tell(), shard.wait(other.ready())),
@@ -309,7 +309,7 @@ async fn drawn(
                 let gets = if is_late { gets.wait(inn.ready()) } else { gets };
                 let got = gets.arrive(inn.empty()).go()?;
                 let points = |_| ((&got).into(),);
-                let both = shard.index_launch(2, |x: Val<u64>| *x, points)?;
+                let both = shard.index_launch(2, |x: Val<u64>| *x, points).go()?;
                 came.push(patiently(&shard, &mut dice, &count, || got.clone()).await?);
                 let both = patiently(&shard, &mut dice, &count, || both.all()).await?;
                 assert_eq!(both, [*came.last().unwrap_or(&0); 2]);

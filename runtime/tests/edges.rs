@@ -356,3 +356,54 @@ fn a_window_bounds_what_a_loop_launches() {
         }
     }
 }
+
+/// All points wait for one generation, and arrive once together; a point that fails poisons that arrival alone.
+#[test]
+fn an_index_launch_waits_and_arrives_as_one() {
+    const POINTS: usize = 5;
+    async fn shard(shard: Shard, (go, over): (Edges, Edges)) -> Result<Vec<u64>, Error> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        if shard.index() == 0 {
+            let (go, over) = (go.producer(&shard, 1)?, over.consumer(&shard, 1)?);
+            let mut sums = Vec::new();
+            for _ in 0..3 {
+                STARTED.store(0, Ordering::SeqCst);
+                for _ in 0..10 {
+                    shard.yield_now().await;
+                }
+                assert_eq!(STARTED.load(Ordering::SeqCst), 0);
+                shard.arrive(go.ready());
+                shard.wait(over.ready()).await?;
+                sums.push(u64::from(STARTED.load(Ordering::SeqCst)));
+            }
+            // The last launch fails in one of its points.
+            shard.arrive(go.ready());
+            let e = shard.wait(over.ready()).await.expect_err("a point failed");
+            assert!(e.origin().to_string().contains("point 3"), "{e}");
+            return Ok(sums);
+        }
+        let (go, over) = (go.consumer(&shard, 0)?, over.producer(&shard, 0)?);
+        let mut sums = Vec::new();
+        for round in 0..3u64 {
+            let point = |i: Val<usize>, round: Val<u64>| {
+                STARTED.fetch_add(1, Ordering::SeqCst);
+                *i as u64 * 10 + *round
+            };
+            let launch = shard.index_launch(POINTS, point, |i| (i.into(), round.into()));
+            let all = launch.named("point").wait(go.ready()).arrive(over.ready()).go()?;
+            sums.push(all.all().await?.into_iter().sum());
+        }
+        let point = |i: Val<usize>| assert!(*i != 3, "point 3");
+        let all = shard.index_launch(POINTS, point, |i| (i.into(),)).wait(go.ready()).arrive(over.ready()).go()?;
+        all.all().await.expect_err("a point failed");
+        Ok(sums)
+    }
+    for (name, runtime) in (0..20).map(|seed| (format!("seed {seed}"), Runtime::seeded(1 + (seed % 3) as u32, seed))) {
+        let came = run(&name, &runtime, |top| async move {
+            let gang = top.gang("two", 2)?;
+            let (go, over) = (top.edges("go", &gang, [(0, 1)], 1)?, top.edges("over", &gang, [(1, 0)], 1)?);
+            top.launch(&gang, &top.task("index", shard), |_| Start::new((go, over)))?.all().await
+        });
+        assert_eq!(came.expect(&name), [vec![5, 5, 5], vec![100, 105, 110]], "{name}");
+    }
+}

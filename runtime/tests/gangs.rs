@@ -859,11 +859,14 @@ fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
             asked.borrow_mut().push(i);
             (parts[i].read_write(A), (i as i64).into())
         };
-        shard.index_launch(4, count, args)?.all().await?;
+        shard.index_launch(4, count, args).go()?.all().await?;
         assert_eq!(asked.into_inner(), [0, 1, 2, 3]);
         // The last point is refused: none runs.
         let field = |i: usize| if i == 3 { B } else { A };
-        misused(shard.index_launch(4, count, |i| (parts[i].read_write(field(i)), 50.into())), &["of shard 0", "b"]);
+        misused(
+            shard.index_launch(4, count, |i| (parts[i].read_write(field(i)), 50.into())).go(),
+            &["of shard 0", "b"],
+        );
         shard.launch(dump, (shard.region(tree)?.read(A),)).go()?.await
     }
     for (name, runtime) in runtimes(3) {
@@ -908,14 +911,15 @@ fn interfering_points_of_an_index_launch_are_refused() {
     async fn shard(shard: Shard, tree: Region) -> Result<i64, Error> {
         let windows = Partition::restriction(tree, 3, &[8], Rect::line(-1, 9))?;
         let parts: Vec<_> = windows.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
-        let e = shard.index_launch(3, update, |i| (parts[i].read_write(A), 1.into())).expect_err("windows overlap");
+        let e =
+            shard.index_launch(3, update, |i| (parts[i].read_write(A), 1.into())).go().expect_err("windows overlap");
         assert!(matches!(e, Error::Interference { .. }), "{e:?}");
         for words in ["point 0", "point 1", "of shard 0"] {
             assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
         }
         // Neither reads nor equal reductions interfere.
-        assert_eq!(shard.index_launch(3, dump, |i| (parts[i].read(A),))?.all().await?[0], [0; 9]);
-        shard.index_launch(3, add, |i| (parts[i].reduce(A),))?.all().await?;
+        assert_eq!(shard.index_launch(3, dump, |i| (parts[i].read(A),)).go()?.all().await?[0], [0; 9]);
+        shard.index_launch(3, add, |i| (parts[i].reduce(A),)).go()?.all().await?;
         let whole = shard.region(tree)?;
         let values = shard.launch(dump, (whole.read(A),)).go()?.await?;
         assert_eq!(values, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]);

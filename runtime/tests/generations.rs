@@ -185,7 +185,7 @@ async fn gives_up(shard: Shard, (own, sums, n): (Edges, PhaseBarrier, u64)) -> R
     let (producer, consumer) = (own.producer(&shard, 0)?, own.consumer(&shard, 0)?);
     let sum = sums.waiter(&shard)?;
     let late = shard.launch(|| 7u64, ()).wait(consumer.ready()).go()?;
-    let map = shard.index_launch(3, |x: Val<u64>| *x, |_| ((&late).into(),))?;
+    let map = shard.index_launch(3, |x: Val<u64>| *x, |_| ((&late).into(),)).go()?;
     // It is registered before the others and stays so.
     let mut older = late.clone();
     let (mut before, mut over) = (0, 0);

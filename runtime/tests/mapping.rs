@@ -71,7 +71,7 @@ impl Mapper for Answers {
 
 async fn points(shard: Shard, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
     let point = |i: Val<usize>| (*i, here());
-    shard.index_launch(n, point, |i| (i.into(),))?.all().await
+    shard.index_launch(n, point, |i| (i.into(),)).go()?.all().await
 }
 
 fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {

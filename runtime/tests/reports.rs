@@ -96,7 +96,7 @@ fn points_that_interfere_are_called_by_their_function() {
     fn set(_: Write<u64>) {}
     async fn main(shard: Shard, line: Region) -> Result<(), Error> {
         let u = shard.region(line)?;
-        shard.index_launch(2, set, |_| (u.write(U),))?.all().await.map(drop)
+        shard.index_launch(2, set, |_| (u.write(U),)).go()?.all().await.map(drop)
     }
     for (at, runtime) in drivers() {
         let outcome = run(&at, &runtime, |top| async move {

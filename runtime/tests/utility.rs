@@ -20,7 +20,7 @@ fn processor() -> u32 {
 async fn who(shard: Shard, _: ()) -> Result<(u32, u32, Vec<u32>), Error> {
     let here = shard.processor();
     let one = shard.launch(processor, ()).go()?.await?;
-    let points = shard.index_launch(5, processor, |_| ());
+    let points = shard.index_launch(5, processor, |_| ()).go();
     Ok((here, one, points?.all().await?))
 }
 

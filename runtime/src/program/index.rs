@@ -1,16 +1,103 @@
 //! The launch of a task for many points at once.
 
-use super::launch::Leaf;
-use super::param::Declaring;
+use super::launch::{Arrivable, Leaf, Waitable};
+use super::param::{Declaring, Done, Many};
 use super::shard::Shard;
 use crate::Error;
 use crate::data::UseAt;
+use crate::effects::Asker;
+use crate::future::{FutureMap, TaskFuture};
 use crate::gang::{Claim, Claimants, conflict};
+use crate::ids::WaitAt;
 use crate::names::short_name;
+use maniple_mapper::{Priority, SliceInput, validate};
 use maniple_regions::{Coherence, Interference, Use};
+use smallvec::SmallVec;
+
+/// An index launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
+#[must_use = "nothing is launched before `go`"]
+pub struct IndexLaunch<'s, F: Leaf<M, O>, M, O> {
+    shard: &'s Shard,
+    function: F,
+    args: Vec<F::Args>,
+    name: &'static str,
+    priority: Option<Priority>,
+    waits: SmallVec<[&'s dyn Waitable; 2]>,
+    arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
+}
+
+impl<'s, F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static> IndexLaunch<'s, F, M, O> {
+    pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
+        let name = std::any::type_name::<F>();
+        Self { shard, function, args, name, priority: None, waits: SmallVec::new(), arrivals: SmallVec::new() }
+    }
+
+    /// Names the points' tasks in reports; otherwise the function's name is used.
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the priority of the points in place of the mapper's answers.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// All points start after the next generation of `barrier`: one for all of them.
+    pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
+        self.waits.push(barrier);
+        self
+    }
+
+    /// Arrives at `barrier` once, when all points are done; if one fails, that generation and all later ones are poisoned.
+    pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
+        self.arrivals.push(barrier);
+        self
+    }
+
+    /// Launches all points. Returns at once; local, not collective.
+    ///
+    /// # Errors
+    /// [`Error::Interference`] when two points interfere, and a region, field or privilege that
+    /// [`Launch::go`](super::launch::Launch::go) refuses: nothing is launched then, and no generation is taken. After an
+    /// illegal decision of the mapper the points before the one in question run.
+    pub fn go(self) -> Result<FutureMap<O>, Error> {
+        let Self { shard, function, args, name, priority, waits, arrivals } = self;
+        check::<F, M, O>(shard, &args, name)?;
+        let (task, points) = (short_name(name), args.len());
+        let slices = match points {
+            0 => Vec::new(),
+            _ => {
+                let (index, processor, machine) = (shard.index(), shard.processor(), shard.core().effects().machine());
+                let input = SliceInput { task: &task, shard: index, processor, points, machine };
+                shard.core().effects().ask(
+                    Asker::Processor,
+                    ("slice_index", &format_args!("task `{task}` of shard {index}")),
+                    |m| m.slice_index(&input),
+                    |name, answer| validate::slices(name, &input, answer),
+                )?
+            }
+        };
+        let waits: Vec<WaitAt> = waits.iter().map(|barrier| barrier.next_wait().0).collect();
+        let targets = slices.into_iter().flat_map(|(run, processor)| run.map(move |_| processor));
+        let launch = |(args, target)| {
+            let launch = shard.launch(function.clone(), args).named(name).meant_for(target).after(&waits);
+            if let Some(priority) = priority { launch.priority(priority).go() } else { launch.go() }
+        };
+        let futures: Vec<TaskFuture<O>> = args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?;
+        if !arrivals.is_empty() {
+            // A task that follows all points arrives for them; where there are none, it still waits.
+            let all: Many<TaskFuture<O>> = futures.iter().cloned().collect();
+            let last = shard.launch(|_: Many<Done<O>>| (), (all,)).named("end of points").follows().after(&waits);
+            arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier)).go()?.detach();
+        }
+        Ok(FutureMap::new(futures))
+    }
+}
 
 /// Refuses an index launch of which two points interfere.
-pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Result<(), Error> {
+fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().tasks.reserve_leaf();
     let mut declaring = Declaring::new(shard, task, &mut body);
@@ -26,7 +113,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Res
     };
     let declared = declare();
     shard.core().tasks.cancel_leaf(task, body);
-    declared?;
+    declared.map_err(|e| e.of_launch(name))?;
     // Simultaneous uses of different regions are the program's own affair within a shard.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);
     match conflict(&mut claims, Claimants::Points) {
@@ -34,7 +121,7 @@ pub(crate) fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args]) -> Res
         // Points that only must not overlap in time are kept apart by the launch order.
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
-            place: crate::Place { task: short_name(std::any::type_name::<F>()), shard: Some(shard.index()) },
+            place: crate::Place { task: short_name(name), shard: Some(shard.index()) },
             between: format!("point {} ({}) and point {} ({})", a.user, a.at, b.user, b.at),
             hint: "give each point a region of its own, or launch the points one after the other".into(),
         }),

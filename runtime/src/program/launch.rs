@@ -294,9 +294,13 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     /// The processor it is meant for.
     target: u32,
     priority: Option<Priority>,
+    /// It fails only if others have.
+    follows: bool,
     /// In virtual time, in nanoseconds; [`UNSAID`] if the machine is to say.
     takes: u64,
     waits: SmallVec<[&'s dyn Waitable; 2]>,
+    /// Generations that were taken for several tasks.
+    after: &'s [WaitAt],
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
     marker: PhantomData<fn() -> (M, O)>,
 }
@@ -311,8 +315,10 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
             name: std::any::type_name::<F>(),
             target: shard.processor(),
             priority: None,
+            follows: false,
             takes: UNSAID,
             waits: SmallVec::new(),
+            after: &[],
             arrivals: SmallVec::new(),
             marker: PhantomData,
         }
@@ -328,6 +334,24 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// The mapper is told that the task is meant for a processor of the node.
     pub(crate) fn meant_for(mut self, processor: u32) -> Self {
         self.target = processor;
+        self
+    }
+
+    /// The task starts after these generations too, which were taken for several tasks.
+    pub(crate) fn after(mut self, after: &'s [WaitAt]) -> Self {
+        self.after = after;
+        self
+    }
+
+    /// The task fails only if others have: that it has is nobody's news.
+    pub(crate) fn follows(mut self) -> Self {
+        self.follows = true;
+        self
+    }
+
+    /// See [`arrive`](Self::arrive).
+    pub(crate) fn arrive_at(mut self, barrier: &'s dyn Arrivable) -> Self {
+        self.arrivals.push(barrier);
         self
     }
 
@@ -376,7 +400,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
         let Launch { shard, name, target, priority, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();
-        (body.name, body.shard, body.takes) = (name, shard.index(), self.takes);
+        (body.name, body.shard, body.takes, body.follows) = (name, shard.index(), self.takes, self.follows);
         let mut declaring = Declaring::new(shard, id, &mut body);
         let declared = F::declare(&self.args, &mut declaring);
         let unmet = declaring.unmet;
@@ -391,6 +415,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
                 });
                 let mut taking = Taking::new(tasks, id, &mut body, unmet);
                 F::take(&self.args, &mut taking);
+                self.after.iter().for_each(|at| taking.wait(*at));
                 for barrier in &self.waits {
                     taking.wait(barrier.next_wait().0);
                 }

@@ -218,6 +218,19 @@ impl<'a> Declaring<'a> {
         Self { shard, task, body, unmet: 0 }
     }
 
+    /// The task takes the outcome of a future, or at least waits for it.
+    #[inline]
+    fn input<T: 'static>(&mut self, future: &TaskFuture<T>) {
+        let effects = self.shard.core().effects();
+        effects.counters.inputs.add(1);
+        if effects.races().is_some() {
+            self.body.inputs.push(future.event());
+        }
+        if future.wait(Waiting::Task(self.task)) {
+            self.unmet += 1;
+        }
+    }
+
     /// As much room as is needed: it stays with the entry of the slab, and with many processors there are many.
     #[cold]
     fn more_uses(&mut self) {
@@ -271,13 +284,7 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     type Sent = T;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
         if let Value::Later(future) = arg {
-            declaring.shard.core().effects().counters.inputs.add(1);
-            if declaring.shard.core().effects().races().is_some() {
-                declaring.body.inputs.push(future.event());
-            }
-            if future.wait(Waiting::Task(declaring.task)) {
-                declaring.unmet += 1;
-            }
+            declaring.input(future);
         }
         Ok(())
     }
@@ -287,15 +294,44 @@ impl<T: Clone + Send + 'static> Param for Val<T> {
     fn resolve(kept: Value<T>) -> Result<T, Error> {
         match kept {
             Value::Now(value) => Ok(value),
-            Value::Later(future) => future
-                .peek(|outcome| outcome.cloned().map_err(Clone::clone))
-                .unwrap_or_else(|| Err(Error::Stopped { what: "an input future".into() })),
+            Value::Later(future) => {
+                future.peek(|outcome| outcome.cloned().map_err(Clone::clone)).unwrap_or_else(unsettled)
+            }
         }
     }
     #[inline]
     fn bind<'a>(_: &mut Bindings<'a>, sent: T) -> Result<Val<T>, RegionError> {
         Ok(Val(sent))
     }
+}
+
+/// A parameter that is another task's end, whatever its result.
+#[doc(hidden)]
+pub struct Done<T>(PhantomData<fn() -> T>);
+
+impl<T: 'static> Param for Done<T> {
+    type Item<'a> = Done<T>;
+    type Arg = TaskFuture<T>;
+    type Kept = TaskFuture<T>;
+    type Sent = ();
+    fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
+        declaring.input(arg);
+        Ok(())
+    }
+    fn keep(arg: Self::Arg) -> Self::Kept {
+        arg
+    }
+    fn resolve(kept: Self::Kept) -> Result<(), Error> {
+        kept.peek(|outcome| outcome.map(|_| ()).map_err(Clone::clone)).unwrap_or_else(unsettled)
+    }
+    fn bind<'a>(_: &mut Bindings<'a>, (): ()) -> Result<Self::Item<'a>, RegionError> {
+        Ok(Done(PhantomData))
+    }
+}
+
+#[cold]
+fn unsettled<T>() -> Result<T, Error> {
+    Err(Error::Stopped { what: "an input future".into() })
 }
 
 /// Any number of parameters of one kind, for a task whose number of regions, values or edges is known only when it is

@@ -152,6 +152,7 @@ impl Tasks {
         body.values.clear();
         body.values_at.clear();
         let (task, owner, name, shard) = (body.task.take(), body.owner.take(), body.name, body.shard);
+        let follows = body.follows;
         let (arrivals, successors) = (std::mem::take(&mut body.arrivals), std::mem::take(&mut leaf.successors));
         leaves.free(id, body);
         drop(leaves);
@@ -159,7 +160,7 @@ impl Tasks {
         self.poison_arrivals(&arrivals, error);
         if let Some(task) = task.clone() {
             task.fail(self, error.clone());
-            if let Some(owner) = &owner {
+            if let Some(owner) = owner.as_ref().filter(|_| !follows) {
                 owner.failures.add(error.clone(), task);
             }
         }

@@ -75,6 +75,8 @@ pub(crate) struct Body {
     pub shard: u32,
     /// What its launch says that it takes in virtual time, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
     pub takes: u64,
+    /// It fails only if others have, so that nobody need hear of it.
+    pub follows: bool,
     /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,

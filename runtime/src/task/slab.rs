@@ -31,6 +31,7 @@ impl Entry {
             name: "",
             shard: u32::MAX,
             takes: UNSAID,
+            follows: false,
             task: None,
             owner: None,
             uses: Vec::new(),
