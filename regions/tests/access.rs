@@ -49,6 +49,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
+    fn parts_of_shared_regions_are_copied_in_and_out((whole, leased) in nested(), (_, part) in nested()) {
+        let mut model = numbered(whole);
+        let instance = shared(whole, &model);
+        let mut lease = instance.lease(leased, Privilege::ReadWrite).unwrap();
+        let mut u = ReadWriteShared::<i64, 2>::bind(&mut lease).unwrap();
+        let part = leased.intersect(&part);
+        let mut values = vec![0; part.volume()];
+        u.copy_part_to(part, &mut values);
+        let expected: Vec<i64> = part.points().map(|point: [i64; 2]| model[&point]).collect();
+        prop_assert_eq!(&values, &expected);
+        let negated: Vec<i64> = values.iter().map(|value| -value).collect();
+        u.copy_part_from(part, &negated);
+        part.points().for_each(|point: [i64; 2]| model.insert(point, -model[&point]).map_or((), drop));
+        let all = instance.read_bytes(whole).unwrap();
+        let expected = bytes(&model, whole);
+        prop_assert_eq!(all.as_bytes(), expected.as_bytes());
+    }
+
+    #[test]
     fn reading_sees_every_point((whole, part) in nested()) {
         let model = numbered(whole);
         let expected: Vec<i64> = part.points().map(|point: [i64; 2]| model[&point]).collect();
@@ -333,4 +352,20 @@ fn reductions_fold_the_contribution_as_the_higher_side() {
         instance.release(lease).unwrap();
     }
     assert_eq!(instance.read_bytes(Rect::line(0, 2)).unwrap().as_slice::<u64>().unwrap(), [102030, 456]);
+}
+
+#[test]
+fn a_part_that_reaches_outside_is_refused() {
+    let whole = Rect::line(0, 8);
+    let instance = SharedInstance::new(whole, U.info(), MemoryId(0)).unwrap();
+    let mut lease = instance.lease(Rect::line(2, 6), Privilege::ReadWrite).unwrap();
+    for (part, values) in
+        [(Rect::line(1, 3), 2), (Rect::line(5, 7), 2), (Rect::new([2, 0], [3, 1]), 1), (Rect::line(2, 4), 3)]
+    {
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            ReadWriteShared::<i64>::bind(&mut lease).unwrap().copy_part_from(part, &vec![1; values]);
+        }));
+        assert!(refused.is_err(), "{part}, {values} values");
+    }
+    assert_eq!(instance.read_bytes(whole).unwrap().as_slice::<i64>().unwrap(), [0; 8]);
 }

@@ -60,7 +60,7 @@ pub use program::parent::Parent;
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};
 pub use program::region::Local;
 pub use program::runtime::{Check, Driver, Runtime};
-pub use program::shard::Shard;
+pub use program::shard::{Copied, Shard};
 pub use program::top::Top;
 pub use time::now;
 pub use wire::{Binding, Costs, Crowded, Death, Faults, Link, Pause, Slow, TaskCost, VirtualMachine};

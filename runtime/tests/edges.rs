@@ -407,3 +407,35 @@ fn an_index_launch_waits_and_arrives_as_one() {
         assert_eq!(came.expect(&name), [vec![5, 5, 5], vec![100, 105, 110]], "{name}");
     }
 }
+
+/// Into shared regions, out of them and between them.
+#[test]
+fn regions_are_copied_whether_they_are_shared_or_not() {
+    async fn shard(shard: Shard, (own, shared): ([Region; 2], [Region; 2])) -> Result<Vec<u64>, Error> {
+        let [a, b] = [shard.region(own[0])?, shard.region(own[1])?];
+        let [c, d] = [shard.region(shared[0])?, shard.region(shared[1])?];
+        let set = |mut u: Write<u64>| u.write_with(|i| 100 + i as u64);
+        shard.launch(set, (a.write(U),)).go()?.await?;
+        // Nothing orders tasks on shared regions: each waits for the one before.
+        shard.copy(a.read(U), c.write_shared(U)).go()?.await?;
+        shard.copy(c.read_shared(U), d.write_shared(U)).go()?.await?;
+        shard.copy(d.read_shared(U), b.write(U)).go()?.detach();
+        shard.copy(b.read(U), a.write(U)).go()?.detach();
+        shard.launch(|u: maniple_regions::Read<u64>| u.as_slice().to_vec(), (a.read(U),)).go()?.await
+    }
+    for (name, runtime) in runtimes(20) {
+        let came = run(&name, &runtime, |top| async move {
+            let tree = top.tree("all", Rect::line(0, 20), &[U.info()])?;
+            let part = |i: i64| Region::new(tree.tree, Rect::line(5 * i, 5 * i + 5));
+            let (own, shared) = ([part(0), part(1)], [part(2), part(3)]);
+            let gang = top.gang("one", 1)?;
+            let start = |_| {
+                let start = Start::new((own, shared)).writes(own[0], [U]).writes(own[1], [U]);
+                let all = maniple_regions::Privilege::ReadWrite;
+                start.shares(shared[0], [U], all).shares(shared[1], [U], all)
+            };
+            top.launch(&gang, &top.task("copies", shard), start)?.all().await
+        });
+        assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
+    }
+}

@@ -55,6 +55,18 @@ macro_rules! shared {
             }
             self.view.copy_to(values);
         }
+
+        /// Copies the elements of a part of the leased rectangle, row-major, to `values`.
+        ///
+        /// # Panics
+        ///
+        /// When the part reaches outside, or `values` has another number of elements.
+        #[track_caller]
+        pub fn copy_part_to(&self, part: Rect, values: &mut [T]) {
+            if self.view.copy_part_to(&part, values).is_none() {
+                outside(&part, self.rect());
+            }
+        }
     };
 
     (@writes) => {
@@ -83,6 +95,18 @@ macro_rules! shared {
                 wrong_len(values.len(), self.rect());
             }
             self.view.copy_from(values);
+        }
+
+        /// Sets the elements of a part of the leased rectangle, row-major, to `values`.
+        ///
+        /// # Panics
+        ///
+        /// When the part reaches outside, or `values` has another number of elements.
+        #[track_caller]
+        pub fn copy_part_from(&mut self, part: Rect, values: &[T]) {
+            if self.view.copy_part_from(&part, values).is_none() {
+                outside(&part, self.rect());
+            }
         }
 
         /// Sets all elements to `value`.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use super::layout::Layout;
 use super::storage::{Access, Storage};
-use crate::Element;
+use crate::{Element, Rect};
 
 /// The width of the words of elements of `size` bytes, in bytes: the largest power of two up to 8 that divides it.
 const fn width(size: usize) -> usize {
@@ -155,6 +155,42 @@ impl<T: Element, const D: usize> SharedView<'_, T, D> {
             // SAFETY: as in `copy_to`.
             unsafe { store(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytes) };
         }
+    }
+
+    /// Offsets of the first element of each row of `part`, in order; `None` if it reaches outside.
+    fn rows_of(&self, part: &Rect) -> Option<impl Iterator<Item = usize> + '_> {
+        if part.dim() != D || !self.layout.rect().contains_rect(part) {
+            return None;
+        }
+        let mut hi: [i64; D] = std::array::from_fn(|d| part.hi(d));
+        let lo: [i64; D] = std::array::from_fn(|d| part.lo(d));
+        hi[D - 1] = hi[D - 1].min(lo[D - 1].saturating_add(1));
+        Some(Rect::new(lo, hi).points::<D>().filter_map(|first| self.layout.offset(first)))
+    }
+
+    /// Copies the elements of `part`, row-major, to `into`, which must be as long; `None` if it reaches outside.
+    pub fn copy_part_to(&self, part: &Rect, into: &mut [T]) -> Option<()> {
+        let rows = self.rows_of(part)?;
+        assert_eq!(into.len(), part.volume(), "the slice must be as long as the part");
+        let len = part.extent(D - 1).max(1);
+        for (at, row) in rows.zip(into.chunks_exact_mut(len)) {
+            let bytes = bytemuck::cast_slice_mut(row);
+            // SAFETY: as in `get`, for elements of a row from `at` on, which are neighbours and lie within the rectangle.
+            unsafe { load(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytes) };
+        }
+        Some(())
+    }
+
+    /// Copies `from`, which must be as long, to the elements of `part`, row-major; `None` if it reaches outside.
+    pub fn copy_part_from(&self, part: &Rect, from: &[T]) -> Option<()> {
+        let rows = self.rows_of(part)?;
+        assert_eq!(from.len(), part.volume(), "the slice must be as long as the part");
+        let len = part.extent(D - 1).max(1);
+        for (at, row) in rows.zip(from.chunks_exact(len)) {
+            // SAFETY: as in `copy_part_to`.
+            unsafe { store(self.first.add(at).cast(), const { width(size_of::<T>()) }, bytemuck::cast_slice(row)) };
+        }
+        Some(())
     }
 
     /// Sets all elements to `value`.

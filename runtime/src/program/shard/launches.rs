@@ -1,16 +1,52 @@
 //! The launches of a shard: leaf tasks, many points at once, fills and copies.
 
 use super::Shard;
+use crate::Requirement;
 use crate::program::index::IndexLaunch;
 use crate::program::launch::{Launch, Leaf};
+use maniple_regions::{Element, Read, ReadShared, Write, WriteShared};
 
 type FillMarker<T> = fn(maniple_regions::Write<'static, T>, crate::Val<T>);
 
-type FillArgs<T> = (crate::Requirement<maniple_regions::Write<'static, T>>, crate::Value<T>);
+type FillArgs<T> = (Requirement<Write<'static, T>>, crate::Value<T>);
 
-type CopyMarker<T> = fn(maniple_regions::Read<'static, T>, maniple_regions::Write<'static, T>);
-type CopyArgs<T> =
-    (crate::Requirement<maniple_regions::Read<'static, T>>, crate::Requirement<maniple_regions::Write<'static, T>>);
+/// Two requirements between which [`Shard::copy`] copies: one that is read, `Read` or `ReadShared`, and one that is written,
+/// `Write` or `WriteShared`.
+pub trait Copied {
+    /// The launch that copies.
+    type Launch<'s>;
+    #[doc(hidden)]
+    fn launch(self, shard: &Shard) -> Self::Launch<'_>;
+}
+
+macro_rules! copied {
+    ($from:ident, $into:ident, |$values:ident, $copy:ident| $body:expr) => {
+        impl<T: Element> Copied for (Requirement<$from<'static, T>>, Requirement<$into<'static, T>>) {
+            type Launch<'s> =
+                Launch<'s, for<'a, 'b> fn($from<'a, T>, $into<'b, T>), fn($from<'static, T>, $into<'static, T>), ()>;
+            fn launch(self, shard: &Shard) -> Self::Launch<'_> {
+                fn copy<T: Element>($values: $from<T>, mut $copy: $into<T>) {
+                    $body
+                }
+                let copy: for<'a, 'b> fn($from<'a, T>, $into<'b, T>) = copy::<T>;
+                Launch::new(shard, copy, self).named("copy")
+            }
+        }
+    };
+}
+
+copied!(Read, Write, |values, copy| copy.copy_from_slice(values.as_slice()));
+copied!(Read, WriteShared, |values, copy| copy.copy_from(values.as_slice()));
+copied!(ReadShared, Write, |values, copy| {
+    let mut all = vec![T::zeroed(); values.len()];
+    values.copy_to(&mut all);
+    copy.copy_from_slice(&all);
+});
+copied!(ReadShared, WriteShared, |values, copy| {
+    let mut all = vec![T::zeroed(); values.len()];
+    values.copy_to(&mut all);
+    copy.copy_from(&all);
+});
 
 impl Shard {
     /// Begins the launch of a leaf task: `function` with `args`, a tuple with one entry a parameter. See [`Leaf`].
@@ -48,15 +84,24 @@ impl Shard {
         Launch::new(self, fill::<T>, (into, value.into())).named("fill")
     }
 
-    /// Copies a region's field to another of the same length: a leaf task like any other, which can wait and arrive.
-    pub fn copy<T: maniple_regions::Element>(
+    /// Copies a region's field to another of the same length, either of which may be shared: a leaf task like any other, which
+    /// can wait and arrive.
+    ///
+    /// ```
+    /// # use maniple_runtime::*; use maniple_regions::*;
+    /// const U: Field<f64> = Field::new(0, "u");
+    /// fn publish(shard: &Shard, own: Local, shared: Local) -> Result<TaskFuture<()>, Error> {
+    ///     shard.copy(own.read(U), shared.write_shared(U)).go()
+    /// }
+    /// ```
+    pub fn copy<A, B>(
         &self,
-        from: crate::Requirement<maniple_regions::Read<'static, T>>,
-        into: crate::Requirement<maniple_regions::Write<'static, T>>,
-    ) -> Launch<'_, impl Leaf<CopyMarker<T>, (), Args = CopyArgs<T>>, CopyMarker<T>, ()> {
-        fn copy<T: maniple_regions::Element>(from: maniple_regions::Read<T>, mut into: maniple_regions::Write<T>) {
-            into.copy_from_slice(from.as_slice());
-        }
-        Launch::new(self, copy::<T>, (from, into)).named("copy")
+        from: Requirement<A>,
+        into: Requirement<B>,
+    ) -> <(Requirement<A>, Requirement<B>) as Copied>::Launch<'_>
+    where
+        (Requirement<A>, Requirement<B>): Copied,
+    {
+        (from, into).launch(self)
     }
 }

@@ -7,6 +7,8 @@ mod life;
 mod regions;
 mod waits;
 
+pub use launches::Copied;
+
 use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::future::TaskFuture;
