@@ -265,3 +265,57 @@ fn a_late_waiter_gets_its_value_or_an_error() {
         }
     }
 }
+
+/// A generation is complete when each shard has arrived as often as the barrier says, and its value has all that they
+/// brought, in the order of the shards and of their arrivals.
+#[test]
+fn shards_arrive_several_times_in_a_generation() {
+    const ROUNDS: u64 = 6;
+    /// How often a shard arrives.
+    fn times(shard: u32) -> u32 {
+        1 + shard % 3
+    }
+    async fn shard(shard: Shard, (gate, sums): (PhaseBarrier, PhaseBarrier)) -> Result<Vec<u64>, Error> {
+        let (gate, pass) = (gate.arriver(&shard)?, gate.waiter(&shard)?);
+        let (adds, total) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
+        let mut totals = Vec::new();
+        for round in 0..ROUNDS {
+            for i in 0..times(shard.index()) {
+                // Some arrive with tasks, some as shards.
+                if i == 0 {
+                    shard.launch(|| (), ()).arrive(&gate).go()?.detach();
+                } else {
+                    shard.arrive(&gate);
+                }
+                shard.arrive_with(&adds, 1 + u64::from(shard.index()) * 10 + u64::from(i) + round);
+            }
+            assert_eq!((gate.generation(), adds.generation()), (round + 1, round + 1));
+            shard.wait(&pass).await?;
+            totals.push(shard.wait_value(&total).await?);
+        }
+        Ok(totals)
+    }
+    for (name, runtime) in runtimes(40) {
+        for shards in [1, 5] {
+            let at = format!("{shards} shards on {name}");
+            let came = run(&at, &runtime, move |top| async move {
+                let gang = top.gang("all", shards)?;
+                let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang).arrivals(times))?;
+                // Not commutative.
+                let sums = PhaseOptions::all(&gang).arrivals(times).reduce(|a, b| a.wrapping_mul(31).wrapping_add(b));
+                let sums = top.phase_barrier("sums", &gang, sums)?;
+                let never = PhaseOptions::all(&gang).arrivals(|s| u32::from(s != 0));
+                let refused = top.phase_barrier("never", &gang, never).expect_err("no arrivals");
+                assert!(refused.to_string().contains("arrivals of shard 0 at phase barrier `never`"), "{refused}");
+                top.launch(&gang, &top.task("several", shard), |_| Start::new((gate, sums)))?.all().await
+            });
+            let all = |round: u64| {
+                let brought =
+                    (0..shards).flat_map(|s| (0..times(s)).map(move |i| 1 + u64::from(s) * 10 + u64::from(i) + round));
+                brought.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)).unwrap()
+            };
+            let expected: Vec<u64> = (0..ROUNDS).map(all).collect();
+            assert_eq!(came.expect(&at), vec![expected; shards as usize], "{at}");
+        }
+    }
+}

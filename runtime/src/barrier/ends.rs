@@ -2,7 +2,7 @@
 
 use super::Barriers;
 use crate::ids::{CellAddress, ObjectId, PhaseAddress};
-use crate::object::EdgeTable;
+use crate::object::{EdgeTable, PhaseSpec};
 use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
 use std::rc::Rc;
 
@@ -53,8 +53,27 @@ impl ShardEnds {
 /// A shard's end of a phase barrier.
 #[derive(Debug)]
 pub(crate) struct PhaseEnd {
+    /// Counts arrivals, of which `times` make a generation. Its address has the first position in the list of arrivers.
     pub arriver: Arriver<Phase, PhaseAddress>,
+    pub times: u64,
     pub waiter: Waiter<Phase, PhaseAddress>,
+}
+
+impl PhaseEnd {
+    /// The generation that the next arrival counts for.
+    pub fn generation(&self) -> u64 {
+        self.arriver.generation() / self.times
+    }
+
+    /// Takes the next arrival: its position in the list of arrivers, and its generation.
+    #[inline]
+    pub fn take(&self) -> (u32, u64) {
+        let (first, count) = (self.arriver.address().arriver, self.arriver.take());
+        if self.times == 1 {
+            return (first, count);
+        }
+        (first + (count % self.times) as u32, count / self.times)
+    }
 }
 
 impl Barriers {
@@ -64,11 +83,13 @@ impl Barriers {
         ends.entry((object, shard)).or_insert_with(|| Rc::new(ShardEnds::new(object, shard, table))).clone()
     }
 
-    /// A shard's end of a phase barrier; `arriver` is its position in the list of arrivers.
-    pub fn phase_end(&self, object: ObjectId, shard: u32, arriver: u32) -> Rc<PhaseEnd> {
+    /// A shard's end of a phase barrier.
+    pub fn phase_end(&self, object: ObjectId, shard: u32, spec: &PhaseSpec) -> Rc<PhaseEnd> {
         let new = || {
-            let at = PhaseAddress { object, arriver };
-            Rc::new(PhaseEnd { arriver: Arriver::new(at, 0), waiter: Waiter::new(at, 0) })
+            let first = spec.arrivers.iter().position(|&s| s == shard).map_or(u32::MAX, |at| at as u32);
+            let at = PhaseAddress { object, arriver: first };
+            let times = spec.arrivers.iter().filter(|&&s| s == shard).count() as u64;
+            Rc::new(PhaseEnd { arriver: Arriver::new(at, 0), times: times.max(1), waiter: Waiter::new(at, 0) })
         };
         self.phase_ends.borrow_mut().entry((object, shard)).or_insert_with(new).clone()
     }

@@ -59,9 +59,9 @@ impl Core {
                     }
                 }
                 Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) => {
-                    if let Some(arriver) = spec.arrivers.iter().position(|&s| s == shard) {
-                        let end = tasks.barriers.phase_end(object, shard, arriver as u32);
-                        tasks.poison_phase(object, end.arriver.generation(), error);
+                    if spec.arrivers.contains(&shard) {
+                        let end = tasks.barriers.phase_end(object, shard, spec);
+                        tasks.poison_phase(object, end.generation(), error);
                     }
                 }
                 Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::data::UseAt;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::{ArrivalAt, CellAddress, PhaseAddress, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
@@ -279,8 +279,8 @@ impl Waitable for PhaseWaiter {
 }
 impl Arrivable for PhaseArriver {
     fn next_arrival(&self) -> ArrivalPoint {
-        let PhaseAddress { object, arriver } = self.address();
-        ArrivalPoint(ArrivalAt::Phase { object, arriver, generation: self.take(), value: 0 })
+        let (object, (arriver, generation)) = (self.0.arriver.address().object, self.0.take());
+        ArrivalPoint(ArrivalAt::Phase { object, arriver, generation, value: 0 })
     }
 }
 

@@ -3,10 +3,10 @@
 use crate::Error;
 use crate::barrier::PhaseEnd;
 use crate::ids::{ObjectId, PhaseAddress, Run};
-use crate::object::{GangTable, Object};
+use crate::object::{GangTable, Object, PhaseSpec};
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
-use maniple_barriers::{Arriver, Phase, Waiter};
+use maniple_barriers::{Phase, Waiter};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use std::rc::Rc;
@@ -21,10 +21,20 @@ pub struct PhaseArriver(pub(crate) Rc<PhaseEnd>);
 #[derive(Debug)]
 pub struct PhaseWaiter(pub(crate) Rc<PhaseEnd>);
 
-impl Deref for PhaseArriver {
-    type Target = Arriver<Phase, PhaseAddress>;
-    fn deref(&self) -> &Self::Target {
-        &self.0.arriver
+impl PhaseArriver {
+    /// Generation that the next arrival counts for.
+    pub fn generation(&self) -> u64 {
+        self.0.generation()
+    }
+
+    /// Takes the next arrival without making it; its generation. Whoever waits for that waits for ever.
+    pub fn take(&self) -> u64 {
+        self.0.take().1
+    }
+
+    /// Moves to the first arrival of another generation, for callers that keep count themselves.
+    pub fn seek(&self, generation: u64) {
+        self.0.arriver.seek(generation * self.0.times);
     }
 }
 impl Deref for PhaseWaiter {
@@ -53,18 +63,7 @@ impl PhaseBarrier {
     /// # Errors
     /// When this shard is not in the list of arrivers.
     pub fn arriver(&self, shard: &Shard) -> Result<PhaseArriver, Error> {
-        let me = shard.index();
-        let (arriver, name) =
-            self.with(shard, |spec| (spec.arrivers.iter().position(|&s| s == me), spec.name.clone()))?;
-        let missing = || {
-            Error::misuse(
-                format!("PhaseBarrier::arriver of `{name}`"),
-                "a shard in its list of arrivers",
-                format!("shard {me}"),
-            )
-        };
-        let arriver = arriver.ok_or_else(missing)? as u32;
-        Ok(PhaseArriver(shard.core().tasks.barriers.phase_end(self.id, me, arriver)))
+        self.end(shard, ("arriver", "a shard in its list of arrivers"), |spec| &spec.arrivers).map(PhaseArriver)
     }
 
     /// The right to wait. Local; never waits itself.
@@ -72,19 +71,26 @@ impl PhaseBarrier {
     /// # Errors
     /// When this shard is not in the list of waiters.
     pub fn waiter(&self, shard: &Shard) -> Result<PhaseWaiter, Error> {
-        let me = shard.index();
-        let (listed, arriver, name) = self.with(shard, |spec| {
-            (spec.waiters.contains(&me), spec.arrivers.iter().position(|&s| s == me), spec.name.clone())
-        })?;
-        if !listed {
-            let what = format!("PhaseBarrier::waiter of `{name}`");
-            return Err(Error::misuse(what, "a shard in its list of waiters", format!("shard {me}")));
-        }
-        let arriver = arriver.map_or(u32::MAX, |at| at as u32);
-        Ok(PhaseWaiter(shard.core().tasks.barriers.phase_end(self.id, me, arriver)))
+        self.end(shard, ("waiter", "a shard in its list of waiters"), |spec| &spec.waiters).map(PhaseWaiter)
     }
 
-    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&crate::object::PhaseSpec) -> R) -> Result<R, Error> {
+    fn end(
+        &self,
+        shard: &Shard,
+        (method, expected): (&str, &str),
+        listed: impl Fn(&PhaseSpec) -> &[u32],
+    ) -> Result<Rc<PhaseEnd>, Error> {
+        let me = shard.index();
+        self.with(shard, |spec| {
+            if !listed(spec).contains(&me) {
+                let what = format!("PhaseBarrier::{method} of `{}`", spec.name);
+                return Err(Error::misuse(what, expected, format!("shard {me}")));
+            }
+            Ok(shard.core().tasks.barriers.phase_end(self.id, me, spec))
+        })?
+    }
+
+    fn with<R>(&self, shard: &Shard, f: impl FnOnce(&PhaseSpec) -> R) -> Result<R, Error> {
         shard.core().effects().objects.with(self.id, |object| match object {
             Some(Object::Phase(spec)) if !spec.gang.run.may_be(self.run) => {
                 Err(of_another_run("a phase barrier's handle", "`Top::phase_barrier`"))
@@ -104,6 +110,8 @@ impl PhaseBarrier {
 #[derive(Clone)]
 pub struct PhaseOptions {
     pub(crate) arrivers: Vec<u32>,
+    /// How often each of them arrives; none if all do once.
+    pub(crate) times: Vec<u32>,
     pub(crate) waiters: Vec<u32>,
     pub(crate) window: u64,
     pub(crate) arity: usize,
@@ -120,7 +128,14 @@ impl PhaseOptions {
     /// A barrier of the given arrivers and waiters.
     pub fn between(arrivers: impl IntoIterator<Item = u32>, waiters: impl IntoIterator<Item = u32>) -> Self {
         let (arrivers, waiters) = (arrivers.into_iter().collect(), waiters.into_iter().collect());
-        Self { arrivers, waiters, window: 64, arity: 4, fold: None }
+        Self { arrivers, times: Vec::new(), waiters, window: 64, arity: 4, fold: None }
+    }
+
+    /// How many times a shard arrives in each generation: once without this. A generation is complete when all shards have
+    /// arrived so often; with values, those of a shard fold in the order in which they were taken.
+    pub fn arrivals(mut self, times: impl Fn(u32) -> u32) -> Self {
+        self.times = self.arrivers.iter().map(|&shard| times(shard)).collect();
+        self
     }
 
     /// How many generations an arriver may be ahead of the slowest, and of an arrival of its own that is still to come;

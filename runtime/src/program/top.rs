@@ -278,7 +278,15 @@ impl Top {
             }
         }
         let tree = CombiningTree::new(members(&table, &options), options.arity);
-        let PhaseOptions { arrivers, waiters, window, arity, fold } = options;
+        let PhaseOptions { mut arrivers, times, waiters, window, arity, fold } = options;
+        if !times.is_empty() {
+            if let Some(at) = times.iter().position(|&times| times == 0) {
+                let what = format!("arrivals of shard {} at phase barrier `{name}`", arrivers[at]);
+                return Err(Error::misuse(what, "at least one in a generation", 0));
+            }
+            let several = arrivers.iter().zip(&times);
+            arrivers = several.flat_map(|(&shard, &times)| std::iter::repeat_n(shard, times as usize)).collect();
+        }
         let spec = PhaseSpec { name: name.into(), gang: table, arrivers, waiters, window, tree, fold };
         let of = |o: &Object| match o {
             Object::Phase(p) => {

@@ -205,7 +205,9 @@ impl Graph {
         arrived.sort_unstable_by_key(|(shard, _)| *shard);
         for generation in awaited {
             let lacking = || arrived.iter().filter(|(_, a)| a.next() <= generation);
-            let missing: Vec<u32> = lacking().map(|(shard, _)| *shard).collect();
+            let mut missing: Vec<u32> = lacking().map(|(shard, _)| *shard).collect();
+            // A shard that arrives several times lacks one arrival or more.
+            missing.dedup();
             let of = format!("generation {generation} of phase barrier `{name}`");
             if !missing.is_empty() {
                 self.causes.insert(format!("missing for {of}: shard {}", a_few(&missing)));

@@ -6,7 +6,7 @@ use crate::barrier::Waited;
 use crate::diagnose::Event;
 use crate::effects::polling::Poller;
 use crate::effects::{Waiting, polling};
-use crate::ids::{ArrivalAt, PhaseAddress};
+use crate::ids::ArrivalAt;
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Waitable};
 use crate::program::phase::{PhaseArriver, PhaseWaiter};
@@ -70,8 +70,8 @@ impl Shard {
 
     /// Arrives at a reduction barrier with a value.
     pub fn arrive_with(&self, barrier: &PhaseArriver, value: u64) {
-        let PhaseAddress { object, arriver } = barrier.address();
-        let at = ArrivalAt::Phase { object, arriver, generation: barrier.take(), value };
+        let (object, (arriver, generation)) = (barrier.0.arriver.address().object, barrier.0.take());
+        let at = ArrivalAt::Phase { object, arriver, generation, value };
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
         self.core().tasks.arrive(at);
     }
