@@ -43,7 +43,7 @@ pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
 ///
 /// Awaiting gives a clone of the value, or the error of the task that was to make it; it may wait. Local, not
 /// collective.
-#[must_use = "await it, pass it on, or `detach()` it; a failure that nobody sees fails the shard"]
+#[must_use = "`.await` it for the value, pass it on, or `detach()` it: a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
     /// The place among the promise's waiters of whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by

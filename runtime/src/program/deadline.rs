@@ -87,7 +87,20 @@ impl Shard {
     /// # Errors
     /// [`Error::TimedOut`] with this shard's place and `limit`; otherwise those of `wait`. What is there when the time is
     /// over counts, an error too.
-    pub async fn within<T>(&self, limit: Duration, wait: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    #[must_use = "a wait begins when it is awaited: `shard.within(..).await?`"]
+    pub fn within<T>(
+        &self,
+        limit: Duration,
+        wait: impl Future<Output = Result<T, Error>>,
+    ) -> impl Future<Output = Result<T, Error>> {
+        self.waited_within(limit, wait)
+    }
+
+    async fn waited_within<T>(
+        &self,
+        limit: Duration,
+        wait: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let mut wait = pin!(wait);
         let mut timer: Option<Timer<'_>> = None;
         poll_fn(|cx| {

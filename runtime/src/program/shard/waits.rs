@@ -10,7 +10,7 @@ use crate::ids::ArrivalAt;
 use crate::program::deadline::UnderWay;
 use crate::program::launch::{Arrivable, Waitable};
 use crate::program::phase::{PhaseArriver, PhaseWaiter};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 impl Shard {
@@ -25,7 +25,23 @@ impl Shard {
     ///
     /// # Errors
     /// Why the generation will never complete.
-    pub async fn wait(&self, barrier: &impl Waitable) -> Result<(), Error> {
+    ///
+    /// A wait that is not awaited does not begin, and the compiler says so:
+    ///
+    /// ```compile_fail
+    /// # #![deny(unused_must_use)]
+    /// # use maniple_runtime::{Consumer, Error, Shard};
+    /// async fn shard(shard: Shard, other: Consumer) -> Result<(), Error> {
+    ///     shard.wait(other.ready());
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use = "a wait begins when it is awaited: `shard.wait(..).await?`"]
+    pub fn wait(&self, barrier: &impl Waitable) -> impl Future<Output = Result<(), Error>> {
+        self.waited(barrier)
+    }
+
+    async fn waited(&self, barrier: &impl Waitable) -> Result<(), Error> {
         let (core, barriers) = (self.core(), &self.core().tasks.barriers);
         let mut wait = UnderWay::next(core, barrier);
         let point = wait.point();
@@ -83,7 +99,12 @@ impl Shard {
     /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
     /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
     /// than 65536, however wide the window.
-    pub async fn wait_value(&self, barrier: &PhaseWaiter) -> Result<u64, Error> {
+    #[must_use = "a wait begins when it is awaited: `shard.wait_value(..).await?`"]
+    pub fn wait_value(&self, barrier: &PhaseWaiter) -> impl Future<Output = Result<u64, Error>> {
+        self.waited_value(barrier)
+    }
+
+    async fn waited_value(&self, barrier: &PhaseWaiter) -> Result<u64, Error> {
         let (object, generation) = (barrier.address().object, barrier.generation());
         self.wait(barrier).await?;
         self.core().tasks.barriers.phases.value(object, generation).map_err(|(over, kept)| {
@@ -94,7 +115,12 @@ impl Shard {
     }
 
     /// Lets other ready work of this processor run first.
-    pub async fn yield_now(&self) {
+    #[must_use = "nothing else runs before it is awaited: `shard.yield_now().await`"]
+    pub fn yield_now(&self) -> impl Future<Output = ()> {
+        self.yielded()
+    }
+
+    async fn yielded(&self) {
         let mut yielded = false;
         poll_fn(|cx| {
             if yielded {
@@ -128,7 +154,12 @@ impl Shard {
     ///     Ok(())
     /// }
     /// ```
-    pub async fn window(&self, most: u32) {
+    #[must_use = "a window holds a loop back where it is awaited: `shard.window(..).await`"]
+    pub fn window(&self, most: u32) -> impl Future<Output = ()> {
+        self.windowed(most)
+    }
+
+    async fn windowed(&self, most: u32) {
         if self.inner.owner.running() > most {
             self.leaves_left(most / 2).await;
         }
