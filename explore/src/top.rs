@@ -42,7 +42,7 @@ pub struct Args {
     pub board: Region,
     /// Where arrivers of phases write.
     pub marks: Region,
-    pub pairs: Edges,
+    pub pairs: Edges<i64>,
     pub sum: PhaseBarrier,
     pub barrier: PhaseBarrier,
     /// Of the board: all have written, all have read.

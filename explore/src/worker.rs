@@ -157,13 +157,32 @@ impl Worker {
                 Step::Yield { shard } if shard == me => self.shard.yield_now().await,
                 Step::Exchange { number, waits, limit, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
+                    let generation = to.ready().generation();
+                    // Every other one travels with its arrival, unless shards wait themselves.
+                    if !waits && generation % 2 == 1 {
+                        let put = move |mut out: Put<i64>, k: Val<i64>| {
+                            tag.goes_off();
+                            (0..).zip(out.iter_mut()).for_each(|(p, value)| *value = fresh(*k, p));
+                            *k
+                        };
+                        let args = (to.put(stage.width as usize), self.number(number));
+                        self.values.push(self.shard.launch(put, args).named("put").go()?);
+                        for (_, pair) in &producers {
+                            let tag = self.tag(None);
+                            let take = move |came: Get<i64>| {
+                                tag.goes_off();
+                                came.iter().fold(7, |sum, value| joined(sum, *value))
+                            };
+                            self.values.push(self.shard.launch(take, (pair.get(),)).named("take").go()?);
+                        }
+                        continue;
+                    }
                     let put = move |mut u: WriteShared<i64>, k: Val<i64>| {
                         tag.goes_off();
                         let values: Vec<i64> = (0..u.rect().hi(0) - u.rect().lo(0)).map(|p| fresh(*k, p)).collect();
                         u.copy_from(&values);
                         *k
                     };
-                    let generation = to.ready().generation();
                     let own = self.buffer(stage, me, generation)?;
                     let put = self.shard.launch(put, (own.write_shared(SLOT), self.number(number))).named("put");
                     let put = put.wait(to.empty()).arrive(to.ready()).go()?;
