@@ -1,8 +1,8 @@
 //! A mapper whose answers are legal mostly, illegal now and then, and sometimes panics.
 
 use maniple::mapper::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
+    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
     SourceInput,
 };
 use maniple::prelude::{Coherence, Error, Privilege};
@@ -147,7 +147,8 @@ impl Mapper for Wild {
             let shared = |p, c| p == Privilege::Read && c == Coherence::Simultaneous;
             let exclusive = input.requirements.iter().position(|r| !shared(r.privilege, r.coherence));
             match exclusive {
-                Some(i) if n % 3 == 0 => out.access[i] = Access::Copy,
+                Some(i) if n % 3 == 0 => out.copied.push(i as u32),
+                None if n % 3 == 0 => out.copied.push((input.requirements.len() as u32).saturating_add(n as u32)),
                 _ if n % 3 == 1 => out.priority = Priority(Priority::LEVELS + (n % 100) as u8),
                 _ => out.processor = input.machine.processors().saturating_add(n as u32),
             }

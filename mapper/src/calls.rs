@@ -5,9 +5,6 @@ use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Most region requirements one leaf task may have.
-pub const MAX_REQUIREMENTS: usize = 8;
-
 /// Rank of a ready task among ready tasks of its processor: a higher one runs first. It never pre-empts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Priority(pub u8);
@@ -226,14 +223,16 @@ pub struct LeafInput<'a> {
 }
 
 /// Output of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutput {
     /// A processor of the shard's own node. Default: [`LeafInput::processor`].
     pub processor: u32,
     /// Default: [`Priority::NORMAL`].
     pub priority: Priority,
-    /// For each requirement, how to read it; only simultaneous reads may be copied. Default: in place.
-    pub access: [Access; MAX_REQUIREMENTS],
+    /// The requirements that the task reads from a copy, each by its position, from 0, in the order of the parameters. Only
+    /// simultaneous reads may be copied; all requirements that are not listed are used in place. The order of the list does
+    /// not matter, and a position that is listed twice is copied once. Default: none.
+    pub copied: Vec<u32>,
     /// Kind of memory that copies are made in. Default: ordinary.
     pub copies_in: MemoryKind,
     /// Whether [`Mapper::profile`](crate::Mapper::profile) is told how long the task took. Default: no.
@@ -247,7 +246,7 @@ impl LeafOutput {
         Self {
             processor: input.machine.near(input.processor, input.shard),
             priority: Priority::NORMAL,
-            access: [Access::InPlace; MAX_REQUIREMENTS],
+            copied: Vec::new(),
             copies_in: MemoryKind::Ordinary,
             profile: false,
         }
@@ -256,10 +255,8 @@ impl LeafOutput {
     /// Whether it is legal and says no more than which priority: most answers, so that nothing else is looked at then.
     #[inline]
     pub fn is_plain(&self, input: &LeafInput<'_>) -> bool {
-        // As one word.
-        let in_place = self.access.map(|a| a as u8) == [Access::InPlace as u8; MAX_REQUIREMENTS];
         let here = self.processor == input.processor && !input.machine.is_utility(self.processor);
-        in_place && here && self.priority.0 < Priority::LEVELS && !self.profile
+        self.copied.is_empty() && here && self.priority.0 < Priority::LEVELS && !self.profile
     }
 }
 

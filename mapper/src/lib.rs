@@ -16,8 +16,8 @@ pub mod validate;
 
 pub use calls::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    MAX_REQUIREMENTS, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
-    Requirements, SliceInput, Slicing, SourceInput,
+    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput, Requirements, SliceInput,
+    Slicing, SourceInput,
 };
 pub use machine::{Machine, MemoryKind};
 pub use mapper::Mapper;

@@ -2,7 +2,7 @@
 
 use crate::MemoryKind;
 use crate::calls::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
     PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
@@ -74,10 +74,10 @@ pub trait Mapper: Send + Sync {
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut out = LeafOutput::local(input);
         let processor = out.processor;
-        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
+        for (i, r) in (0..).zip(input.requirements.iter()) {
             let elsewhere = input.machine.owner(r.memory).0 != processor;
             if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
-                *access = Access::Copy;
+                out.copied.push(i);
             }
         }
         out

@@ -1,9 +1,8 @@
 //! Every decision of a mapper is checked here before it is used.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    MAX_REQUIREMENTS, Machine, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing,
-    SourceInput,
+    AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
+    PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
@@ -184,10 +183,9 @@ fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Prior
 /// Checks where and how a leaf task runs.
 ///
 /// # Errors
-/// When the processor is on another node or a utility processor, the priority out of range, or a region copied that may
-/// not be.
-#[inline]
-pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<LeafOutput, MapperError> {
+/// When the processor is on another node or a utility processor, the priority out of range, or a requirement is to be
+/// copied that is not there or may not be. One that is listed twice is legal.
+pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(), MapperError> {
     let machine = input.machine;
     let node = || machine.leaf_processors_of(machine.node_of(input.processor));
     if (out.processor != input.processor || machine.is_utility(out.processor)) && !node().contains(&out.processor) {
@@ -195,26 +193,20 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: LeafOutput) -> Result<Leaf
         return Err(error(mapper, "map_leaf", &task(input.task, input.shard), "processor", value, legal));
     }
     priority(mapper, "map_leaf", || task(input.task, input.shard), out.priority)?;
-    if input.requirements.len() > MAX_REQUIREMENTS {
-        let (value, legal) = (input.requirements.len().to_string(), format!("at most {MAX_REQUIREMENTS}"));
-        return Err(error(
-            mapper,
-            "map_leaf",
-            &task(input.task, input.shard),
-            "number of region requirements",
-            value,
-            legal,
-        ));
-    }
-    for (i, (access, r)) in out.access.iter().zip(input.requirements.iter()).enumerate() {
-        let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
-        if *access == Access::Copy && !copyable {
+    let number = input.requirements.len();
+    for &i in &out.copied {
+        let Some(r) = input.requirements.get(i as usize) else {
+            let legal = if number > 0 { format!("0..{number}") } else { "none (the task has no requirements)".into() };
+            let subject = task(input.task, input.shard);
+            return Err(error(mapper, "map_leaf", &subject, "position of a copied requirement", i.to_string(), legal));
+        };
+        if r.privilege != Privilege::Read || r.coherence != Coherence::Simultaneous {
             let what = format!("access of requirement {i} ({:?}, {:?})", r.privilege, r.coherence);
             let legal = "InPlace (only simultaneous reads may be copied)".into();
             return Err(error(mapper, "map_leaf", &task(input.task, input.shard), &what, "Copy".into(), legal));
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Checks how a collective is mapped.
@@ -230,7 +222,7 @@ pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) ->
 mod tests {
     use super::*;
     use crate::MemoryKind;
-    use crate::Requirements;
+    use crate::{RequirementInput, Requirements};
     use maniple_regions::{FieldId, Rect, Region, TreeId};
 
     #[test]
@@ -258,10 +250,54 @@ mod tests {
         let input =
             LeafInput { task: "t", shard: 5, processor: 1, requirements: Requirements::listed(&[]), machine: &machine };
         let far = LeafOutput { processor: 2, ..LeafOutput::local(&input) };
-        assert!(leaf("mine", &input, far).unwrap_err().to_string().contains("illegal processor: 2; legal: 0..2"));
+        assert!(leaf("mine", &input, &far).unwrap_err().to_string().contains("illegal processor: 2; legal: 0..2"));
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
-        assert!(leaf("mine", &input, high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
-        assert!(leaf("mine", &input, LeafOutput::local(&input)).is_ok());
+        assert!(leaf("mine", &input, &high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
+        assert!(leaf("mine", &input, &LeafOutput::local(&input)).is_ok());
+    }
+
+    /// With twelve requirements, of which every second is a simultaneous read.
+    #[test]
+    fn only_simultaneous_reads_that_are_there_are_copied() {
+        let (machine, region) = (Machine::new(2, 2), Region::new(TreeId(1), Rect::line(0, 8)));
+        let requirement = |i: u32| RequirementInput {
+            region: &region,
+            field: FieldId(0),
+            privilege: if i % 4 == 2 { Privilege::ReadWrite } else { Privilege::Read },
+            coherence: if i.is_multiple_of(4) { Coherence::Exclusive } else { Coherence::Simultaneous },
+            bytes: 64,
+            memory: machine.memory(0, MemoryKind::Ordinary),
+        };
+        let requirements: Vec<_> = (0..12).map(requirement).collect();
+        let answer = |number: usize, copied: &[u32]| {
+            let requirements = Requirements::listed(&requirements[..number]);
+            let input = LeafInput { task: "t", shard: 5, processor: 1, requirements, machine: &machine };
+            let out = LeafOutput { copied: copied.to_vec(), ..LeafOutput::local(&input) };
+            assert_eq!(out.is_plain(&input), copied.is_empty());
+            leaf("mine", &input, &out).map_err(|e| e.to_string())
+        };
+        for legal in [&[][..], &[1], &[11, 9], &[3, 11, 3]] {
+            assert_eq!(answer(12, legal), Ok(()));
+        }
+        for (number, copied, expected) in [
+            (12, &[11, 12][..], "position of a copied requirement: 12; legal: 0..12"),
+            (9, &[u32::MAX], "position of a copied requirement: 4294967295; legal: 0..9"),
+            (0, &[0], "position of a copied requirement: 0; legal: none (the task has no requirements)"),
+            (
+                12,
+                &[1, 8],
+                "access of requirement 8 (Read, Exclusive): Copy; legal: InPlace (only simultaneous reads may be copied)",
+            ),
+            (
+                12,
+                &[10],
+                "access of requirement 10 (ReadWrite, Simultaneous): Copy; legal: InPlace (only simultaneous reads may be \
+                 copied)",
+            ),
+        ] {
+            let expected = format!("mapper `mine`, call map_leaf for task `t` of shard 5: illegal {expected}");
+            assert_eq!(answer(number, copied), Err(expected));
+        }
     }
 
     #[test]
@@ -284,9 +320,10 @@ mod tests {
             };
             let local = LeafOutput::local(&input);
             assert_eq!(local.processor, if processor == 5 { 4 } else { processor });
-            assert!(leaf("mine", &input, local).is_ok());
+            assert!(leaf("mine", &input, &local).is_ok());
             for there in [2, 5] {
-                let e = leaf("mine", &input, LeafOutput { processor: there, ..local }).unwrap_err().to_string();
+                let e =
+                    leaf("mine", &input, &LeafOutput { processor: there, ..local.clone() }).unwrap_err().to_string();
                 assert!(e.ends_with(&format!("illegal processor: {there}; {legal}")), "{e}");
             }
             let input = SliceInput { task: "t", shard: 7, processor, points: 4, machine: &machine };

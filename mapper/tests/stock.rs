@@ -56,7 +56,7 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
                 requirements: Requirements::listed(&requirements),
                 machine,
             };
-            validate::leaf("m", &input, mapper.map_leaf(&input)).unwrap();
+            validate::leaf("m", &input, &mapper.map_leaf(&input)).unwrap();
         }
         mapper.profile(&ProfileInput { task: name, shard: n, processor, waited_ns: 1, ran_ns: 1 });
     }
@@ -143,7 +143,7 @@ fn numa_keeps_leaf_tasks_and_sources_near() {
             requirements: Requirements::listed(std::slice::from_ref(&requirement)),
             machine: &machine,
         };
-        mapper.map_leaf(&input).access[0] == Access::Copy
+        mapper.map_leaf(&input).copied == [0]
     };
     assert_eq!([0, 1, 2, 3, 4, 5].map(copied), [false, false, false, true, true, true]);
 }
@@ -198,7 +198,7 @@ fn logging_writes_each_decision_and_changes_none() {
     leaf(&logging, &machine, 6);
     let expected = "{\"mapper\":\"first\",\"call\":\"map_leaf\",\"subject\":\"t\",\
          \"input\":{\"processor\":6,\"requirements\":[],\"shard\":0},\
-         \"answer\":{\"access\":[],\"copies_in\":\"Ordinary\",\"priority\":0,\"processor\":4,\"profile\":false}}\n";
+         \"answer\":{\"copied\":[],\"copies_in\":\"Ordinary\",\"priority\":0,\"processor\":4,\"profile\":false}}\n";
     assert_eq!(String::from_utf8(plain.0.lock().unwrap().clone()).unwrap(), expected);
 }
 

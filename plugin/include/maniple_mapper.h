@@ -1,5 +1,5 @@
 /*
- * The interface between maniple and a mapper that lives in a shared library, version 1. C99 and C++11.
+ * The interface between maniple and a mapper that lives in a shared library, version 2. C99 and C++11.
  *
  * A library exports one function, `maniple_mapper_library`, which returns a table: how to make a mapper, how to drop it,
  * and one function for each decision that it takes over. A null pointer leaves a decision to the default mapper. What is
@@ -19,7 +19,7 @@
  * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written what is wrong to `message`, a buffer of `capacity`
  *    bytes (at least 256), as NUL-terminated UTF-8: snprintf(message, capacity, ...) does. Whatever asked then fails with
  *    that message.
- * 5. Inputs and outputs, `list` and `add` among them, are valid during the call only, and on its thread. Outputs belong to
+ * 5. Inputs and outputs, with all they point to, are valid during the call only, and on its thread. Outputs belong to
  *    the caller and hold the default mapper's answer already.
  * 6. Every answer is checked; an illegal one fails whatever asked.
  * 7. Each structure that a call gets begins with its size in bytes as the caller knows it. Later versions of maniple may
@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 #define MANIPLE_MAPPER_MAGIC 0x4d6e706cu /* "Mnpl" */
-#define MANIPLE_MAPPER_VERSION 1u
+#define MANIPLE_MAPPER_VERSION 2u
 
 /* What a call returns. */
 #define MANIPLE_OK 0
@@ -70,9 +70,6 @@ extern "C" {
 #define MANIPLE_PRIORITIES 8u
 #define MANIPLE_NORMAL 3u
 #define MANIPLE_RAISED 6u
-
-/* Most region requirements a leaf task may have. */
-#define MANIPLE_MAX_REQUIREMENTS 8
 
 /* A text of an input: `length` bytes of UTF-8, not NUL-terminated. printf("%.*s", (int)t.length, t.bytes) */
 struct maniple_text {
@@ -221,7 +218,7 @@ struct maniple_map_leaf_input {
     uint32_t shard;
     struct maniple_text task;
     const struct maniple_requirement *requirements;
-    size_t requirements_length; /* at most MANIPLE_MAX_REQUIREMENTS */
+    size_t requirements_length; /* may be 0 */
     uint32_t processor; /* the shard's or, of a point of an index launch, that of its slice */
     uint32_t reserved;
     const struct maniple_machine *machine;
@@ -233,7 +230,8 @@ struct maniple_map_leaf_output {
     uint32_t priority;
     uint32_t copies_in; /* kind of memory that copies are made in */
     uint32_t profile;   /* 1: `profile` is told how long it took; 0: not */
-    uint32_t access[MANIPLE_MAX_REQUIREMENTS]; /* MANIPLE_COPY for simultaneous reads only */
+    uint32_t reserved;
+    uint32_t *access; /* one number for each requirement: MANIPLE_IN_PLACE or, for simultaneous reads only, MANIPLE_COPY */
 };
 
 /* ---- choose_algorithm: which of the algorithms that give the same bits a collective uses. Once a collective. ---- */

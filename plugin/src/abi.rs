@@ -47,7 +47,7 @@ macro_rules! numbers {
 
 numbers! {
     MAPPER_MAGIC = 0x4d6e_706c;
-    MAPPER_VERSION = 1;
+    MAPPER_VERSION = 2;
     OK = 0;
     FAILED = 1;
     NO_MEMORY = 0;
@@ -65,7 +65,6 @@ numbers! {
     PRIORITIES = maniple_mapper::Priority::LEVELS as u32;
     NORMAL = maniple_mapper::Priority::NORMAL.0 as u32;
     RAISED = maniple_mapper::Priority::RAISED.0 as u32;
-    MAX_REQUIREMENTS = maniple_mapper::MAX_REQUIREMENTS as u32;
     BLOCKED = 0;
     CYCLIC = 1;
     EXPLICIT = 2;
@@ -169,7 +168,8 @@ structures! {
         priority: u32,
         copies_in: u32,
         profile: u32,
-        access: [u32; maniple_mapper::MAX_REQUIREMENTS],
+        reserved: u32,
+        access: *mut u32,
     }
     ChooseAlgorithmInput = "choose_algorithm_input" {
         size: u32,
@@ -229,7 +229,7 @@ impl Text {
 }
 
 impl Library {
-    /// The size of the table in the first release of version 1. A table may be larger, never smaller.
+    /// The size of the table in the first release of version 2. A table may be larger, never smaller.
     pub const FIRST_SIZE: usize = 16 + 12 * size_of::<Option<Create>>();
 
     /// No call at all.
@@ -259,6 +259,8 @@ pub const fn size<T>() -> u32 {
 }
 
 const _: () = assert!(size_of::<Library>() >= Library::FIRST_SIZE);
-const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 16 && size_of::<MapLeafOutput>() == 52);
+const _: () = assert!(size_of::<Region>() == 56 && size_of::<Machine>() == 16);
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Library>() == 112 && size_of::<MapLeafInput>() == 56);
+const _: () = assert!(size_of::<Library>() == 112);
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<MapLeafInput>() == 56 && size_of::<MapLeafOutput>() == 32);

@@ -3,9 +3,9 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, MAX_REQUIREMENTS, Machine, Mapper,
-    MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements,
-    SliceInput, Slicing, SourceInput,
+    AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, Machine, Mapper, MemoryKind,
+    PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing,
+    SourceInput,
 };
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -220,6 +220,21 @@ unsafe fn list<'a, T>(first: *const T, length: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, length) }
 }
 
+/// A list of an output, which has room for something already.
+///
+/// # Safety
+/// It is valid during the call and nothing else uses it, or it is null or of no length.
+unsafe fn list_mut<'a, T>(what: &str, first: *mut T, length: usize) -> Result<&'a mut [T], String> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    if first.is_null() {
+        return Err(format!("expected room for {length} numbers in `{what}`, found none"));
+    }
+    // SAFETY: the caller says so.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })
+}
+
 /// The machine of an input.
 ///
 /// # Safety
@@ -364,7 +379,6 @@ unsafe extern "C-unwind" fn map_leaf(
     let answer = |mapper: &dyn Mapper, input: &abi::MapLeafInput| {
         let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
         let given = unsafe { list(input.requirements, input.requirements_length) };
-        let given = &given[..given.len().min(MAX_REQUIREMENTS)];
         let regions = given.iter().map(|r| codes::region_of(&r.region)).collect::<Result<Vec<_>, _>>()?;
         let requirement = |(r, region)| -> Result<RequirementInput<'_>, String> {
             let r: &abi::Requirement = r;
@@ -383,11 +397,18 @@ unsafe extern "C-unwind" fn map_leaf(
             LeafInput { task, shard, processor, requirements: Requirements::listed(&requirements), machine: &machine };
         let answer = mapper.map_leaf(&leaf);
         let output = unsafe { &mut *output };
+        let access = unsafe { list_mut("access", output.access, given.len()) }?;
+        access.fill(abi::IN_PLACE);
+        for i in answer.copied {
+            let Some(access) = access.get_mut(i as usize) else {
+                return Err(format!("illegal position of a copied requirement {i}; legal: below {}", given.len()));
+            };
+            *access = abi::COPY;
+        }
         output.processor = answer.processor;
         output.priority = answer.priority.0.into();
         output.copies_in = codes::memory(answer.copies_in);
         output.profile = answer.profile.into();
-        output.access = answer.access.map(codes::access);
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }

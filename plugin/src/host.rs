@@ -3,8 +3,8 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     Access, AlgorithmInput, DefaultMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
-    LeafOutput, MAX_REQUIREMENTS, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority,
-    ProfileInput, SliceInput, Slicing, SourceInput,
+    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput,
+    RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
@@ -236,11 +236,10 @@ impl Mapper for Hosted {
         let Some(call) = self.table.map_leaf else { return DefaultMapper.map_leaf(input) };
         let default = DefaultMapper.map_leaf(input);
         let machine = codes::machine(input.machine);
-        let requirement = |i: usize| {
-            let r = input.requirements.get(i)?;
+        let requirement = |r: RequirementInput<'_>| {
             let (processor, memory) = input.machine.owner(r.memory);
             let (privilege, reduction) = codes::privilege(r.privilege);
-            Some(abi::Requirement {
+            abi::Requirement {
                 region: codes::region(r.region),
                 field: r.field.0.into(),
                 privilege,
@@ -250,38 +249,39 @@ impl Mapper for Hosted {
                 reserved: 0,
                 bytes: r.bytes as u64,
                 reduction,
-            })
+            }
         };
-        let requirements: [Option<abi::Requirement>; MAX_REQUIREMENTS] = std::array::from_fn(requirement);
-        let requirements = requirements.map(|r| r.unwrap_or(NO_REQUIREMENT));
+        let requirements: Vec<_> = input.requirements.iter().map(requirement).collect();
+        let mut access = vec![abi::IN_PLACE; requirements.len()];
+        for i in default.copied {
+            access[i as usize] = abi::COPY;
+        }
         let mut output = abi::MapLeafOutput {
             size: abi::size::<abi::MapLeafOutput>(),
             processor: default.processor,
             priority: default.priority.0.into(),
             copies_in: codes::memory(default.copies_in),
             profile: default.profile.into(),
-            access: default.access.map(codes::access),
+            reserved: 0,
+            access: access.as_mut_ptr(),
         };
-        let length = input.requirements.len().min(MAX_REQUIREMENTS);
         let input = abi::MapLeafInput {
             size: abi::size::<abi::MapLeafInput>(),
             shard: input.shard,
             task: abi::Text::of(input.task),
             requirements: requirements.as_ptr(),
-            requirements_length: length,
+            requirements_length: requirements.len(),
             processor: input.processor,
             reserved: 0,
             machine: &machine,
         };
         self.call(call, &input, &mut output);
-        let mut access = [Access::InPlace; MAX_REQUIREMENTS];
-        for (access, &number) in access.iter_mut().zip(&output.access[..length]) {
-            *access = self.decoded(codes::access_of(number));
-        }
+        let copied = |(i, &number): (u32, _)| (self.decoded(codes::access_of(number)) == Access::Copy).then_some(i);
+        let copied = (0..).zip(&access).filter_map(copied).collect();
         LeafOutput {
             processor: output.processor,
             priority: priority(output.priority),
-            access,
+            copied,
             copies_in: self.decoded(codes::memory_of(output.copies_in)),
             profile: self.decoded(codes::flag_of("profile", output.profile)),
         }
@@ -348,19 +348,6 @@ impl Mapper for Hosted {
         self.returned(status, &buffer);
     }
 }
-
-/// What an entry past the last requirement holds.
-const NO_REQUIREMENT: abi::Requirement = abi::Requirement {
-    region: abi::Region { tree: 0, dimensions: 1, lo: [0; 3], hi: [0; 3] },
-    field: 0,
-    privilege: abi::READ,
-    coherence: abi::EXCLUSIVE,
-    memory: abi::NO_MEMORY,
-    processor: 0,
-    reserved: 0,
-    bytes: 0,
-    reduction: 0,
-};
 
 /// A priority out of range stays out of range, for the check that follows to name.
 fn priority(number: u32) -> Priority {

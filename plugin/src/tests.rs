@@ -61,7 +61,7 @@ impl Mapper for Noting {
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         self.note(input);
-        self.answers.leaf
+        self.answers.leaf.clone()
     }
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         self.note(input);
@@ -112,6 +112,9 @@ fn accesses() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::InPlace, Access::Copy])
 }
 
+/// Most region requirements of a leaf task here; there is no such limit elsewhere.
+const MOST: u32 = 40;
+
 fn answers() -> impl Strategy<Value = Answers> {
     let number = || prop_oneof![0_u32..10, any::<u32>()];
     let placement = prop_oneof![
@@ -126,17 +129,12 @@ fn answers() -> impl Strategy<Value = Answers> {
         Just(Slicing::Blocked),
         prop::collection::vec(run, 0..5).prop_map(Slicing::Explicit),
     ];
-    // What is past the last requirement does not cross: the default in both.
-    let access = prop::array::uniform3(accesses()).prop_map(|given| {
-        let mut all = [Access::InPlace; MAX_REQUIREMENTS];
-        all[..3].copy_from_slice(&given);
-        all
-    });
-    let leaf = (number(), any::<u8>(), access, kinds(), any::<bool>()).prop_map(
-        |(processor, priority, access, copies_in, profile)| LeafOutput {
+    let copied = prop::collection::btree_set(0..MOST, 0..MOST as usize);
+    let leaf = (number(), any::<u8>(), copied, kinds(), any::<bool>()).prop_map(
+        |(processor, priority, copied, copies_in, profile)| LeafOutput {
             processor,
             priority: Priority(priority),
-            access,
+            copied: copied.into_iter().collect(),
             copies_in,
             profile,
         },
@@ -162,7 +160,8 @@ fn answers() -> impl Strategy<Value = Answers> {
 proptest! {
     #[test]
     fn inputs_and_answers_cross_unchanged(
-        answers in answers(),
+        mut answers in answers(),
+        requirements in 0..=MOST,
         rects in prop::array::uniform3(rects()),
         privileges in prop::array::uniform3(privileges()),
         coherence in prop::sample::select(vec![Coherence::Exclusive, Coherence::Atomic, Coherence::Simultaneous]),
@@ -171,6 +170,7 @@ proptest! {
         n in any::<u32>(),
         (processors, per_node) in (1_u32..20, 1_u32..20),
     ) {
+        answers.leaf.copied.retain(|&i| i < requirements);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let hosted = behind(Noting { answers: answers.clone(), asked: asked.clone() });
         let took = || asked.lock().unwrap().pop().unwrap();
@@ -203,10 +203,10 @@ proptest! {
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let memory = |i: usize| MemoryId(n / 2 + i as u32);
-        let requirement = |i| RequirementInput {
-            region: &regions[i], field, privilege: privileges[i], coherence, bytes: bytes + i, memory: memory(i),
+        let requirement = |i: usize| RequirementInput {
+            region: &regions[i % 3], field, privilege: privileges[i % 3], coherence, bytes: bytes + i, memory: memory(i),
         };
-        let requirements: Vec<_> = (0..3).map(requirement).collect();
+        let requirements: Vec<_> = (0..requirements as usize).map(requirement).collect();
         let input = LeafInput { task: text, shard: n, processor: n / 2, requirements: Requirements::listed(&requirements), machine };
         prop_assert_eq!(hosted.map_leaf(&input), answers.leaf);
         prop_assert_eq!(took(), format!("{input:?}"));
@@ -314,6 +314,80 @@ fn a_program_that_is_too_old_is_told() {
     input.size = 8;
     let (status, message) = call(&input, &mut output);
     assert!(status == 1 && message.starts_with("expected an input of at least "), "{message}");
+}
+
+/// How each requirement is read is written to the room there is for it, and nowhere else.
+#[test]
+fn accesses_are_those_of_the_requirements() {
+    struct Copies(Vec<u32>);
+    impl Mapper for Copies {
+        fn name(&self) -> &str {
+            "copies"
+        }
+        fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+            LeafOutput { copied: self.0.clone(), ..LeafOutput::local(input) }
+        }
+    }
+    let machine = Machine::new(2, 2);
+    let region = Region::new(TreeId(1), Rect::line(0, 8));
+    let requirement = abi::Requirement {
+        region: codes::region(&region),
+        field: 0,
+        privilege: abi::READ,
+        coherence: abi::SIMULTANEOUS,
+        memory: abi::ORDINARY,
+        processor: 0,
+        reserved: 0,
+        bytes: 64,
+        reduction: 0,
+    };
+    let requirements = [requirement; 12];
+    let given = codes::machine(&machine);
+    let ask = |copied: &[u32], number: usize, access: *mut u32| {
+        let hosted = behind(Copies(copied.to_vec()));
+        let input = abi::MapLeafInput {
+            size: abi::size::<abi::MapLeafInput>(),
+            shard: 0,
+            task: abi::Text::of("t"),
+            requirements: requirements.as_ptr(),
+            requirements_length: number,
+            processor: 0,
+            reserved: 0,
+            machine: &given,
+        };
+        let size = abi::size::<abi::MapLeafOutput>();
+        let mut output =
+            abi::MapLeafOutput { size, processor: 0, priority: 0, copies_in: 0, profile: 0, reserved: 0, access };
+        let mut buffer = [0_u8; 256];
+        let text = buffer.as_mut_ptr().cast();
+        let call = hosted.table.map_leaf.unwrap();
+        // SAFETY: all outlive the call, and `access` is null or has room for twelve.
+        let status = unsafe { call(hosted.mapper, &input, &mut output, text, buffer.len()) };
+        assert_eq!(output.access, access);
+        if status == 0 { Ok(()) } else { Err(message(&buffer)) }
+    };
+    let asked = |copied: &[u32], number: usize| {
+        let mut access = [77; 12];
+        ask(copied, number, access.as_mut_ptr()).map(|()| access)
+    };
+    assert_eq!(asked(&[11, 9, 11], 12), Ok([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]));
+    assert_eq!(asked(&[8], 10), Ok([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 77, 77]));
+    assert_eq!(asked(&[], 0), Ok([77; 12]));
+    for (copied, number) in [(10, 10), (u32::MAX, 12), (0, 0)] {
+        let expected = format!("illegal position of a copied requirement {copied}; legal: below {number}");
+        assert_eq!(asked(&[copied], number), Err(expected));
+    }
+    assert_eq!(ask(&[], 0, std::ptr::null_mut()), Ok(()));
+    let expected = "expected room for 12 numbers in `access`, found none";
+    assert_eq!(ask(&[], 12, std::ptr::null_mut()), Err(expected.into()));
+
+    // As an error of the program that asks.
+    let hosted = behind(Copies(vec![3]));
+    let requirements = Requirements::listed(&[]);
+    let input = LeafInput { task: "t", shard: 0, processor: 0, requirements, machine: &machine };
+    let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_leaf(&input))).unwrap_err();
+    let expected = "./libnone.so: illegal position of a copied requirement 3; legal: below 0";
+    assert_eq!(*panic.downcast::<String>().unwrap(), expected);
 }
 
 /// The compiler of C finds every structure, field and number of this side in the header, of the same size, at the same

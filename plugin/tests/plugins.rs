@@ -123,14 +123,14 @@ fn libraries_that_are_no_mappers() {
 
 #[test]
 fn libraries_of_another_version() {
-    for version in [0, 2, 1000] {
+    for version in [0, 1, 3, 1000] {
         let message = refused(&built(&format!("version{version}"), &[&format!("VERSION={version}")]));
-        let expected = format!("built for version {version} of the mapper interface, and this program has version 1: ");
+        let expected = format!("built for version {version} of the mapper interface, and this program has version 2: ");
         assert!(message.starts_with(&expected) && message.contains("maniple_mapper.h"), "{message}");
     }
     let small = refused(&built("small", &["SIZE=64"]));
     assert!(
-        small.starts_with("its table has 64 bytes, and version 1 of the mapper interface has at least 112"),
+        small.starts_with("its table has 64 bytes, and version 2 of the mapper interface has at least 112"),
         "{small}"
     );
     // One that knows of calls to come is welcome.
@@ -281,10 +281,19 @@ fn every_call_reaches_a_library_in_c() {
     let expected = "1 1 leaf 5 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
          region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 1 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.map_leaf(&input)), expected);
-    let mut access = [Access::InPlace; MAX_REQUIREMENTS];
-    access[1] = Access::Copy;
     let (priority, copies_in) = (Priority(7), MemoryKind::Registered);
-    assert_eq!(answers.map_leaf(&input), LeafOutput { processor: 13, priority, access, copies_in, profile: true });
+    let copies = |copied| LeafOutput { processor: 13, priority, copied, copies_in, profile: true };
+    assert_eq!(answers.map_leaf(&input), copies(vec![1]));
+    assert_eq!(
+        answers.map_leaf(&LeafInput { requirements: Requirements::listed(&[]), ..input.clone() }),
+        copies(vec![])
+    );
+    // Of many requirements, every third is shared.
+    let coherence = |i| if i % 3 == 2 { Coherence::Simultaneous } else { Coherence::Exclusive };
+    let memory = machine.memory(5, MemoryKind::Ordinary);
+    let many: Vec<_> = (0..30).map(|i| requirement(&cube, Privilege::Read, coherence(i), memory)).collect();
+    let many = LeafInput { requirements: Requirements::listed(&many), ..input };
+    assert_eq!(answers.map_leaf(&many), copies((2..30).step_by(3).collect()));
 
     let (placement, choices) = (&[3, 2][..], &["one", "two"][..]);
     let input = AlgorithmInput { collective: "total", kind: "allreduce", placement, bytes: 8, choices, machine };

@@ -64,7 +64,8 @@ impl Graph {
     fn travels(&self, edge: Edge, step: u64) -> bool {
         let Edge { from, to, tag } = edge;
         step + 1 < STEPS
-            && mix(self.0 ^ mix(u64::from(from) << 40 | u64::from(to) << 20 | u64::from(tag) << 10 | step)) % 3 > 0
+            && !mix(self.0 ^ mix(u64::from(from) << 40 | u64::from(to) << 20 | u64::from(tag) << 10 | step))
+                .is_multiple_of(3)
     }
 
     /// How many words travel: some fit the record of an arrival.

@@ -4,8 +4,8 @@ mod common;
 
 use common::{any_virtual, watched};
 use maniple_mapper::{
-    Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput,
-    Placement, Priority,
+    ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
+    Priority,
 };
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
@@ -421,7 +421,7 @@ impl Mapper for Bad {
             out.priority = Priority(200);
         }
         if self.now("copy") {
-            out.access[0] = Access::Copy;
+            out.copied.push(0);
         }
         out
     }

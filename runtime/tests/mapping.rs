@@ -10,7 +10,7 @@ use maniple_mapper::{
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
-use maniple_runtime::{Error, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Error, Many, Runtime, Shard, Start, Top, Val};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -317,9 +317,9 @@ fn shared_writes_go_where_the_copies_are_made() {
     }
     let copies = |input: &LeafInput<'_>| {
         let mut out = LeafOutput::local(input);
-        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
+        for (i, r) in (0..).zip(input.requirements.iter()) {
             if r.privilege == maniple_regions::Privilege::Read {
-                *access = maniple_mapper::Access::Copy;
+                out.copied.push(i);
             }
         }
         LeafOutput { copies_in: MemoryKind::Registered, ..out }
@@ -335,6 +335,69 @@ fn shared_writes_go_where_the_copies_are_made() {
     let (values, stats) = watched("copies", || Runtime::threads(2).mapper(mapper).run(program)).unwrap();
     assert_eq!(values, [9, 9]);
     assert!(stats.region_copies >= 2, "{stats:?}");
+}
+
+/// A leaf task may have more than eight requirements, and the mapper decides about each. The instances are all with the first
+/// shard; the task of the second has copies of two of them.
+#[test]
+fn the_mapper_decides_about_each_of_many_requirements() {
+    const PARTS: i64 = 12;
+    fn put(mut u: WriteShared<u64>, x: Val<u64>) {
+        u.fill(*x);
+    }
+    fn get(parts: Many<ReadShared<u64>>) -> Vec<u64> {
+        (0..).zip(&*parts).map(|(i, part)| part.get([2 * i + 1])).collect()
+    }
+    fn part(line: Region, i: i64) -> Region {
+        Region::new(line.tree, Rect::line(2 * i, 2 * i + 2))
+    }
+    async fn shard(shard: Shard, (line, launch): (Region, u32)) -> Result<Vec<u64>, Error> {
+        let parts = (0..PARTS).map(|i| shard.region(part(line, i))).collect::<Result<Vec<_>, _>>()?;
+        match (launch, shard.index()) {
+            (0, 0) => {
+                for (i, part) in (0u64..).zip(&parts) {
+                    shard.launch(put, (part.write_shared(U), (7 * i + 1).into())).go()?.detach();
+                }
+            }
+            (1, 1) => {
+                let all = parts.iter().map(|part| part.read_shared(U)).collect();
+                return shard.launch(get, (all,)).named("get").go()?.await;
+            }
+            _ => {}
+        }
+        Ok(Vec::new())
+    }
+    // Processors of one node: those of others have copies of all they read.
+    for workers in 2..=3 {
+        let (at, runtime) = (format!("{workers} threads"), Runtime::threads(workers));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let list = asked.clone();
+        let copies = move |input: &LeafInput<'_>| {
+            let mut out = LeafOutput::local(input);
+            if input.task == "get" {
+                list.lock().unwrap().push(input.requirements.len());
+                out.copied = vec![11, 9];
+            }
+            out
+        };
+        let mapper = Arc::new(Answers { leaf: Some(Box::new(copies)), ..Answers::default() });
+        let program = |top: Top| async move {
+            let line = top.tree("line", Rect::line(0, 2 * PARTS), &[U.info()])?;
+            let (gang, task) = (top.gang("all", 2)?, top.task("shares", shard));
+            let all = |launch| {
+                let (privilege, coherence) = (Privilege::ReadWrite, Coherence::Simultaneous);
+                let holds = move |start: Start<_>, i| start.holds(part(line, i), [U], privilege, coherence);
+                move |_| (0..PARTS).fold(Start::new((line, launch)), holds)
+            };
+            top.launch(&gang, &task, all(0))?.all().await?;
+            Ok(top.launch(&gang, &task, all(1))?.all().await?.swap_remove(1))
+        };
+        let (values, stats) =
+            watched(&at, || runtime.mapper(mapper).run(program)).unwrap_or_else(|e| panic!("{at}: {e}"));
+        assert_eq!(values, (0..PARTS as u64).map(|i| 7 * i + 1).collect::<Vec<_>>(), "{at}");
+        assert_eq!(*asked.lock().unwrap(), [PARTS as usize], "{at}");
+        assert_eq!((stats.region_copies, stats.region_copy_bytes), (2, 2 * 16), "{at}");
+    }
 }
 
 /// Whoever is refused what it needs can try again, and then gets it.

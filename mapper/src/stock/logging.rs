@@ -149,7 +149,7 @@ impl Mapper for LoggingMapper {
             json!({
                 "processor": out.processor,
                 "priority": out.priority,
-                "access": out.access[..i.requirements.len().min(out.access.len())],
+                "copied": out.copied,
                 "copies_in": out.copies_in,
                 "profile": out.profile,
             })

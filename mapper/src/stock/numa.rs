@@ -1,7 +1,7 @@
 //! Leaf tasks and data by the host's NUMA nodes.
 
 use crate::{
-    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper,
+    AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper,
     SourceInput, Topology,
 };
 use maniple_regions::{Coherence, Privilege};
@@ -87,11 +87,11 @@ impl Mapper for NumaMapper {
         let near = || (0..leaves).filter(|&w| numa[w] == own);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();
         out.processor = near().nth(turn).map_or(input.processor, |w| first + w as u32);
-        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
+        for (i, r) in (0..).zip(input.requirements.iter()) {
             let home = input.machine.owner(r.memory).0;
             let far = home.checked_sub(first).and_then(|w| numa.get(w as usize)).is_none_or(|&at| at != own);
             if far && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
-                *access = Access::Copy;
+                out.copied.push(i);
             }
         }
         out

@@ -134,9 +134,10 @@ impl Mapper for RandomMapper {
         out.priority = draw.priority();
         out.copies_in = draw.memory();
         out.profile = draw.below(8) == 0;
-        for (access, r) in out.access.iter_mut().zip(input.requirements.iter()) {
-            if r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
-                *access = draw.access();
+        for (i, r) in (0..).zip(input.requirements.iter()) {
+            let copyable = r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous;
+            if copyable && draw.access() == Access::Copy {
+                out.copied.push(i);
             }
         }
         out

@@ -126,8 +126,9 @@ static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input
             SAY("%u %u %u %u %u %" PRIu64 " %d", r->field, r->privilege, r->coherence, r->memory, r->processor, r->bytes,
                 r->reduction != 0);
         }
-        SAY(", %u %u %u %u %u %u", output->processor, output->priority, output->copies_in, output->profile,
-            output->access[0], output->access[1]);
+        SAY(", %u %u %u %u", output->processor, output->priority, output->copies_in, output->profile);
+        for (size_t i = 0; i < input->requirements_length; i++)
+            SAY("%u", output->access[i]);
         say_machine(message, capacity, input->machine);
         return MANIPLE_FAILED;
     }
@@ -135,7 +136,9 @@ static int32_t map_leaf(void *mapper, const struct maniple_map_leaf_input *input
     output->priority = 7;
     output->copies_in = MANIPLE_REGISTERED;
     output->profile = 1;
-    output->access[1] = MANIPLE_COPY;
+    for (size_t i = 0; i < input->requirements_length; i++)
+        output->access[i] =
+            input->requirements[i].coherence == MANIPLE_SIMULTANEOUS ? MANIPLE_COPY : MANIPLE_IN_PLACE;
     return MANIPLE_OK;
 }
 

@@ -20,8 +20,9 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a [`Val`]), by
-/// value. It is not `async`, captures nothing that cannot move to another thread and returns no accessor.
+/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a
+/// [`Val`](crate::Val)), by value. It is not `async`, captures nothing that cannot move to another thread and returns no
+/// accessor.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
