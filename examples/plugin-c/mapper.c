@@ -71,7 +71,7 @@ static int32_t map_exchange(void *mapper, const struct maniple_map_exchange_inpu
     return MANIPLE_OK;
 }
 
-/* Calls that are left out are the default mapper's. */
+/* Calls that are left out are those of the stock mapper `collective`. */
 static const struct maniple_library library = {
     .magic = MANIPLE_MAPPER_MAGIC,
     .version = MANIPLE_MAPPER_VERSION,

@@ -48,7 +48,8 @@ impl Machine {
         Self { shards_on_utility: true, ..self }
     }
 
-    /// Number of processors on all nodes.
+    /// Number of processors on all nodes, utility processors included: a mapper that deals shards or tasks out over
+    /// `0..processors()` has to leave those out ([`leaf_processors_of`](Self::leaf_processors_of)).
     pub fn processors(&self) -> u32 {
         self.processors
     }

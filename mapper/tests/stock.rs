@@ -69,6 +69,40 @@ fn machines() -> impl Iterator<Item = Machine> {
     sizes.into_iter().map(|(processors, per_node, utility)| Machine::new(processors, per_node).with_utility(utility))
 }
 
+/// A mapper with one call decides that one only: the rest is what a program has without a mapper.
+#[test]
+fn what_a_mapper_leaves_out_is_decided_by_its_base() {
+    struct One(Option<DefaultMapper>);
+    impl Mapper for One {
+        fn name(&self) -> &str {
+            "one"
+        }
+        fn base(&self) -> &dyn Mapper {
+            match &self.0 {
+                Some(base) => base,
+                None => &CollectiveMapper,
+            }
+        }
+        fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
+            Placement::Cyclic
+        }
+    }
+    struct Plain;
+    impl Mapper for Plain {
+        fn name(&self) -> &str {
+            "plain"
+        }
+    }
+    let machine = Machine::new(2, 2);
+    let input = ExchangeInput { collective: "total", shards: 2, bytes: 8, machine: &machine };
+    let gang = PlaceShardsInput { gang: "all", shards: 2, machine: &machine };
+    let collective = CollectiveMapper.map_exchange(&input);
+    assert_eq!([Plain.map_exchange(&input), One(None).map_exchange(&input)], [collective; 2]);
+    assert_eq!(One(Some(DefaultMapper)).map_exchange(&input), ExchangeOutput::default());
+    assert_ne!(collective, ExchangeOutput::default());
+    assert_eq!((Plain.place_shards(&gang), One(None).place_shards(&gang)), (Placement::Blocked, Placement::Cyclic));
+}
+
 #[test]
 fn every_answer_is_legal_and_what_processes_decide_alike_is_pure() {
     for machine in machines() {

@@ -2,9 +2,9 @@
  * The interface between maniple and a mapper that lives in a shared library, version 2. C99 and C++11.
  *
  * A library exports one function, `maniple_mapper_library`, which returns a table: how to make a mapper, how to drop it,
- * and one function for each decision that it takes over. A null pointer leaves a decision to the default mapper. What is
- * decided, and what is legal, is in the documentation of the trait `Mapper` of the crate maniple-mapper; the calls have
- * its names. examples/plugin-c is a library to copy.
+ * and one function for each decision that it takes over. A null pointer leaves a decision to the stock mapper
+ * `collective`. What is decided, and what is legal, is in the documentation of the trait `Mapper` of the crate
+ * maniple-mapper; the calls have its names. examples/plugin-c is a library to copy.
  *
  *     maniple stencil --mapper ./libmine.so,options
  *
@@ -20,7 +20,7 @@
  *    bytes (at least 256), as NUL-terminated UTF-8: snprintf(message, capacity, ...) does. Whatever asked then fails with
  *    that message.
  * 5. Inputs and outputs, with all they point to, are valid during the call only, and on its thread. Outputs belong to
- *    the caller and hold the default mapper's answer already.
+ *    the caller and hold that mapper's answer already.
  * 6. Every answer is checked; an illegal one fails whatever asked.
  * 7. Each structure that a call gets begins with its size in bytes as the caller knows it. Later versions of maniple may
  *    add fields at the end, and calls at the end of the table, without another version number; the library's `size` says

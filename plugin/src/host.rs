@@ -2,7 +2,7 @@
 
 use crate::{abi, codes};
 use maniple_mapper::{
-    Access, AlgorithmInput, DefaultMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
+    Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
     LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput,
     RequirementInput, SliceInput, Slicing, SourceInput,
 };
@@ -116,7 +116,7 @@ impl Mapper for Hosted {
     }
 
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
-        let Some(call) = self.table.place_shards else { return DefaultMapper.place_shards(input) };
+        let Some(call) = self.table.place_shards else { return CollectiveMapper.place_shards(input) };
         let (machine, shards) = (codes::machine(input.machine), input.shards);
         let mut processors = vec![0; shards as usize];
         let mut output =
@@ -135,13 +135,13 @@ impl Mapper for Hosted {
     }
 
     fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
-        let Some(call) = self.table.place_shared else { return DefaultMapper.place_shared(input) };
+        let Some(call) = self.table.place_shared else { return CollectiveMapper.place_shared(input) };
         let namer = |&(processor, p)| abi::Namer { processor, privilege: codes::privilege(p).0 };
         let namers: Vec<_> = input.namers.iter().map(namer).collect();
         let machine = codes::machine(input.machine);
         let mut output = abi::PlaceSharedOutput {
             size: abi::size::<abi::PlaceSharedOutput>(),
-            processor: DefaultMapper.place_shared(input),
+            processor: CollectiveMapper.place_shared(input),
         };
         let input = abi::PlaceSharedInput {
             size: abi::size::<abi::PlaceSharedInput>(),
@@ -156,7 +156,7 @@ impl Mapper for Hosted {
     }
 
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
-        let Some(call) = self.table.map_instance else { return DefaultMapper.map_instance(input) };
+        let Some(call) = self.table.map_instance else { return CollectiveMapper.map_instance(input) };
         let machine = codes::machine(input.machine);
         let mut output = abi::MapInstanceOutput {
             size: abi::size::<abi::MapInstanceOutput>(),
@@ -183,11 +183,11 @@ impl Mapper for Hosted {
     }
 
     fn select_source(&self, input: &SourceInput<'_>) -> u32 {
-        let Some(call) = self.table.select_source else { return DefaultMapper.select_source(input) };
+        let Some(call) = self.table.select_source else { return CollectiveMapper.select_source(input) };
         let machine = codes::machine(input.machine);
         let mut output = abi::SelectSourceOutput {
             size: abi::size::<abi::SelectSourceOutput>(),
-            processor: DefaultMapper.select_source(input),
+            processor: CollectiveMapper.select_source(input),
         };
         let input = abi::SelectSourceInput {
             size: abi::size::<abi::SelectSourceInput>(),
@@ -204,7 +204,7 @@ impl Mapper for Hosted {
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
-        let Some(call) = self.table.slice_index else { return DefaultMapper.slice_index(input) };
+        let Some(call) = self.table.slice_index else { return CollectiveMapper.slice_index(input) };
         let machine = codes::machine(input.machine);
         let mut slices: Vec<(Range<usize>, u32)> = Vec::new();
         let list: *mut Vec<(Range<usize>, u32)> = &mut slices;
@@ -233,8 +233,8 @@ impl Mapper for Hosted {
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let Some(call) = self.table.map_leaf else { return DefaultMapper.map_leaf(input) };
-        let default = DefaultMapper.map_leaf(input);
+        let Some(call) = self.table.map_leaf else { return CollectiveMapper.map_leaf(input) };
+        let default = CollectiveMapper.map_leaf(input);
         let machine = codes::machine(input.machine);
         let requirement = |r: RequirementInput<'_>| {
             let (processor, memory) = input.machine.owner(r.memory);
@@ -288,7 +288,7 @@ impl Mapper for Hosted {
     }
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
-        let Some(call) = self.table.choose_algorithm else { return DefaultMapper.choose_algorithm(input) };
+        let Some(call) = self.table.choose_algorithm else { return CollectiveMapper.choose_algorithm(input) };
         let machine = codes::machine(input.machine);
         let choices: Vec<_> = input.choices.iter().map(|choice| abi::Text::of(choice)).collect();
         let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice: 0 };
@@ -309,8 +309,8 @@ impl Mapper for Hosted {
     }
 
     fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        let Some(call) = self.table.map_exchange else { return DefaultMapper.map_exchange(input) };
-        let default = ExchangeOutput::default();
+        let Some(call) = self.table.map_exchange else { return CollectiveMapper.map_exchange(input) };
+        let default = CollectiveMapper.map_exchange(input);
         let machine = codes::machine(input.machine);
         let mut output = abi::MapExchangeOutput {
             size: abi::size::<abi::MapExchangeOutput>(),

@@ -279,7 +279,7 @@ fn every_call_reaches_a_library_in_c() {
     let input =
         LeafInput { task: "leaf", shard: 1, processor: 5, requirements: Requirements::listed(&requirements), machine };
     let expected = "1 1 leaf 5 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
-         region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 1 machine(1 7 3 1)";
+         region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 0 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.map_leaf(&input)), expected);
     let (priority, copies_in) = (Priority(7), MemoryKind::Registered);
     let copies = |copied| LeafOutput { processor: 13, priority, copied, copies_in, profile: true };
@@ -302,7 +302,7 @@ fn every_call_reaches_a_library_in_c() {
     assert_eq!(answers.choose_algorithm(&input), 14);
 
     let input = ExchangeInput { collective: "total", shards: 6, bytes: 64, machine };
-    assert_eq!(said(&|| _ = echoes.map_exchange(&input)), "1 6 total 64, 1 1 3 machine(1 7 3 1)");
+    assert_eq!(said(&|| _ = echoes.map_exchange(&input)), "1 6 total 64, 2 0 6 machine(1 7 3 1)");
     let memory = MemoryKind::Registered;
     let expected = ExchangeOutput { memory, access: Access::InPlace, priority: Priority(5) };
     assert_eq!(answers.map_exchange(&input), expected);

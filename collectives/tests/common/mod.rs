@@ -7,7 +7,7 @@ mod watchdog;
 pub use watchdog::watched;
 
 use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_mapper::{ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
+use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
 use maniple_runtime::{Error, Runtime, Shard, Start, Stats, TaskFuture, Val, Value};
 use std::collections::VecDeque;
@@ -375,6 +375,9 @@ pub struct Chosen {
 impl Mapper for Chosen {
     fn name(&self) -> &str {
         "chosen"
+    }
+    fn base(&self) -> &dyn Mapper {
+        &DefaultMapper
     }
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
         self.placement.clone()

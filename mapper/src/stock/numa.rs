@@ -1,9 +1,6 @@
 //! Leaf tasks and data by the host's NUMA nodes.
 
-use crate::{
-    AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Machine, Mapper,
-    SourceInput, Topology,
-};
+use crate::{LeafInput, LeafOutput, Machine, Mapper, SourceInput, Topology};
 use maniple_regions::{Coherence, Privilege};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -73,7 +70,7 @@ impl Mapper for NumaMapper {
             let to = at(input.to)?;
             input.holders.iter().copied().min_by_key(|&p| at(p).map_or(u32::MAX, |from| self.distance(to, from)))
         };
-        near().unwrap_or_else(|| CollectiveMapper.select_source(input))
+        near().unwrap_or_else(|| self.base().select_source(input))
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
@@ -95,13 +92,5 @@ impl Mapper for NumaMapper {
             }
         }
         out
-    }
-
-    fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
-        CollectiveMapper.choose_algorithm(input)
-    }
-
-    fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
-        CollectiveMapper.map_exchange(input)
     }
 }

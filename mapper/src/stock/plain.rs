@@ -1,9 +1,11 @@
 //! Mappers that look at little: the defaults, the founding paper's, the first choice, each in turn.
 
 use crate::{
-    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput,
-    PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+    Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, SliceInput, Slicing,
+    SourceInput,
 };
+use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The defaults of every call.
@@ -14,6 +16,53 @@ impl Mapper for DefaultMapper {
     fn name(&self) -> &str {
         "default"
     }
+
+    fn place_shards(&self, _input: &PlaceShardsInput<'_>) -> Placement {
+        Placement::Blocked
+    }
+
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+        let reader = input.namers.iter().find(|(_, p)| *p == Privilege::Read);
+        reader.or(input.namers.first()).map_or(0, |n| n.0)
+    }
+
+    fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
+        match input.found {
+            Some(_) => InstanceChoice::Find,
+            None => InstanceChoice::Create(MemoryKind::Ordinary),
+        }
+    }
+
+    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+        let near = input.holders.iter().find(|&&p| input.machine.same_node(p, input.to));
+        near.or(input.holders.first()).copied().unwrap_or(input.to)
+    }
+
+    fn slice_index(&self, _input: &SliceInput<'_>) -> Slicing {
+        Slicing::Here
+    }
+
+    fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
+        let mut out = LeafOutput::local(input);
+        let processor = out.processor;
+        for (i, r) in (0..).zip(input.requirements.iter()) {
+            let elsewhere = input.machine.owner(r.memory).0 != processor;
+            if elsewhere && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+                out.copied.push(i);
+            }
+        }
+        out
+    }
+
+    fn choose_algorithm(&self, _input: &AlgorithmInput<'_>) -> usize {
+        0
+    }
+
+    fn map_exchange(&self, _input: &ExchangeInput<'_>) -> ExchangeOutput {
+        ExchangeOutput::default()
+    }
+
+    fn profile(&self, _input: &ProfileInput<'_>) {}
 }
 
 /// The founding paper's mapper (§II-C): exchange regions in registered memory, remote ones read in place, and
@@ -25,6 +74,10 @@ pub struct CollectiveMapper;
 impl Mapper for CollectiveMapper {
     fn name(&self) -> &str {
         "collective"
+    }
+
+    fn base(&self) -> &dyn Mapper {
+        &DefaultMapper
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
@@ -50,6 +103,10 @@ pub struct FirstChoiceMapper;
 impl Mapper for FirstChoiceMapper {
     fn name(&self) -> &str {
         "first"
+    }
+
+    fn base(&self) -> &dyn Mapper {
+        &DefaultMapper
     }
 
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
@@ -89,6 +146,10 @@ pub struct RoundRobinMapper {
 impl Mapper for RoundRobinMapper {
     fn name(&self) -> &str {
         "round-robin"
+    }
+
+    fn base(&self) -> &dyn Mapper {
+        &DefaultMapper
     }
 
     fn place_shards(&self, _input: &PlaceShardsInput<'_>) -> Placement {

@@ -58,11 +58,9 @@ impl Core {
                         tasks.poison_cell(end.empty.address(), end.empty.generation(), error);
                     }
                 }
-                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) => {
-                    if spec.arrivers.contains(&shard) {
-                        let end = tasks.barriers.phase_end(object, shard, spec);
-                        tasks.poison_phase(object, end.generation(), error);
-                    }
+                Object::Phase(spec) if Arc::ptr_eq(&spec.gang, gang) && spec.arrivers.contains(&shard) => {
+                    let end = tasks.barriers.phase_end(object, shard, spec);
+                    tasks.poison_phase(object, end.generation(), error);
                 }
                 Object::Replay(replay) if Arc::ptr_eq(replay.gang(), gang) => {
                     self.replays.fail(tasks, object, gang.at[shard as usize].1, error);

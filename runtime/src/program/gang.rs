@@ -94,6 +94,8 @@ impl<A> Start<A> {
     /// with exclusive or atomic coherence through slices, and what is held with simultaneous coherence through shared
     /// accessors; a [`crate::Parent`] may pass the former on to shards that share it.
     ///
+    /// A region without points is legal, so that no shard need be left out where there are more shards than cells.
+    ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
     /// coherence share one instance of it, and what overlaps must be one and the same region. So a block's ghost cells are
     /// not cells of its neighbours but slots of their own, in a separate tree (`examples/heat.rs`).
@@ -120,7 +122,7 @@ impl<A> Start<A> {
     }
 
     /// [`Self::holds`] with simultaneous coherence: other shards use the same instance. Tasks on it run in any order, even
-    /// those of one shard, unless a barrier or a future orders them; [`Check::Races`](crate::Check) finds those that nothing
+    /// two tasks of the same shard that are launched one after the other, unless a barrier or a future orders them; [`Check::Races`](crate::Check) finds those that nothing
     /// orders.
     pub fn shares<F: Into<FieldId>>(
         self,
