@@ -56,8 +56,9 @@
 //! |---|---|
 //! | `hello` | a gang, with an argument and a result for each shard |
 //! | `sum` | a program like the one above |
-//! | `ring` | slots between neighbours, guarded by pairs of ready and empty barriers |
+//! | `ring` | slots between neighbours, guarded by edges |
 //! | `heat` | ghost cells, arguments in a struct of one's own, a residual in each iteration |
+//! | `jacobi2d` | a halo in two dimensions, and a residual that all shards know |
 //! | `pipeline` | index launches, and tasks ordered by regions and futures |
 //! | `barrier` | phase barriers, with and without a reduction |
 //! | `power` | an iteration with two allreduces, and no wait between them |
@@ -88,7 +89,8 @@
 //! | region, tree, partition | a box of a tree's points; all points, with their fields; subregions by number ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
 //! | requirement | what a shard may do with which fields of a region ([`Start::holds`](runtime::Start::holds)), or a leaf task (by its parameter types) | region requirement: privilege and coherence | nothing; the nearest is an access epoch of a window |
 //! | phase barrier | shards arrive, shards wait, each as often as the generations ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, but arriving and waiting are apart |
-//! | pairs | a ready and an empty barrier round a slot between two shards ([`Pairs`](runtime::Pairs)) | two phase barriers of one arriver each | send and receive through a buffer of one message |
+//! | edge | a ready and an empty barrier from one shard to another, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers of one arriver each, round an exchange region | send and receive through a buffer of some messages |
+//! | halo | the cells round a block that its neighbours send ([`halo`]) | ghost region | halo exchange |
 //! | collective | a schedule of subtasks and barriers for all shards of a gang ([`Allreduce`](collectives::Allreduce)) | dynamic collective | `MPI_Iallreduce` |
 //! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | placement options of `mpirun`, tuning parameters |
 //! | processor, worker | one thread with state of its own, which runs many shards | processor | process |

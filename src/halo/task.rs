@@ -27,14 +27,14 @@ enum Known<T> {
     Sent(Arc<Shape>),
 }
 
-/// A parameter of a leaf task: the ghost cells of a block. Its argument is made with [`HaloEnds::ghosts`].
+/// A parameter of a leaf task: the ghost cells of a block. Its argument is made with [`HaloEnds::ghosts`](super::HaloEnds::ghosts).
 pub struct Ghosts<'a, T, const D: usize = 1> {
     values: &'a [Payload],
     shape: Known<T>,
 }
 
 /// A parameter of a leaf task: what the neighbours need of a block, to be filled. Its argument is made with
-/// [`HaloEnds::borders`].
+/// [`HaloEnds::borders`](super::HaloEnds::borders).
 pub struct Borders<'a, T, const D: usize = 1> {
     values: &'a mut [Payload],
     shape: Known<T>,

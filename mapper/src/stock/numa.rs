@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// from the nearest holder. Shards are blocked, so that neighbours are near each other.
 ///
 /// On a host with one NUMA node, and where there are more workers than processors for them, it decides as
-/// [`CollectiveMapper`] does. Worker `w` of a process is taken to run on the processor that [`Topology::binding`] says.
+/// [`CollectiveMapper`](crate::CollectiveMapper) does. Worker `w` of a process is taken to run on the processor that [`Topology::binding`] says.
 #[derive(Debug)]
 pub struct NumaMapper {
     host: Topology,
