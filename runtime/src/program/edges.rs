@@ -211,6 +211,10 @@ impl<T> AllEnds<T> {
     /// As a [`Get`] argument of each edge that comes here does.
     #[inline]
     pub fn take_incoming(&self, taking: &mut Taking<'_>) {
+        #[cfg(feature = "plant")]
+        if taking.planted(crate::plant::Bug::SwappedGhosts) {
+            return self.ends.into.iter().rev().for_each(|end| take_consumer(end, taking));
+        }
         self.ends.into.iter().for_each(|end| take_consumer(end, taking));
     }
 

@@ -180,6 +180,12 @@ impl<'a> Taking<'a> {
         (self.unmet, self.poison)
     }
 
+    /// Whether a bug is planted for a test and strikes now.
+    #[cfg(feature = "plant")]
+    pub(crate) fn planted(&self, bug: crate::plant::Bug) -> bool {
+        self.tasks.effects.config.strikes(bug)
+    }
+
     #[inline]
     pub(crate) fn wait(&mut self, at: WaitAt) {
         match self.tasks.wait_for(self.task, at) {
