@@ -23,49 +23,42 @@ pub struct Ends<T> {
 
 /// How a task knows a shape: from its shard, or, on another processor, from what was sent with it.
 enum Known<T> {
-    Here(Rc<Ends<T>>),
+    Ghosts(Rc<Ends<T>>),
+    Borders(Rc<Ends<T>>),
     Sent(Arc<Shape>),
+}
+
+impl<T> Known<T> {
+    fn shape(&self) -> &Shape {
+        match self {
+            Known::Ghosts(ends) => &ends.ghosts,
+            Known::Borders(ends) => &ends.borders,
+            Known::Sent(shape) => shape,
+        }
+    }
 }
 
 /// A parameter of a leaf task: the ghost cells of a block. Its argument is made with [`HaloEnds::ghosts`](super::HaloEnds::ghosts).
 pub struct Ghosts<'a, T, const D: usize = 1> {
     values: &'a [Payload],
-    shape: Known<T>,
+    known: Known<T>,
 }
 
 /// A parameter of a leaf task: what the neighbours need of a block, to be filled. Its argument is made with
 /// [`HaloEnds::borders`](super::HaloEnds::borders).
 pub struct Borders<'a, T, const D: usize = 1> {
     values: &'a mut [Payload],
-    shape: Known<T>,
+    known: Known<T>,
 }
 
 impl<T, const D: usize> fmt::Debug for Ghosts<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ghosts({})", self.shape().block)
+        write!(f, "Ghosts({})", self.known.shape().block)
     }
 }
 impl<T, const D: usize> fmt::Debug for Borders<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Borders({})", self.shape().block)
-    }
-}
-
-impl<T, const D: usize> Ghosts<'_, T, D> {
-    fn shape(&self) -> &Shape {
-        match &self.shape {
-            Known::Here(ends) => &ends.ghosts,
-            Known::Sent(shape) => shape,
-        }
-    }
-}
-
-impl<T, const D: usize> Borders<'_, T, D> {
-    fn shape(&self) -> &Shape {
-        match &self.shape {
-            Known::Here(ends) => &ends.borders,
-            Known::Sent(shape) => shape,
-        }
+        write!(f, "Borders({})", self.known.shape().block)
     }
 }
 
@@ -73,7 +66,12 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// The pieces of the halo, in row-major order of where they lie: each a rectangle round the block, in the block's
     /// coordinates, and its values in row-major order. A neighbour has one piece, or several where a dimension is periodic.
     pub fn pieces(&self) -> impl ExactSizeIterator<Item = (Rect, &[T])> {
-        self.shape().pieces.iter().copied().zip(self.values.iter().map(|value| bytemuck::cast_slice(value.bytes())))
+        self.known
+            .shape()
+            .pieces
+            .iter()
+            .copied()
+            .zip(self.values.iter().map(|value| bytemuck::cast_slice(value.bytes())))
     }
 
     /// The values of a piece, by its number.
@@ -94,7 +92,7 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     where
         T: 'r,
     {
-        let Shape { block, around, .. } = self.shape();
+        let Shape { block, around, .. } = self.known.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
         let mut put = 0;
         for (row, values) in rows_of::<D>(block).zip(rows) {
@@ -121,15 +119,11 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     where
         T: 'r,
     {
-        let Self { values: filled, shape } = self;
-        let Shape { block, pieces, .. } = match shape {
-            Known::Here(ends) => &*ends.borders,
-            Known::Sent(shape) => shape,
-        };
+        let Shape { block, pieces, .. } = self.known.shape();
         let mut seen = 0;
         for (at, values) in rows_of::<D>(block).zip(rows) {
             seen += values.len();
-            for (piece, value) in pieces.iter().zip(filled.iter_mut()) {
+            for (piece, value) in pieces.iter().zip(self.values.iter_mut()) {
                 let Some(row) = row_within(piece, &at) else { continue };
                 let (from, length) = ((piece.lo(D - 1) - block.lo(D - 1)) as usize, piece.extent(D - 1));
                 let put: &mut [T] = bytemuck::cast_slice_mut(value.bytes_mut());
@@ -207,11 +201,11 @@ impl<T: Element, const D: usize> Param for Ghosts<'_, T, D> {
         Ok(kept.ghosts.clone())
     }
     fn bind<'a>(bindings: &mut Bindings<'a>, shape: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
-        Ok(Ghosts { values: bindings.values(shape.pieces.len()), shape: Known::Sent(shape) })
+        Ok(Ghosts { values: bindings.values(shape.pieces.len()), known: Known::Sent(shape) })
     }
     #[inline]
     fn bind_here<'a>(bindings: &mut Bindings<'a>, ends: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
-        Ok(Ghosts { values: bindings.values(ends.ghosts.pieces.len()), shape: Known::Here(ends) })
+        Ok(Ghosts { values: bindings.values(ends.ghosts.pieces.len()), known: Known::Ghosts(ends) })
     }
 }
 
@@ -233,11 +227,11 @@ impl<T: Element, const D: usize> Param for Borders<'_, T, D> {
         Ok(kept.borders.clone())
     }
     fn bind<'a>(bindings: &mut Bindings<'a>, shape: Self::Sent) -> Result<Self::Item<'a>, RegionError> {
-        Ok(Borders { values: bindings.values(shape.pieces.len()), shape: Known::Sent(shape) })
+        Ok(Borders { values: bindings.values(shape.pieces.len()), known: Known::Sent(shape) })
     }
     #[inline]
     fn bind_here<'a>(bindings: &mut Bindings<'a>, ends: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
-        Ok(Borders { values: bindings.values(ends.borders.pieces.len()), shape: Known::Here(ends) })
+        Ok(Borders { values: bindings.values(ends.borders.pieces.len()), known: Known::Borders(ends) })
     }
 }
 

@@ -172,11 +172,10 @@ async fn shard(shard: Shard, given: Given) -> Result<u64, Error> {
         false => (given.near, beside(&p, s, 1), before),
     };
     let (to, from) = (edges.producer(&shard, to)?, edges.consumer(&shard, from)?);
-    let (near, back) =
-        (&(&to, &from), (given.back.producer(&shard, before)?, given.back.consumer(&shard, beside(&p, s, 1))?));
+    let back = (given.back.producer(&shard, before)?, given.back.consumer(&shard, beside(&p, s, 1))?);
+    let borders = || [&back.0, &to].map(|edge| edge.put(kernel::GHOSTS)).into_iter().collect::<Many<_>>();
+    let ghosts = || [&from, &back.1].map(Consumer::get).into_iter().collect::<Many<_>>();
     let (to, from) = (to.ready(), from.ready());
-    let borders = || [&back.0, near.0].map(|edge| edge.put(kernel::GHOSTS)).into_iter().collect::<Many<_>>();
-    let ghosts = || [near.1, &back.1].map(Consumer::get).into_iter().collect::<Many<_>>();
     match p.what {
         What::Barrier => shard.arrive(to),
         What::Fed(_) => {

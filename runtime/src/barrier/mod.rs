@@ -70,22 +70,9 @@ impl Barriers {
         Some(f(self.banks.borrow_mut().get_mut(object as usize)?.as_deref_mut()?))
     }
 
-    /// Arrives at half of an edge, wherever its cell lives.
+    /// Arrives at half of an edge, wherever its cell lives, perhaps with a value.
     #[inline]
-    pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, tell: &mut impl Tell) {
-        self.arrive_with(effects, at, generation, Payload::None, tell);
-    }
-
-    /// The same with a value.
-    #[inline]
-    pub fn arrive_with(
-        &self,
-        effects: &Effects,
-        at: CellAddress,
-        generation: u64,
-        payload: Payload,
-        tell: &mut impl Tell,
-    ) {
+    pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         effects.counters.arrivals.add(1);
         #[cfg(feature = "plant")]
         {

@@ -419,10 +419,8 @@ impl<T: Element> Param for Put<'_, T> {
     #[inline]
     fn take(arg: &Self::Arg, taking: &mut Taking<'_>) {
         let value = taking.value(put_at::<T>(arg.len));
-        for number in &arg.numbers {
-            if let Some(ends) = &arg.ends {
-                take_producer(&ends.out[*number as usize], value, taking);
-            }
+        if let Some(ends) = &arg.ends {
+            arg.numbers.iter().for_each(|&number| take_producer(&ends.out[number as usize], value, taking));
         }
     }
     fn keep(_: Self::Arg) {}

@@ -78,13 +78,7 @@ impl Tasks {
         }
         self.effects.event(|| Event::TaskEnded { task: id, arrivals: &body.arrivals });
         for arrival in &body.arrivals {
-            match *arrival {
-                ArrivalAt::Value(at, generation, value) => {
-                    let value = values[value as usize].clone();
-                    self.barriers.arrive_with(&self.effects, at, generation, value, &mut self.teller());
-                }
-                plain => self.arrive(plain),
-            }
+            self.arrive(*arrival, values);
         }
         body.arrivals.clear();
         if !values.is_empty() {
@@ -200,13 +194,16 @@ impl Tasks {
         }
     }
 
-    /// Arrives at a barrier, for a leaf task or a shard.
+    /// Arrives at a barrier, for a shard, or for a leaf task with these values.
     #[inline]
-    pub fn arrive(&self, at: ArrivalAt) {
+    pub fn arrive(&self, at: ArrivalAt, values: &[Payload]) {
         let tell = &mut self.teller();
         match at {
-            ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
-                self.barriers.arrive(&self.effects, at, generation, tell);
+            ArrivalAt::Cell(at, generation) => {
+                self.barriers.arrive(&self.effects, at, generation, Payload::None, tell);
+            }
+            ArrivalAt::Value(at, generation, value) => {
+                self.barriers.arrive(&self.effects, at, generation, values[value as usize].clone(), tell);
             }
             ArrivalAt::Phase { object, arriver, generation, value } => {
                 self.barriers.phases.arrive(&self.effects, (object, arriver), generation, value, tell);

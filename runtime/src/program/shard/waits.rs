@@ -79,7 +79,7 @@ impl Shard {
     pub fn arrive(&self, barrier: &impl Arrivable) {
         let at = barrier.next_arrival().0;
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
-        self.core().tasks.arrive(at);
+        self.core().tasks.arrive(at, &[]);
         // The shard's own code may now take its time.
         self.core().effects().send_what_is_late();
     }
@@ -89,7 +89,7 @@ impl Shard {
         let (object, (arriver, generation)) = (barrier.0.arriver.address().object, barrier.0.take());
         let at = ArrivalAt::Phase { object, arriver, generation, value };
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
-        self.core().tasks.arrive(at);
+        self.core().tasks.arrive(at, &[]);
     }
 
     /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
