@@ -30,8 +30,8 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         // The fold is applied in the order of the arrivers, wherever the shards run.
         let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
         let first = top.phase_barrier("first", &gang, PhaseOptions::between([0], 0..shards))?;
-        let task = top.task("barrier", shard);
-        top.launch(&gang, &task, |_| Start::new((all, first)))?.all().await
+        let task = top.register("barrier", shard);
+        top.launch(&gang, &task, |_| ShardLaunch::new((all, first)))?.all().await
     })?;
     let p = u64::from(shards);
     let expected: Vec<u64> = (0..GENERATIONS).map(|g| g * p * (p + 1) / 2).collect();

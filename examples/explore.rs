@@ -1,5 +1,6 @@
 //! Each shard reads its neighbour's value after a barrier. Explored under schedules drawn from seeds, with slow messages and
 //! pauses, the program is right; without the wait it is found to be wrong.
+use maniple::regions::{Privilege, ReadShared, WriteShared};
 
 use maniple::prelude::*;
 
@@ -7,7 +8,7 @@ mod common;
 
 const V: Field<u64> = Field::new(0, "v");
 
-fn put(mut slot: WriteShared<u64>, value: Val<u64>) {
+fn put(mut slot: WriteShared<u64>, value: Arg<u64>) {
     slot.fill(*value);
 }
 
@@ -28,14 +29,14 @@ async fn shard(shard: Shard, (slots, step, waits): ([Region; 2], PhaseBarrier, b
 /// One run; an error if a value is wrong.
 fn check(runtime: Runtime, shards: u32, waits: bool) -> Result<(), Error> {
     let (values, _) = runtime.run(move |top| async move {
-        let slots = top.tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
+        let slots = top.region_tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
-        let task = top.task("shard", shard);
+        let task = top.register("shard", shard);
         let done = top.launch(&gang, &task, |s| {
             let [left, own] = [(s + shards - 1) % shards, s].map(|s| slots[s as usize]);
-            let start = Start::new(([left, own], step, waits)).shares(own, [V], Privilege::ReadWrite);
+            let start = ShardLaunch::new(([left, own], step, waits)).shares(own, [V], Privilege::ReadWrite);
             if left == own { start } else { start.shares(left, [V], Privilege::Read) }
         })?;
         done.all().await

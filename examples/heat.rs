@@ -1,4 +1,5 @@
 //! The heat equation in one dimension: a halo of one cell at either end of each block.
+use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 
 use maniple::prelude::*;
 mod common;
@@ -7,7 +8,7 @@ const CELLS: usize = 10;
 const STEPS: usize = 300;
 const U: Field<f64> = Field::new(0, "u");
 
-fn start(mut u: Write<f64>, first: Val<usize>) {
+fn start(mut u: Write<f64>, first: Arg<usize>) {
     u.write_with(|i| ((*first + i).pow(2) % 7) as f64);
 }
 
@@ -42,13 +43,13 @@ async fn shard(
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let p = shards as usize;
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
-        let rod = top.tree("rod", Rect::line(0, (CELLS * p) as i64), &[U.info()])?;
+        let rod = top.region_tree("rod", Rect::line(0, (CELLS * p) as i64), &[U.info()])?;
         let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(rod, p)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
         let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
         let blocks: Vec<Region> = blocks.iter().collect();
-        let done = top.launch(&gang, &top.task("heat", shard), |s| {
-            Start::new((blocks[s as usize], halos.of(s), largest)).writes(blocks[s as usize], [U])
+        let done = top.launch(&gang, &top.register("heat", shard), |s| {
+            ShardLaunch::new((blocks[s as usize], halos.of(s), largest)).writes(blocks[s as usize], [U])
         })?;
         done.all().await
     })?;

@@ -12,10 +12,10 @@ async fn hello(shard: Shard, greeting: String) -> Result<(String, u32), Error> {
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (results, stats) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let task = top.task("hello", hello);
+        let task = top.register("hello", hello);
         // Every shard gets an argument of its own; the future map holds the results in shard order.
         let greeting = |s: u32| if s.is_multiple_of(2) { "hello" } else { "good day" };
-        top.launch(&gang, &task, |s| Start::new(greeting(s).to_string()))?.all().await
+        top.launch(&gang, &task, |s| ShardLaunch::new(greeting(s).to_string()))?.all().await
     })?;
     for (line, processor) in &results {
         println!("{line} (processor {processor})");

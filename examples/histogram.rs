@@ -1,4 +1,6 @@
 //! The aggregation pattern: a parent launches a gang, combines what the shards wrote, and launches them again with it.
+use maniple::regions::{Coherence, Privilege};
+use maniple::runtime::InnerTask;
 
 use maniple::prelude::*;
 mod common;
@@ -7,7 +9,7 @@ const BINS: usize = 16;
 const C: Field<u64> = Field::new(0, "count");
 
 /// Counts 7i mod 16 for the shard's 480 numbers i: 30 in each bin, since 7 and 16 have no common factor.
-fn count(mut bins: Write<u64>, shard: Val<u64>) {
+fn count(mut bins: Write<u64>, shard: Arg<u64>) {
     let mine = *shard * 480..(*shard + 1) * 480;
     bins.write_with(|bin| mine.clone().filter(|i| 7 * i % 16 == bin as u64).count() as u64);
 }
@@ -30,9 +32,9 @@ async fn look(shard: Shard, total: Region) -> Result<Vec<u64>, Error> {
 
 type Args = (Gang, ShardTask<Region, ()>, ShardTask<Region, Vec<u64>>, Region, Region);
 
-async fn aggregate(parent: Parent, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
+async fn aggregate(parent: InnerTask, (gang, fill, look, rows, total): Args) -> Result<Vec<Vec<u64>>, Error> {
     let row: Vec<Region> = Partition::equal(rows, gang.shards() as usize)?.iter().collect();
-    let start = |r: Region, privilege| Start::new(r).holds(r, [C.id()], privilege, Coherence::Exclusive);
+    let start = |r: Region, privilege| ShardLaunch::new(r).require(r, [C.id()], privilege, Coherence::Exclusive);
     parent.launch_gang(&gang, &fill, |s| start(row[s as usize], Privilege::WriteDiscard)).await?.all().await?;
     // Mapping brings the shards' rows to the parent, whose own leaf task then combines them.
     let all = parent.map(rows, [C.id()], Privilege::Read).await?;
@@ -44,11 +46,12 @@ async fn aggregate(parent: Parent, (gang, fill, look, rows, total): Args) -> Res
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (seen, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let rows = top.tree("rows", Rect::line(0, i64::from(shards) * BINS as i64), &[C.info()])?;
-        let total = top.tree("total", Rect::line(0, BINS as i64), &[C.info()])?;
-        let args: Args = (gang, top.task("fill", fill), top.task("look", look), rows, total);
-        let held = |s: Start<_>, r| s.writes(r, [C]);
-        top.single(&top.parent("aggregate", aggregate), || held(held(Start::new(args), rows), total)).await
+        let rows = top.region_tree("rows", Rect::line(0, i64::from(shards) * BINS as i64), &[C.info()])?;
+        let total = top.region_tree("total", Rect::line(0, BINS as i64), &[C.info()])?;
+        let args: Args = (gang, top.register("fill", fill), top.register("look", look), rows, total);
+        let held = |s: ShardLaunch<_>, r| s.writes(r, [C]);
+        top.run_inner(&top.register_inner("aggregate", aggregate), || held(held(ShardLaunch::new(args), rows), total))
+            .await
     })?;
     common::verify("histogram on every shard", seen, vec![vec![30 * u64::from(shards); BINS]; shards as usize])?;
     println!("{} numbers in each of {BINS} bins, seen by {shards} shards", 30 * shards);

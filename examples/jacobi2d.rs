@@ -1,4 +1,5 @@
 //! The Laplace equation on a plate, by Jacobi's method: a halo round each block, and a residual that all shards know.
+use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 
 use maniple::prelude::*;
 mod common;
@@ -36,13 +37,14 @@ async fn shard(shard: Shard, args: (Region, Halo<f64, 2>, Allreduce<f64>)) -> Re
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let tiles = if shards.is_multiple_of(2) { [2, shards as usize / 2] } else { [1, shards as usize] };
     let (blocks, _) = Runtime::threads(workers).run(move |top| async move {
-        let plate = top.tree("plate", Rect::new([0, 0], SIZE), &[U.info()])?;
+        let plate = top.region_tree("plate", Rect::new([0, 0], SIZE), &[U.info()])?;
         let (gang, blocks) = (top.gang("blocks", shards)?, Partition::grid(plate, tiles)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
         let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
         let blocks: Vec<Region> = blocks.iter().collect();
-        let start = |s: u32| Start::new((blocks[s as usize], halos.of(s), largest)).writes(blocks[s as usize], [U]);
-        let cells = top.launch(&gang, &top.task("jacobi", shard), start)?.all().await?;
+        let start =
+            |s: u32| ShardLaunch::new((blocks[s as usize], halos.of(s), largest)).writes(blocks[s as usize], [U]);
+        let cells = top.launch(&gang, &top.register("jacobi", shard), start)?.all().await?;
         Ok(blocks.into_iter().zip(cells).map(|(block, cells)| (block.rect, cells)).collect::<Vec<_>>())
     })?;
     // The same without shards, for as many steps.

@@ -2,6 +2,7 @@
 //! the result stays the same.
 
 use maniple::mapper::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, PlaceShardsInput, Placement};
+use maniple::mapper::{CollectiveMapper, Mapper, Priority};
 use maniple::prelude::*;
 use std::sync::Arc;
 mod common;
@@ -24,7 +25,7 @@ impl Mapper for Scatter {
     }
 }
 
-fn cube(x: Val<u64>) -> u64 {
+fn cube(x: Arg<u64>) -> u64 {
     x.pow(3)
 }
 
@@ -40,8 +41,8 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let (results, stats) = Runtime::threads(workers).mapper(mapper).run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let task = top.task("cubes", shard);
-            top.launch(&gang, &task, |_| Start::new(total))?.all().await
+            let task = top.register("cubes", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })?;
         let placed = |s: u32| if cyclic { s % workers } else { s * workers / shards };
         let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();

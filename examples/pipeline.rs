@@ -8,7 +8,7 @@ const PIECES: usize = 8;
 const X: Field<u64> = Field::new(0, "x");
 const Y: Field<u64> = Field::new(1, "y");
 
-fn count(mut x: Write<u64>, first: Val<u64>) {
+fn count(mut x: Write<u64>, first: Arg<u64>) {
     x.write_with(|i| *first + i as u64 + 1);
 }
 
@@ -16,7 +16,7 @@ fn sum(x: Read<u64>) -> u64 {
     x.as_slice().iter().sum()
 }
 
-fn scale(x: Read<u64>, mut y: Write<u64>, factor: Val<u64>) {
+fn scale(x: Read<u64>, mut y: Write<u64>, factor: Arg<u64>) {
     let x = x.as_slice();
     y.write_with(|i| x[i] * *factor);
 }
@@ -24,7 +24,7 @@ fn scale(x: Read<u64>, mut y: Write<u64>, factor: Val<u64>) {
 async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
     let whole = shard.region(block)?;
     let pieces = Partition::equal(block, PIECES)?;
-    let pieces: Vec<Local> = pieces.iter().map(|piece| shard.region(piece)).collect::<Result<_, _>>()?;
+    let pieces: Vec<RegionView> = pieces.iter().map(|piece| shard.region(piece)).collect::<Result<_, _>>()?;
     let first = |p: usize| (pieces[p].region().rect.lo(0) - block.rect.lo(0)) as u64;
     // One launch for all pieces: they do not overlap, so they may run in any order.
     let counted = shard.index_launch(PIECES, count, |p| (pieces[p].write(X), first(p).into())).go()?;
@@ -41,14 +41,14 @@ async fn shard(shard: Shard, block: Region) -> Result<(u64, u64), Error> {
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
-        let line = top.tree("line", Rect::line(0, CELLS * i64::from(shards)), &[X.info(), Y.info()])?;
+        let line = top.region_tree("line", Rect::line(0, CELLS * i64::from(shards)), &[X.info(), Y.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let held = |s: u32| {
             let block = blocks[s as usize];
-            Start::new(block).writes(block, [X, Y])
+            ShardLaunch::new(block).writes(block, [X, Y])
         };
-        top.launch(&gang, &top.task("pipeline", shard), held)?.all().await
+        top.launch(&gang, &top.register("pipeline", shard), held)?.all().await
     })?;
     let sum = CELLS as u64 * (CELLS as u64 + 1) / 2;
     common::verify("sum and scaled sum", results, vec![(sum, sum * sum); shards as usize])?;

@@ -6,7 +6,7 @@ mod common;
 const N: i64 = 200;
 const X: Field<f64> = Field::new(0, "x");
 
-fn start(mut x: Write<f64>, first: Val<f64>) {
+fn start(mut x: Write<f64>, first: Arg<f64>) {
     x.write_with(|i| *first + i as f64);
 }
 
@@ -14,12 +14,12 @@ fn sum(x: Read<f64>) -> f64 {
     x.as_slice().iter().sum()
 }
 
-fn add(mut x: ReadWrite<f64>, sum: Val<f64>) -> f64 {
+fn add(mut x: ReadWrite<f64>, sum: Arg<f64>) -> f64 {
     x.as_mut_slice().iter_mut().for_each(|x| *x += *sum);
     x.as_slice().iter().map(|x| x * x).sum()
 }
 
-fn normalise(mut x: ReadWrite<f64>, squares: Val<f64>) {
+fn normalise(mut x: ReadWrite<f64>, squares: Arg<f64>) {
     x.as_mut_slice().iter_mut().for_each(|x| *x /= squares.sqrt());
 }
 
@@ -39,15 +39,15 @@ async fn iterate(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Resu
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (values, _) = Runtime::threads(workers).run(move |top| async move {
-        let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
+        let line = top.region_tree("line", Rect::line(0, N), &[X.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
         let held = |s: u32| {
             let block = blocks[s as usize];
-            Start::new((block, total)).writes(block, [X])
+            ShardLaunch::new((block, total)).writes(block, [X])
         };
-        top.launch(&gang, &top.task("power iteration", iterate), held)?.all().await
+        top.launch(&gang, &top.register("power iteration", iterate), held)?.all().await
     })?;
     let right = |v: &f64| v.to_bits() == values[0].to_bits() && (v / (N as f64 + 1.0) - 1.0).abs() < 1e-12;
     common::verify("the same bits on every shard, within 1e-12", values.iter().all(right), true)?;

@@ -1,4 +1,5 @@
 //! Values that travel round a ring of shards through one slot between each two neighbours, guarded by ready/empty pairs.
+use maniple::regions::{Privilege, ReadShared, WriteShared};
 
 use maniple::prelude::*;
 mod common;
@@ -7,7 +8,7 @@ const STEPS: u32 = 1000;
 const V: Field<u64> = Field::new(0, "value");
 
 /// The slot belongs to two shards at once, so its accessor gives no slices, only copies.
-fn put(mut slot: WriteShared<u64>, value: Val<u64>) {
+fn put(mut slot: WriteShared<u64>, value: Arg<u64>) {
     slot.fill(*value);
 }
 
@@ -22,7 +23,7 @@ async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Edges)) -> Result<u64,
     let left = (shard.index() + shard.shards() - 1) % shard.shards();
     let (from_left, to_right) = (shard.region(slots[0])?, shard.region(slots[1])?);
     let (fill, drain) = (pairs.producer(&shard, (shard.index() + 1) % shard.shards())?, pairs.consumer(&shard, left)?);
-    let mut value = shard.launch(|v: Val<u64>| *v, (u64::from(shard.index()).into(),)).go()?;
+    let mut value = shard.launch(|v: Arg<u64>| *v, (u64::from(shard.index()).into(),)).go()?;
     for _ in 0..STEPS {
         // Each use of a barrier stands for its next generation, so the loop may run far ahead of the tasks it launches.
         let put = shard.launch(put, (to_right.write_shared(V), (&value).into()));
@@ -34,15 +35,15 @@ async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Edges)) -> Result<u64,
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (values, _) = Runtime::threads(workers).run(move |top| async move {
-        let slots = top.tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
+        let slots = top.region_tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
         let gang = top.gang("ring", shards)?;
         let pairs = top.edges("slots", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
-        let task = top.task("pass", pass);
-        let shared = |start: Start<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
+        let task = top.register("pass", pass);
+        let shared = |start: ShardLaunch<_>, slot| start.shares(slot, [V], Privilege::ReadWrite);
         let done = top.launch(&gang, &task, |s| {
             let (left, right) = (slots[((s + shards - 1) % shards) as usize], slots[s as usize]);
-            shared(shared(Start::new(([left, right], pairs)), left), right)
+            shared(shared(ShardLaunch::new(([left, right], pairs)), left), right)
         })?;
         done.all().await
     })?;

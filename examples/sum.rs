@@ -7,7 +7,7 @@ const N: i64 = 1000;
 const X: Field<u64> = Field::new(0, "x");
 
 /// Leaf tasks are ordinary functions; their parameter types say what they may do with a region.
-fn squares(mut x: Write<u64>, first: Val<u64>) {
+fn squares(mut x: Write<u64>, first: Arg<u64>) {
     x.write_with(|i| (*first + i as u64).pow(2));
 }
 
@@ -27,14 +27,14 @@ async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result
 
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (sums, stats) = Runtime::threads(workers).run(move |top| async move {
-        let line = top.tree("line", Rect::line(0, N), &[X.info()])?;
+        let line = top.region_tree("line", Rect::line(0, N), &[X.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-        let task = top.task("sum", shard);
+        let task = top.register("sum", shard);
         let done = top.launch(&gang, &task, |s| {
             let block = blocks[s as usize];
-            Start::new((block, total)).writes(block, [X])
+            ShardLaunch::new((block, total)).writes(block, [X])
         })?;
         done.all().await
     })?;

@@ -2,6 +2,7 @@
 //! With a = 10 and a digit for b, the composition writes down the digits of all shards in rank order.
 
 use bytemuck::{Pod, Zeroable};
+use maniple::collectives::CollectiveOptions;
 use maniple::prelude::*;
 mod common;
 
@@ -35,10 +36,10 @@ async fn shard(shard: Shard, compose: Allreduce<Affine>) -> Result<Vec<u64>, Err
 fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let options = Options { elements: LENGTH, ..Options::default() };
+        let options = CollectiveOptions { elements: LENGTH, ..CollectiveOptions::default() };
         let compose = Allreduce::with(&top, &gang, "compose", Operator::user("then", then), options)?;
-        let task = top.task("vectors", shard);
-        top.launch(&gang, &task, |_| Start::new(compose))?.all().await
+        let task = top.register("vectors", shard);
+        top.launch(&gang, &task, |_| ShardLaunch::new(compose))?.all().await
     })?;
     // The same numbers written out in decimal and read back, modulo 2^64 where they are longer than that.
     let place = |s: u32| (s + 1..shards).fold(1u64, |power, _| power.wrapping_mul(10));

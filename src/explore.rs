@@ -15,8 +15,8 @@
 //!     let (sums, _) = runtime.run(|top| async move {
 //!         let gang = top.gang("all", 4)?;
 //!         let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-//!         let task = top.task("shard", shard);
-//!         top.launch(&gang, &task, |_| Start::new(total))?.all().await
+//!         let task = top.register("shard", shard);
+//!         top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 //!     })?;
 //!     if sums == [6; 4] { Ok(()) } else { Err(Error::user(format!("{sums:?}"))) }
 //! })?;

@@ -12,7 +12,7 @@
 //! const U: Field<f64> = Field::new(0, "u");
 //!
 //! // Leaf tasks are ordinary functions. The parameter types say what each may do with its region.
-//! fn count_from(mut u: Write<f64>, first: Val<f64>) {
+//! fn count_from(mut u: Write<f64>, first: Arg<f64>) {
 //!     u.write_with(|i| *first + i as f64);
 //! }
 //! fn sum(u: Read<f64>) -> f64 {
@@ -32,14 +32,14 @@
 //!
 //! // The top-level task makes regions, gangs and collectives, and launches the shards.
 //! let (sums, stats) = Runtime::threads(2).run(|top| async move {
-//!     let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+//!     let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
 //!     let gang = top.gang("all", 4)?;
 //!     let blocks = Partition::equal(line, 4)?;
 //!     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-//!     let task = top.task("shard", shard);
+//!     let task = top.register("shard", shard);
 //!     let block = |s: u32| blocks.sub(s as usize).expect("one block a shard");
 //!     let done = top.launch(&gang, &task, |s| {
-//!         Start::new((block(s), total)).writes(block(s), [U])
+//!         ShardLaunch::new((block(s), total)).writes(block(s), [U])
 //!     })?;
 //!     done.all().await
 //! })?;
@@ -85,9 +85,9 @@
 //! | gang | shards that are launched together ([`Gang`](runtime::Gang)) | index launch whose points run at the same time | communicator |
 //! | shard task | one of a gang's long-lived `async` tasks; launches leaf tasks, touches no data ([`Shard`](runtime::Shard)) | point task of an SPMD launch, shard | rank |
 //! | leaf task | an ordinary function on regions, launched by a shard ([`Leaf`](runtime::Leaf)) | leaf task | local computation between two calls |
-//! | parent | a task that launches gangs and combines what they wrote ([`Parent`](runtime::Parent)) | inner task | root rank |
+//! | parent | a task that launches gangs and combines what they wrote ([`InnerTask`](runtime::InnerTask)) | inner task | root rank |
 //! | region, tree, partition | a box of a tree's points; all points, with their fields; subregions by number ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
-//! | requirement | what a shard may do with which fields of a region ([`Start::holds`](runtime::Start::holds)), or a leaf task (by its parameter types) | region requirement: privilege and coherence | nothing; the nearest is an access epoch of a window |
+//! | requirement | what a shard may do with which fields of a region ([`ShardLaunch::require`](runtime::ShardLaunch::require)), or a leaf task (by its parameter types) | region requirement: privilege and coherence | nothing; the nearest is an access epoch of a window |
 //! | phase barrier | shards arrive, shards wait, each as often as the generations ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, but arriving and waiting are apart |
 //! | edge | a ready and an empty barrier from one shard to another, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers of one arriver each, round an exchange region | send and receive through a buffer of some messages |
 //! | halo | the cells round a block that its neighbours send ([`halo`]) | ghost region | halo exchange |
@@ -96,12 +96,55 @@
 //! | processor, worker | one thread with state of its own, which runs many shards | processor | process |
 //! | node | processors that share an address space | node, address space | ranks of a shared-memory communicator |
 
-pub use maniple_barriers as barriers;
-pub use maniple_collectives as collectives;
-pub use maniple_mapper as mapper;
-pub use maniple_plugin as plugin;
-pub use maniple_regions as regions;
-pub use maniple_runtime as runtime;
+/// What there is: index spaces, fields, logical regions, partitions, privileges, and accessors of leaf tasks.
+pub mod regions {
+    #[doc(inline)]
+    pub use maniple_regions::{
+        Coherence, Element, Field, FieldId, FieldInfo, Max, Min, Partition, Privilege, Product, Read, ReadShared,
+        ReadWrite, ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
+    };
+}
+
+/// The ends of barriers, each of which has its type: who arrives is not who waits, and ready is not empty.
+pub mod barriers {
+    #[doc(inline)]
+    pub use maniple_barriers::{Arriver, BarrierError, Empty, Ready, Waiter};
+}
+
+/// Where things run and in what order: the [`Mapper`](mapper::Mapper), its calls, and the stock mappers.
+pub mod mapper {
+    #[doc(inline)]
+    pub use maniple_mapper::{
+        Access, AlgorithmInput, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, IllegalDecision,
+        InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec,
+        MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
+        Requirements, SliceInput, Slicing, SourceInput, SpecError,
+    };
+}
+
+/// Mappers in shared libraries.
+pub mod plugin {
+    #[doc(inline)]
+    pub use maniple_plugin::{PluginError, export_mapper, load};
+}
+
+/// Runs, tasks, launches, futures, and what goes wrong.
+pub mod runtime {
+    #[doc(inline)]
+    pub use maniple_runtime::{
+        Access, Arg, Arrivable, Binding, Check, Consumer, CostLevel, Costs, Driver, Edge, Edges, Error, Faults,
+        FutureMap, Gang, Get, IndexLaunch, InnerTask, Input, Launch, Leaf, Link, Many, Param, Pause, PhaseArriver,
+        PhaseBarrier, PhaseOptions, PhaseWaiter, Place, Portable, ProcessorLoss, Producer, Put, RegionView,
+        Requirement, Resolver, Runtime, Shard, ShardLaunch, ShardTask, SlowLink, Stamp, Stats, TaskCost, TaskFuture,
+        Top, TraceFile, VirtualMachine, Waitable, now,
+    };
+}
+
+/// Collectives of a gang.
+pub mod collectives {
+    #[doc(inline)]
+    pub use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Number, Operator};
+}
 
 pub mod explore;
 pub mod halo;
@@ -112,16 +155,13 @@ pub mod when_it_hangs {}
 
 /// What most programs use.
 pub mod prelude {
-    pub use crate::halo::{Borders, Ghosts, Halo, HaloEnds, HaloOptions, Halos};
-    pub use maniple_barriers::{Arriver, Empty, Phase, Ready, Waiter};
-    pub use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-    pub use maniple_mapper::{CollectiveMapper, DefaultMapper, Mapper, MapperSlot, Priority};
-    pub use maniple_regions::{
-        Coherence, Field, FieldId, Max, Min, Partition, Privilege, Product, Read, ReadShared, ReadWrite,
-        ReadWriteShared, Rect, Reduce, Reduction, ReductionId, Region, RegionError, Sum, Write, WriteShared,
-    };
-    pub use maniple_runtime::{
-        Binding, Consumer, Driver, Edges, Error, FutureMap, Gang, Get, Local, Many, Parent, PhaseBarrier, PhaseOptions,
-        Producer, Put, Runtime, Shard, ShardTask, Start, Stats, TaskFuture, Top, Val, Value,
+    #[doc(no_inline)]
+    pub use crate::collectives::{Allreduce, Operator};
+    #[doc(no_inline)]
+    pub use crate::regions::{Field, Partition, Read, ReadWrite, Rect, Region, Write};
+    #[doc(no_inline)]
+    pub use crate::runtime::{
+        Arg, Check, Edges, Error, Gang, Get, Input, Launch, Leaf, Many, PhaseBarrier, PhaseOptions, Put, RegionView,
+        Requirement, Runtime, Shard, ShardLaunch, ShardTask, TaskFuture, Top,
     };
 }

@@ -2,6 +2,7 @@
 
 use maniple::explore::{Explore, SEED, first_failure};
 use maniple::prelude::*;
+use maniple::regions::{Privilege, ReadShared, WriteShared};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -26,11 +27,11 @@ fn in_turns(runtime: Runtime, waits: bool) -> Result<(), Error> {
         read.go()?.await
     }
     let (values, _) = runtime.run(move |top| async move {
-        let tree = top.tree("v", Rect::line(0, 1), &[V.info()])?;
+        let tree = top.region_tree("v", Rect::line(0, 1), &[V.info()])?;
         let gang = top.gang("two", 2)?;
         let pairs = top.edges("turn", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-        let task = top.task("shard", shard);
-        let start = |_| Start::new((tree, pairs, waits)).shares(tree, [V], Privilege::ReadWrite);
+        let task = top.register("shard", shard);
+        let start = |_| ShardLaunch::new((tree, pairs, waits)).shares(tree, [V], Privilege::ReadWrite);
         top.launch(&gang, &task, start)?.all().await
     })?;
     if values == [1, 1] { Ok(()) } else { Err(Error::user(format!("came {values:?}"))) }

@@ -3,6 +3,7 @@
 #[path = "../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
+use maniple::mapper::Mapper;
 use maniple::mapper::{LeafInput, LeafOutput};
 use maniple::prelude::*;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ async fn shard(shard: Shard, args: Args, kind: In) -> Result<f64, Error> {
         if bad && kind == In::Returned {
             return Err(Error::user("the input file ends here"));
         }
-        let norm = move |x: Val<f64>| {
+        let norm = move |x: Arg<f64>| {
             assert!(!(bad && kind == In::Leaf), "leaf bomb");
             *x + 1.0
         };
@@ -107,8 +108,8 @@ fn run(runtime: &Runtime, kind: In) -> Error {
             a + b
         };
         let total = Allreduce::new(&top, &gang, "total", Operator::user("add", add))?;
-        let task = top.task("main", move |s, args| shard(s, args, kind));
-        let done = top.launch(&gang, &task, |_| Start::new(Args { ring, step, total, kind: kind as u8 }))?;
+        let task = top.register("main", move |s, args| shard(s, args, kind));
+        let done = top.launch(&gang, &task, |_| ShardLaunch::new(Args { ring, step, total, kind: kind as u8 }))?;
         if kind == In::TopLevel {
             panic!("top-level bomb");
         }

@@ -1,5 +1,6 @@
 //! Halos of grids drawn at random, against the definition: the value of a cell is a function of its place, and beyond the ends
 //! of a grid it is what the task says.
+use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 
 use maniple::prelude::*;
 use proptest::prelude::*;
@@ -56,7 +57,7 @@ impl<const D: usize> Grid<D> {
     }
 }
 
-fn set<const D: usize>(mut u: ReadWrite<i64, D>, round: Val<i64>) {
+fn set<const D: usize>(mut u: ReadWrite<i64, D>, round: Arg<i64>) {
     for point in u.rect().points() {
         u.set(point, value(point, *round));
     }
@@ -92,15 +93,16 @@ fn check<const D: usize>(runtime: Runtime, grid: &Grid<D>) -> Result<(), TestCas
             let Grid { size, tiles, width, periodic, corners } = of;
             async move {
                 let whole = Rect::new([0; D], size.map(|n| n as i64));
-                let tree = top.tree("grid", whole, &[U.info()])?;
+                let tree = top.region_tree("grid", whole, &[U.info()])?;
                 let blocks = Partition::grid(tree, tiles)?;
                 let gang = top.gang("blocks", blocks.colors() as u32)?;
                 let options = HaloOptions::new(0).widths(width).periodic(periodic);
                 let options = if corners { options.corners() } else { options };
                 let halos = Halos::new(&top, "halo", &gang, &blocks, options)?;
                 let regions: Vec<Region> = blocks.iter().collect();
-                let task = top.task("look", shard::<D>);
-                let start = |s: u32| Start::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+                let task = top.register("look", shard::<D>);
+                let start =
+                    |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
                 let seen = top.launch(&gang, &task, start)?.all().await?;
                 Ok(regions.iter().map(|r| r.rect).zip(seen).collect::<Vec<_>>())
             }
@@ -162,8 +164,8 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
     }
     let (refused, _) = Runtime::threads(1)
         .run(|top| async move {
-            let line = top.tree("line", Rect::line(0, 12), &[U.info()])?;
-            let plate = top.tree("plate", Rect::new([0, 0], [4, 4]), &[U.info()])?;
+            let line = top.region_tree("line", Rect::line(0, 12), &[U.info()])?;
+            let plate = top.region_tree("plate", Rect::new([0, 0], [4, 4]), &[U.info()])?;
             let gang = top.gang("three", 3)?;
             let blocks = Partition::equal(line, 3)?;
             let gap = Partition::rects(line, vec![Rect::line(0, 4), Rect::line(5, 8), Rect::line(8, 12)])?;
@@ -178,8 +180,8 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
             let mut refusals = refusals.map(|e| e.map_or_else(String::new, |e| e.to_string())).to_vec();
             // The first has one neighbour, the second two.
             let halos = Halos::<i64>::new(&top, "line", &gang, &blocks, one)?;
-            let task = top.task("joins", joins);
-            refusals.extend(top.launch(&gang, &task, |s| Start::new(halos.of((s + 1) % 3)))?.all().await?);
+            let task = top.register("joins", joins);
+            refusals.extend(top.launch(&gang, &task, |s| ShardLaunch::new(halos.of((s + 1) % 3)))?.all().await?);
             Ok(refusals)
         })
         .expect("refusals only");

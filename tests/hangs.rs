@@ -3,6 +3,7 @@
 #[path = "../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
+use maniple::mapper::Mapper;
 use maniple::mapper::{LeafInput, LeafOutput};
 use maniple::prelude::*;
 use maniple::runtime::Top;
@@ -69,8 +70,8 @@ where
             let gang = top.gang("all", 2)?;
             let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
             let all = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
-            let task = top.task("main", shard);
-            top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await.map(drop)
+            let task = top.register("main", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await.map(drop)
         })
     }
 }
@@ -87,7 +88,7 @@ async fn skips(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
 }
 
 async fn panics(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
-    fn norm(x: Val<f64>) -> f64 {
+    fn norm(x: Arg<f64>) -> f64 {
         assert!(*x >= 0.0, "the square of a norm is {}", *x);
         x.sqrt()
     }
@@ -101,7 +102,7 @@ async fn dies(shard: Shard, total: Allreduce<f64>) -> Result<(), Error> {
     }
     // The future of a call that shard 1 will never make.
     let sum = total.call(&shard, 1.0)?;
-    shard.launch(|x: Val<f64>| *x, ((&sum).into(),)).named("scale").go()?.await.map(drop)
+    shard.launch(|x: Arg<f64>| *x, ((&sum).into(),)).named("scale").go()?.await.map(drop)
 }
 
 fn summed<A>(shard: fn(Shard, Allreduce<f64>) -> A) -> impl Fn(Top) -> BoxedRun + Clone
@@ -112,8 +113,8 @@ where
         Box::pin(async move {
             let gang = top.gang("all", 3)?;
             let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let task = top.task("main", shard);
-            top.launch(&gang, &task, |_| Start::new(total))?.all().await.map(drop)
+            let task = top.register("main", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await.map(drop)
         })
     }
 }
@@ -123,12 +124,12 @@ fn overlap(top: Top) -> BoxedRun {
         Ok(())
     }
     Box::pin(async move {
-        let line = top.tree("line", Rect::line(0, 10), &[U.info()])?;
+        let line = top.region_tree("line", Rect::line(0, 10), &[U.info()])?;
         let gang = top.gang("all", 2)?;
-        let task = top.task("main", shard);
+        let task = top.register("main", shard);
         // One cell too many on the right.
         let block = |s: i64| Region::new(line.tree, Rect::line(5 * s, (5 * s + 6).min(10)));
-        top.launch(&gang, &task, |s| Start::new(()).writes(block(s.into()), [U]))?.all().await.map(drop)
+        top.launch(&gang, &task, |s| ShardLaunch::new(()).writes(block(s.into()), [U]))?.all().await.map(drop)
     })
 }
 

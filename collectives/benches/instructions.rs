@@ -8,8 +8,8 @@
 //! A count is that of all shards together on one worker, where nobody spins: the difference between a run of many calls
 //! and one of few, divided by the calls that it has more. So start and end drop out.
 
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_runtime::{Error, Runtime, Shard, Start};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 
@@ -63,10 +63,11 @@ fn run(shards: u32, n: u32) -> Result<(), String> {
     let run = Runtime::threads(1).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         // Given: a mapper would have shards of one processor combine in place.
-        let options = Options { algorithm: Some(Algorithm::RecursiveDoubling), ..Options::default() };
+        let options =
+            CollectiveOptions { algorithm: Some(Algorithm::RecursiveDoubling), ..CollectiveOptions::default() };
         let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
-        let task = top.task("calls", calls);
-        top.launch(&gang, &task, |_| Start::new((mean, n)))?.all().await
+        let task = top.register("calls", calls);
+        top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
     });
     let (means, _) = run.map_err(|e| e.to_string())?;
     let expected = f64::from(shards - 1) / 2.0;

@@ -1,8 +1,8 @@
 //! One allreduce of 8 bytes on two workers, each call of which depends on the one before.
 
 use criterion::{BenchmarkId, Criterion};
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_runtime::{Error, Runtime, Shard, Start};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
 async fn calls(shard: Shard, (mean, calls): (Allreduce<f64>, u64)) -> Result<Duration, Error> {
@@ -28,10 +28,10 @@ fn benches(c: &mut Criterion) {
                 b.iter_custom(|n| {
                     let run = Runtime::threads(2).run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options = Options { algorithm: Some(algorithm), ..Options::default() };
+                        let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
                         let mean = Allreduce::with(&top, &gang, "mean", Operator::sum(), options)?;
-                        let task = top.task("calls", calls);
-                        top.launch(&gang, &task, |_| Start::new((mean, n)))?.all().await
+                        let task = top.register("calls", calls);
+                        top.launch(&gang, &task, |_| ShardLaunch::new((mean, n)))?.all().await
                     });
                     run.expect("the calls are made").0.into_iter().max().expect("there are shards")
                 });

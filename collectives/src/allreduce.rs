@@ -4,7 +4,7 @@ use crate::engine::{Engine, subtasks};
 use crate::{Algorithm, Blocks, Operator};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Chained, ReplaySpec, Subtask};
-use maniple_runtime::{Error, Gang, Shard, TaskFuture, Top, Value};
+use maniple_runtime::{Error, Gang, Input, Shard, TaskFuture, Top};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// How an [`Allreduce`] is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct CollectiveOptions {
     /// Elements of each shard's contribution, from 0.
     pub elements: usize,
     /// Calls that can be in flight, at least 1: call K + 1 starts when call 1 is over.
@@ -21,7 +21,7 @@ pub struct Options {
     pub algorithm: Option<Algorithm>,
 }
 
-impl Default for Options {
+impl Default for CollectiveOptions {
     fn default() -> Self {
         Self { elements: 1, slots: 2, algorithm: None }
     }
@@ -47,8 +47,8 @@ impl Default for Options {
 /// let (sums, _) = Runtime::threads(2).run(|top| async move {
 ///     let gang = top.gang("all", 5)?;
 ///     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-///     let task = top.task("shard", shard);
-///     top.launch(&gang, &task, |_| Start::new(total))?.all().await
+///     let task = top.register("shard", shard);
+///     top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
 /// })?;
 /// assert_eq!(sums, [10.0; 5]);
 /// # Ok::<(), Error>(())
@@ -76,7 +76,7 @@ impl<T> std::fmt::Debug for Allreduce<T> {
 struct Spec<T> {
     name: String,
     operator: Operator<T>,
-    options: Options,
+    options: CollectiveOptions,
     algorithm: Algorithm,
     blocks: Blocks,
     /// Most updates, or reads if they are more, of any rank.
@@ -103,12 +103,12 @@ impl<T: Element> ReplaySpec for Spec<T> {
         self.algorithm.block(shard, &self.blocks)
     }
     fn parameters(&self) -> String {
-        let (Options { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
+        let (CollectiveOptions { elements, slots, .. }, element) = (self.options, std::any::type_name::<T>());
         let (operator, algorithm) = (self.operator.name(), self.algorithm.name());
         format!("allreduce of {elements} x {element} by operator `{operator}`, {slots} slots, {algorithm}")
     }
     fn materialise(&self, shards: u32) -> Box<dyn Chained> {
-        let Options { elements, slots, .. } = self.options;
+        let CollectiveOptions { elements, slots, .. } = self.options;
         Box::new(Engine::new(&self.name, self.operator.clone(), elements, slots, shards))
     }
 }
@@ -119,15 +119,21 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// An illegal decision of the mapper.
     pub fn new(top: &Top, gang: &Gang, name: &str, operator: Operator<T>) -> Result<Self, Error> {
-        Self::with(top, gang, name, operator, Options::default())
+        Self::with(top, gang, name, operator, CollectiveOptions::default())
     }
 
     /// An allreduce with options. Collective (top level); never waits.
     ///
     /// # Errors
     /// No slots, more slots or elements than can be numbered, or an illegal decision of the mapper.
-    pub fn with(top: &Top, gang: &Gang, name: &str, operator: Operator<T>, options: Options) -> Result<Self, Error> {
-        let Options { elements, slots, algorithm } = options;
+    pub fn with(
+        top: &Top,
+        gang: &Gang,
+        name: &str,
+        operator: Operator<T>,
+        options: CollectiveOptions,
+    ) -> Result<Self, Error> {
+        let CollectiveOptions { elements, slots, algorithm } = options;
         let refuse = |expected: &str, came: String| {
             Err(Error::Misuse { what: format!("allreduce `{name}`"), expected: expected.into(), came })
         };
@@ -167,11 +173,11 @@ impl<T: Element> Allreduce<T> {
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
     #[inline]
-    pub fn call(&self, shard: &Shard, input: impl Into<Value<T>>) -> Result<TaskFuture<T>, Error> {
+    pub fn call(&self, shard: &Shard, input: impl Into<Input<T>>) -> Result<TaskFuture<T>, Error> {
         // The caller's code, which must not run while the object is borrowed. A value by itself stays in a register.
         match input.into() {
-            Value::Now(value) => shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_now(at, value, cx)),
-            Value::Later(input) => {
+            Input::Now(value) => shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_now(at, value, cx)),
+            Input::Later(input) => {
                 shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_later(at, input, cx))
             }
         }
@@ -181,7 +187,7 @@ impl<T: Element> Allreduce<T> {
     ///
     /// # Errors
     /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
-    pub fn call_vec(&self, shard: &Shard, input: impl Into<Value<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
+    pub fn call_vec(&self, shard: &Shard, input: impl Into<Input<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();
         shard.replay(self.id, |engine: &mut Engine<T>, at, cx| engine.call_many(at, input, cx))

@@ -3,7 +3,7 @@
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
 use maniple_runtime::replay::{Replay, ReplayCx, RunningValue, Subtask, Watch};
-use maniple_runtime::{Error, Lent, Resolver, TaskFuture, Value};
+use maniple_runtime::{Error, Input, Lent, Resolver, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ pub(crate) enum Running<T> {
 }
 
 impl<T: Element> Running<T> {
-    fn one(value: Value<T>) -> Self {
+    fn one(value: Input<T>) -> Self {
         match value {
-            Value::Now(v) => Running::One(v),
-            Value::Later(f) => Running::Later(f),
+            Input::Now(v) => Running::One(v),
+            Input::Later(f) => Running::Later(f),
         }
     }
 
-    fn many(value: Value<Vec<T>>) -> Self {
+    fn many(value: Input<Vec<T>>) -> Self {
         match value {
-            Value::Now(v) => Running::Many(Arc::new(v)),
-            Value::Later(f) => Running::ManyLater(f),
+            Input::Now(v) => Running::Many(Arc::new(v)),
+            Input::Later(f) => Running::ManyLater(f),
         }
     }
 
@@ -215,7 +215,7 @@ impl<T: Element> Engine<T> {
         let number = self.chain(at, cx);
         let chain = &mut self.chains[number as usize];
         if chain.state != State::Idle || self.elements != 1 {
-            return self.take_one(number, Value::Now(value), cx);
+            return self.take_one(number, Input::Now(value), cx);
         }
         let future = chain.renew_output();
         match &mut chain.running {
@@ -231,17 +231,17 @@ impl<T: Element> Engine<T> {
     /// The same for an element that comes with a future: the call runs when it is there.
     pub fn call_later(&mut self, at: (u32, u64), input: TaskFuture<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
-        self.take_one(number, Value::Later(input), cx)
+        self.take_one(number, Input::Later(input), cx)
     }
 
-    fn take_one(&mut self, number: u32, input: Value<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
+    fn take_one(&mut self, number: u32, input: Input<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let (resolver, future) = TaskFuture::pending();
         self.take(number, Running::one(input), Output::One(resolver), cx);
         future
     }
 
     /// The same for any number of elements, there or to come.
-    pub fn call_many(&mut self, at: (u32, u64), input: Value<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
+    pub fn call_many(&mut self, at: (u32, u64), input: Input<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
         let number = self.chain(at, cx);
         let (resolver, future) = TaskFuture::pending();
         self.take(number, Running::many(input), Output::Many(resolver), cx);

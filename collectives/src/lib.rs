@@ -9,7 +9,7 @@ mod recursive_doubling;
 mod schedule;
 mod two_level;
 
-pub use allreduce::{Allreduce, Options};
+pub use allreduce::{Allreduce, CollectiveOptions};
 pub use checker::{Channels, CheckError, Report, check};
 pub use operator::{Number, Operator};
 pub use recursive_doubling::recursive_doubling;

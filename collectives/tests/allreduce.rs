@@ -7,10 +7,10 @@ use common::{
     Chosen, Form, HOWS, How, Kind, Many, One, Plan, affine, any_f64, any_mapper, any_runtime, brackets, bytes,
     matrices, mix, rounding, subtasks, tree, watched,
 };
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_mapper::{Access, ExchangeOutput, MemoryKind, Placement, Priority};
 use maniple_regions::Element;
-use maniple_runtime::{Error, Payload, Place, Runtime, Shard, Start};
+use maniple_runtime::{Error, Payload, Place, Runtime, Shard, ShardLaunch};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
@@ -227,10 +227,10 @@ fn vectors_of_16_mib() {
         let (right, _) = watched("16 MiB", || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
-                let options = Options { elements: LENGTH, slots: 1, ..Options::default() };
+                let options = CollectiveOptions { elements: LENGTH, slots: 1, ..CollectiveOptions::default() };
                 let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         })
         .unwrap();
@@ -350,9 +350,10 @@ fn two_levels_have_the_bits_of_recursive_doubling() {
                 let results = Algorithm::ALL.iter().map(|&algorithm| {
                     let outcome = runtime.run(move |top| async move {
                         let gang = top.gang("all", shards)?;
-                        let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
+                        let options =
+                            CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
                         let total = Allreduce::with(&top, &gang, "total", brackets().operator, options)?;
-                        let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                        let task = top.register("calls", move |shard: Shard, _: ()| async move {
                             let own: Vec<_> =
                                 (0..elements as u64).map(|e| mix(u64::from(shard.index()) << 32 | e)).collect();
                             let first: Vec<u64> = total.call_vec(&shard, own)?.take().await?;
@@ -364,7 +365,7 @@ fn two_levels_have_the_bits_of_recursive_doubling() {
                                 .take()
                                 .await
                         });
-                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     });
                     outcome.unwrap().0
                 });
@@ -408,16 +409,16 @@ fn a_dependent_call_takes_a_message_each_way() {
         let (_, stats) = Runtime::threads(2)
             .run(move |top| async move {
                 let gang = top.gang("all", 2)?;
-                let options = Options { elements, ..Options::default() };
+                let options = CollectiveOptions { elements, ..CollectiveOptions::default() };
                 let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let mut all = vec![u64::from(shard.index()); elements];
                     for _ in 0..CALLS {
                         all = total.call_vec(&shard, all)?.take().await?;
                     }
                     Ok(all[0])
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
             .unwrap();
         // Beside them a few that start and end the run.
@@ -518,7 +519,7 @@ fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
                     a + b
                 };
                 let total = Allreduce::new(&top, &gang, "total", Operator::user("logged sum", add))?;
-                let task = top.task("shard", move |shard: Shard, (): ()| {
+                let task = top.register("shard", move |shard: Shard, (): ()| {
                     let log = log.clone();
                     async move {
                         let leaves: Vec<_> = (0..5)
@@ -534,7 +535,7 @@ fn order(runtime: Runtime, shards: u32, priority: Priority) -> String {
                         Ok(sum)
                     }
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })
     })
@@ -668,10 +669,10 @@ impl Faulty {
                 }
                 node(a, b)
             });
-            let options = Options { elements: ELEMENTS, slots: self.slots, algorithm: Some(self.algorithm) };
+            let options = CollectiveOptions { elements: ELEMENTS, slots: self.slots, algorithm: Some(self.algorithm) };
             let total = Allreduce::with(&top, &gang, "total", operator, options)?;
-            let task = top.task("shard", move |shard, (): ()| self.calls(shard, total));
-            let done = top.launch(&gang, &task, |_| Start::new(()))?;
+            let task = top.register("shard", move |shard, (): ()| self.calls(shard, total));
+            let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
             let mut all = Vec::new();
             for shard in done.iter() {
                 all.push(shard.clone().await);
@@ -819,11 +820,11 @@ fn the_wrong_form_of_a_call_is_an_error() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", shards)?;
-                    let options = Options { elements: 3, ..Options::default() };
+                    let options = CollectiveOptions { elements: 3, ..CollectiveOptions::default() };
                     let one = Allreduce::new(&top, &gang, "one", Operator::sum())?;
                     let three = Allreduce::with(&top, &gang, "three", Operator::sum(), options)?;
-                    let task = top.task("shard", shard);
-                    top.launch(&gang, &task, |_| Start::new((one, three)))?.all().await
+                    let task = top.register("shard", shard);
+                    top.launch(&gang, &task, |_| ShardLaunch::new((one, three)))?.all().await
                 })
             });
             outcome.unwrap_or_else(|e| panic!("{at}, {shards} shards: {e}"));
@@ -848,10 +849,10 @@ fn a_call_that_some_shards_do_not_make_is_a_deadlock() {
         let outcome = watched(&at, || {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 4)?;
-                let options = Options { algorithm: Some(algorithm), ..Options::default() };
+                let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
                 let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         });
         let error = outcome.expect_err("shard 1 makes one call only");
@@ -883,10 +884,10 @@ fn an_allreduce_outlives_a_launch() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let total = Allreduce::new(&top, &gang, "total", brackets().operator)?;
-                let task = top.task("shard", shard);
+                let task = top.register("shard", shard);
                 let mut all = Vec::new();
                 for launch in 0..4 {
-                    all.push(top.launch(&gang, &task, |_| Start::new((total, 4 * launch)))?.all().await?);
+                    all.push(top.launch(&gang, &task, |_| ShardLaunch::new((total, 4 * launch)))?.all().await?);
                 }
                 Ok(all)
             })
@@ -974,12 +975,12 @@ fn several_failures_at_once() {
                     assert!(*a != BOMB && *b != BOMB, "mishap");
                     node(a, b)
                 });
-                let options = Options { slots, algorithm: Some(algorithm), ..Options::default() };
+                let options = CollectiveOptions { slots, algorithm: Some(algorithm), ..CollectiveOptions::default() };
                 let total = Allreduce::with(&top, &gang, "total", operator, options)?;
-                let task = top.task("shard", move |shard, launch| calls(shard, total, seed, launch));
+                let task = top.register("shard", move |shard, launch| calls(shard, total, seed, launch));
                 let mut all = Vec::new();
                 for launch in 0..2 {
-                    let done = top.launch(&gang, &task, |_| Start::new(launch))?;
+                    let done = top.launch(&gang, &task, |_| ShardLaunch::new(launch))?;
                     for shard in done.iter() {
                         all.push(shard.clone().await);
                     }
@@ -1044,8 +1045,8 @@ fn detached_calls_are_not_forgotten() {
                     let operator =
                         Operator::user("bomb", |a: &u64, b: &u64| if *b == 1 { panic!("bomb") } else { a + b });
                     let total = Allreduce::new(&top, &gang, "total", operator)?;
-                    let task = top.task("shard", shard);
-                    top.launch(&gang, &task, |_| Start::new((total, skips)))?.all().await
+                    let task = top.register("shard", shard);
+                    top.launch(&gang, &task, |_| ShardLaunch::new((total, skips)))?.all().await
                 })
             });
             let error = outcome.expect_err(&at);
@@ -1084,10 +1085,11 @@ fn objects_are_independent() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let first = Allreduce::new(&top, &gang, "first", brackets().operator)?;
-                let options = Options { elements: 4, slots: 3, algorithm: Some(Algorithm::RecursiveDoubling) };
+                let options =
+                    CollectiveOptions { elements: 4, slots: 3, algorithm: Some(Algorithm::RecursiveDoubling) };
                 let second = Allreduce::with(&top, &gang, "second", Operator::sum(), options)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((first, second)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((first, second)))?.all().await
             })
         });
         let (results, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -1112,17 +1114,17 @@ fn misuse_is_refused() {
     let outcome = watched("misuse", || {
         Runtime::threads(2).run(|top| async move {
             let (gang, other) = (top.gang("all", 3)?, top.gang("other", 3)?);
-            let none = Options { slots: 0, ..Options::default() };
+            let none = CollectiveOptions { slots: 0, ..CollectiveOptions::default() };
             let refused = Allreduce::<f64>::with(&top, &gang, "no slots", Operator::sum(), none).unwrap_err();
             assert_eq!(refused.to_string(), "allreduce `no slots`: expected at least one slot, got 0");
             for (elements, slots) in [(usize::MAX, 1), (usize::MAX / 8, 1), (1, u32::MAX), (1, 1 << 30)] {
-                let too_many = Options { elements, slots, ..Options::default() };
+                let too_many = CollectiveOptions { elements, slots, ..CollectiveOptions::default() };
                 let refused = Allreduce::<f64>::with(&top, &gang, "vast", Operator::sum(), too_many).unwrap_err();
                 assert!(matches!(&refused, Error::Misuse { what, .. } if what == "allreduce `vast`"), "{refused}");
             }
             let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let task = top.task("foreign", foreign);
-            top.launch(&other, &task, |_| Start::new(total))?.all().await
+            let task = top.register("foreign", foreign);
+            top.launch(&other, &task, |_| ShardLaunch::new(total))?.all().await
         })
     });
     outcome.unwrap();
@@ -1149,8 +1151,8 @@ fn call_and_call_vec_meet() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new(total))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
             })
         });
         let own: Vec<f64> = (0..u64::from(shards)).map(|s| any_f64(mix(s))).collect();

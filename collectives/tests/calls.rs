@@ -4,8 +4,8 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_runtime::{Death, Error, Faults, Runtime, Shard, Start, Value};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_runtime::{Error, Faults, Input, ProcessorLoss, Runtime, Shard, ShardLaunch};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -33,13 +33,13 @@ fn a_call_learns_that_a_processor_is_lost() {
     }
     static LEARNED: [AtomicBool; 20] = [const { AtomicBool::new(false) }; 20];
     for seed in 0..LEARNED.len() as u32 {
-        let faults = Faults { deaths: vec![Death { processor: 1, step: 60 }], ..Faults::default() };
+        let faults = Faults { deaths: vec![ProcessorLoss { processor: 1, step: 60 }], ..Faults::default() };
         let outcome = watched(&format!("seed {seed}"), || {
             Runtime::seeded(2, seed.into()).faults(faults).run(move |top| async move {
                 let gang = top.gang("two", 2)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("adds", adds);
-                top.launch(&gang, &task, |_| Start::new((total, seed)))?.all().await
+                let task = top.register("adds", adds);
+                top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
         });
         let error = outcome.expect_err("a run that lost a processor is no success");
@@ -57,14 +57,14 @@ fn a_call_while_another_launch_is_in_the_middle_of_its_own_is_refused() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("adds", move |shard: Shard, _: ()| async move {
+                let task = top.register("adds", move |shard: Shard, _: ()| async move {
                     for _ in 0..10 {
                         assert_eq!(total.call(&shard, 1i64)?.await?, 3);
                     }
                     Ok(())
                 });
-                let first = top.launch(&gang, &task, |_| Start::new(()))?;
-                let second = top.launch(&gang, &task, |_| Start::new(()))?;
+                let first = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
+                let second = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
                 Ok([first.all().await.err(), second.all().await.err()])
             })
         });
@@ -108,8 +108,8 @@ where
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("adds", move |shard: Shard, _: ()| body(shard, total));
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                let task = top.register("adds", move |shard: Shard, _: ()| body(shard, total));
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(expected.to_vec()), "{at}");
@@ -135,7 +135,7 @@ fn a_waker_may_make_a_call() {
 /// A contribution that is itself made by a call of the same object.
 struct Nested(Shard, Allreduce<i64>);
 
-impl From<Nested> for Value<i64> {
+impl From<Nested> for Input<i64> {
     fn from(Nested(shard, total): Nested) -> Self {
         (&total.call(&shard, 1).expect("a call")).into()
     }
@@ -144,7 +144,7 @@ impl From<Nested> for Value<i64> {
 /// A contribution that can't be made.
 struct Bomb;
 
-impl From<Bomb> for Value<i64> {
+impl From<Bomb> for Input<i64> {
     fn from(_: Bomb) -> Self {
         panic!("bomb")
     }
@@ -195,11 +195,11 @@ fn a_lost_shard_is_told_of_before_the_first_of_its_block_comes() {
             let outcome = watched(&at, || {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", 4)?;
-                    let options = Options { algorithm: Some(algorithm), ..Options::default() };
+                    let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
                     let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                     let told = Arc::new(Told::default());
-                    let task = top.task("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));
-                    top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                    let task = top.register("adds", move |s: Shard, _: ()| shard(s, total, told.clone()));
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                 })
             });
             let error = outcome.map(drop).expect_err(&at);

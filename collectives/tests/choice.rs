@@ -2,7 +2,7 @@
 
 use maniple_collectives::{Allreduce, Operator};
 use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, names, stock};
-use maniple_runtime::{Error, Runtime, Shard, Start};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::sync::{Arc, Mutex};
 
 mod common;
@@ -52,8 +52,8 @@ fn tried(at: &str, runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)
         let sum = Allreduce::new(&top, &gang, "sum", Operator::sum())?;
         let exact = Allreduce::new(&top, &gang, "exact", Operator::sum())?;
         let least = Allreduce::new(&top, &gang, "least", Operator::min())?;
-        let task = top.task("shard", shard);
-        top.launch(&gang, &task, |_| Start::new((sum, exact, least)))?.all().await
+        let task = top.register("shard", shard);
+        top.launch(&gang, &task, |_| ShardLaunch::new((sum, exact, least)))?.all().await
     };
     watched(at, || runtime.run(program)).map(|r| r.0)
 }

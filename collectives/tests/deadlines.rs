@@ -3,8 +3,8 @@
 mod common;
 
 use common::{mix, watched};
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
-use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(100);
@@ -27,12 +27,12 @@ async fn late(shard: Shard, (total, given_up): (Allreduce<i64>, PhaseBarrier)) -
         }
         let mut sum = total.call(&shard, me + call)?;
         for limit in [0, 1, 3000, 200_000].map(Duration::from_nanos) {
-            assert!(shard.within(limit, &mut sum).await.is_err_and(|e| is_time_out(&e)));
-            assert!(shard.within(limit, sum.clone()).await.is_err_and(|e| is_time_out(&e)));
+            assert!(shard.timeout(limit, &mut sum).await.is_err_and(|e| is_time_out(&e)));
+            assert!(shard.timeout(limit, sum.clone()).await.is_err_and(|e| is_time_out(&e)));
         }
         shard.arrive(&arriver);
-        shard.within(LONG, shard.wait(&waiter)).await?;
-        came.push(shard.within(LONG, sum).await?);
+        shard.timeout(LONG, shard.wait(&waiter)).await?;
+        came.push(shard.timeout(LONG, sum).await?);
     }
     Ok(came)
 }
@@ -55,7 +55,7 @@ async fn drawn(shard: Shard, (total, seed): (Allreduce<i64>, u64)) -> Result<Vec
             let at = roll(open.len() as u64) as usize;
             let range = 1 << roll(18);
             let limit = Duration::from_nanos(roll(range));
-            match shard.within(limit, &mut open[at].1).await {
+            match shard.timeout(limit, &mut open[at].1).await {
                 Ok(sum) => sums[open.swap_remove(at).0] = sum,
                 Err(e) if is_time_out(&e) => {}
                 Err(e) => return Err(e),
@@ -80,11 +80,11 @@ fn a_call_that_was_given_up_is_taken_up_again() {
                 let outcome = watched(&at, || {
                     runtime.run(move |top| async move {
                         let gang = top.gang("all", shards as u32)?;
-                        let options = Options { algorithm: Some(algorithm), ..Options::default() };
+                        let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
                         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
                         let given_up = top.phase_barrier("given up", &gang, PhaseOptions::all(&gang))?;
-                        let task = top.task("late", late);
-                        top.launch(&gang, &task, |_| Start::new((total, given_up)))?.all().await
+                        let task = top.register("late", late);
+                        top.launch(&gang, &task, |_| ShardLaunch::new((total, given_up)))?.all().await
                     })
                 });
                 let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -104,8 +104,8 @@ fn calls_side_by_side_under_random_limits_give_their_sums() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", shards as u32)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("drawn", drawn);
-                top.launch(&gang, &task, |_| Start::new((total, seed)))?.all().await
+                let task = top.register("drawn", drawn);
+                top.launch(&gang, &task, |_| ShardLaunch::new((total, seed)))?.all().await
             })
         });
         let (came, _) = outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -122,18 +122,18 @@ fn a_call_that_nobody_joins_times_out_and_then_is_a_deadlock() {
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 3)?;
                 let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-                let task = top.task("alone", move |shard: Shard, _: ()| async move {
+                let task = top.register("alone", move |shard: Shard, _: ()| async move {
                     if shard.index() == 0 {
                         return Ok(0);
                     }
                     let mut sum = total.call(&shard, 1i64)?;
                     for _ in 0..3 {
-                        let late = shard.within(Duration::from_millis(5), &mut sum).await;
+                        let late = shard.timeout(Duration::from_millis(5), &mut sum).await;
                         assert!(late.is_err_and(|e| is_time_out(&e)));
                     }
                     sum.await
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let Err(Error::Deadlock { report, .. }) = outcome else {

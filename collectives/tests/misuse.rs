@@ -3,9 +3,9 @@
 mod common;
 
 use common::watched;
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
-use maniple_runtime::{Check, Error, Runtime, Shard, Start, TaskFuture, Val};
+use maniple_runtime::{Arg, Check, Error, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,9 +30,10 @@ fn a_wrong_length_names_the_shard_and_both_lengths_on_every_shard() {
                 let errors = watched(&at, || {
                     runtime.run(move |top| async move {
                         let gang = top.gang("all", P)?;
-                        let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
+                        let options =
+                            CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
                         let total = Allreduce::with(&top, &gang, "total", Operator::<u64>::sum(), options)?;
-                        let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                        let task = top.register("calls", move |shard: Shard, _: ()| async move {
                             let error = match (shard.index() == WRONG, how) {
                                 (true, 0) => total.call_vec(&shard, vec![1; 3])?.await.map(drop),
                                 (true, 1) => total.call_vec(&shard, vec![1; 5])?.await.map(drop),
@@ -44,7 +45,7 @@ fn a_wrong_length_names_the_shard_and_both_lengths_on_every_shard() {
                             assert_eq!(again, vec![u64::from(P); elements]);
                             Ok(error.err())
                         });
-                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     })
                 });
                 let (errors, _) = errors.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -74,7 +75,7 @@ fn objects_may_be_called_in_any_order() {
                 let gang = top.gang("all", P)?;
                 let sum = Allreduce::new(&top, &gang, "sum", Operator::<u64>::sum())?;
                 let max = Allreduce::new(&top, &gang, "max", Operator::<u64>::max())?;
-                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let me = u64::from(shard.index());
                     let calls =
                         |first: Allreduce<u64>, second: Allreduce<u64>| -> Result<[TaskFuture<u64>; 2], Error> {
@@ -88,7 +89,7 @@ fn objects_may_be_called_in_any_order() {
                         Ok((a.await?, b.await?))
                     }
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(came.map(|c| c.0), Ok(vec![(10, 4); P as usize]), "{name}");
@@ -98,7 +99,7 @@ fn objects_may_be_called_in_any_order() {
 /// One node makes the collective in another way: both ways are named.
 #[test]
 fn a_collective_made_differently_on_a_node_is_named() {
-    let with = |elements, slots| Options { elements, slots, algorithm: Some(Algorithm::RecursiveDoubling) };
+    let with = |elements, slots| CollectiveOptions { elements, slots, algorithm: Some(Algorithm::RecursiveDoubling) };
     let cases = [
         ("length", "allreduce of 8 x u64 by operator `sum`, 2 slots"),
         ("type", "allreduce of 4 x i64 by operator `sum`, 2 slots"),
@@ -112,7 +113,7 @@ fn a_collective_made_differently_on_a_node_is_named() {
             let who = (seed % 3) as u32;
             let begun = Arc::new(AtomicU32::new(0));
             let outcome = watched(&at, || {
-                Runtime::seeded(3, seed).check(Check::Replicas).run(move |top| {
+                Runtime::seeded(3, seed).check(Check::ControlReplication).run(move |top| {
                     let odd = if begun.fetch_add(1, Ordering::Relaxed) == who { odd } else { "nothing" };
                     async move {
                         let gang = top.gang("all", P)?;
@@ -124,8 +125,8 @@ fn a_collective_made_differently_on_a_node_is_named() {
                             "slots" => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 3))?),
                             _ => drop(Allreduce::with(&top, &gang, n, Operator::<u64>::sum(), with(4, 2))?),
                         }
-                        let task = top.task("nothing", |_: Shard, _: ()| async { Ok(()) });
-                        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                        let task = top.register("nothing", |_: Shard, _: ()| async { Ok(()) });
+                        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
                     }
                 })
             });
@@ -144,11 +145,11 @@ fn a_collective_made_differently_on_a_node_is_named() {
 
 const U: Field<u64> = Field::new(0, "u");
 
-fn put(mut slot: WriteShared<u64>, value: Val<u64>) -> u64 {
+fn put(mut slot: WriteShared<u64>, value: Arg<u64>) -> u64 {
     slot.fill(*value);
     *value
 }
-fn get(slot: ReadShared<u64>, _: Val<u64>) -> u64 {
+fn get(slot: ReadShared<u64>, _: Arg<u64>) -> u64 {
     slot.get([slot.rect().lo(0)])
 }
 
@@ -164,8 +165,8 @@ fn results_of_collectives_order_accesses() {
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", P)?;
                     let total = Allreduce::new(&top, &gang, "total", Operator::<u64>::sum())?;
-                    let slots = top.tree("slots", Rect::line(0, P.into()), &[U.info()])?;
-                    let task = top.task("shard", move |shard: Shard, slots: Region| async move {
+                    let slots = top.region_tree("slots", Rect::line(0, P.into()), &[U.info()])?;
+                    let task = top.register("shard", move |shard: Shard, slots: Region| async move {
                         let slot = |s: u32| {
                             let s = i64::from(s % P);
                             shard.region(Region::new(slots.tree, Rect::line(s, s + 1)))
@@ -192,7 +193,7 @@ fn results_of_collectives_order_accesses() {
                         before.await
                     });
                     let done =
-                        top.launch(&gang, &task, |_| Start::new(slots).shares(slots, [U], Privilege::ReadWrite))?;
+                        top.launch(&gang, &task, |_| ShardLaunch::new(slots).shares(slots, [U], Privilege::ReadWrite))?;
                     done.all().await
                 })
             });

@@ -4,10 +4,10 @@
 mod common;
 
 use common::{How, Many, One, Plan, affine, any_f64, bytes, mix, rounding, tree, watched};
-use maniple_collectives::{Allreduce, Operator, Options};
+use maniple_collectives::{Allreduce, CollectiveOptions, Operator};
 use maniple_regions::Element;
 use maniple_runtime::plant::Bug;
-use maniple_runtime::{Error, Place, Runtime, Shard, Start};
+use maniple_runtime::{Error, Place, Runtime, Shard, ShardLaunch};
 use std::sync::Arc;
 
 /// Those that strike in collectives.
@@ -81,10 +81,10 @@ fn a_shard_dies(seed: u64, planted: Planted) -> Result<(), String> {
     let slots = 1 + (seed / 6 % 3) as u32;
     let run = runtime(seed, planted).run(move |top| async move {
         let gang = top.gang("all", shards)?;
-        let options = Options { slots, ..Options::default() };
+        let options = CollectiveOptions { slots, ..CollectiveOptions::default() };
         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-        let task = top.task("shard", move |shard, (): ()| calls(shard, total, bad));
-        let done = top.launch(&gang, &task, |_| Start::new(()))?;
+        let task = top.register("shard", move |shard, (): ()| calls(shard, total, bad));
+        let done = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
         let mut all = Vec::new();
         for shard in done.iter() {
             all.push(shard.clone().await);

@@ -5,9 +5,9 @@ mod common;
 
 use common::watched;
 use fastrand::Rng;
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_regions::{Field, Privilege, ReadShared, ReadWriteShared, Rect, Region};
-use maniple_runtime::{Access, Check, Error, Runtime, Shard, Start, TaskFuture, Val, Value};
+use maniple_runtime::{Access, Arg, Check, Error, Input, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const U: Field<i64> = Field::new(0, "u");
 const CELLS: i64 = 4;
 
 #[derive(Debug, Clone, Copy)]
-enum Input {
+enum Given {
     Number,
     Leaf(usize),
     /// The result of a call that does not fail.
@@ -28,9 +28,9 @@ enum Step {
     Leaf {
         cells: (i64, i64),
         writes: bool,
-        input: Input,
+        input: Given,
     },
-    Call(Input),
+    Call(Given),
     AwaitLeaf(usize),
     /// With a deadline that is over first some times, or without.
     AwaitCall(usize, bool),
@@ -56,9 +56,9 @@ fn random(seed: u64) -> Program {
         for calls in 0..=fails.len() {
             let fine: Vec<usize> = (0..calls).filter(|&c| fails[c].is_none()).collect();
             let input = |r: &mut Rng, leaves: usize| match r.u32(0..3) {
-                0 if leaves > 0 => Input::Leaf(r.usize(0..leaves)),
-                1 if !fine.is_empty() => Input::Call(fine[r.usize(0..fine.len())]),
-                _ => Input::Number,
+                0 if leaves > 0 => Given::Leaf(r.usize(0..leaves)),
+                1 if !fine.is_empty() => Given::Call(fine[r.usize(0..fine.len())]),
+                _ => Given::Number,
             };
             for _ in 0..r.usize(0..=2) {
                 script.push(match r.u32(0..6) {
@@ -102,14 +102,14 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
             nodes += 1;
             edges.extend(last.map(|l| (l, point)));
             last = Some(point);
-            let mut after = |input: &Input, own: &[usize], node| match input {
-                Input::Number => {}
-                Input::Leaf(l) => edges.push((own[*l], node)),
-                Input::Call(c) => edges.push((*c, node)),
+            let mut after = |input: &Given, own: &[usize], node| match input {
+                Given::Number => {}
+                Given::Leaf(l) => edges.push((own[*l], node)),
+                Given::Call(c) => edges.push((*c, node)),
             };
             match step {
-                Step::AwaitLeaf(l) => after(&Input::Leaf(*l), &own, point),
-                Step::AwaitCall(c, _) => after(&Input::Call(*c), &own, point),
+                Step::AwaitLeaf(l) => after(&Given::Leaf(*l), &own, point),
+                Step::AwaitCall(c, _) => after(&Given::Call(*c), &own, point),
                 Step::Call(input) => {
                     after(input, &own, call);
                     edges.push((point, call));
@@ -147,10 +147,10 @@ fn expected(program: &Program) -> HashSet<(Side, Side)> {
     pairs
 }
 
-fn look(shared: ReadShared<i64>, _: Val<Vec<i64>>) -> Vec<i64> {
+fn look(shared: ReadShared<i64>, _: Arg<Vec<i64>>) -> Vec<i64> {
     vec![shared.rect().lo(0); 2]
 }
-fn change(mut shared: ReadWriteShared<i64>, _: Val<Vec<i64>>) -> Vec<i64> {
+fn change(mut shared: ReadWriteShared<i64>, _: Arg<Vec<i64>>) -> Vec<i64> {
     shared.fill(1);
     vec![1; 2]
 }
@@ -158,11 +158,11 @@ fn change(mut shared: ReadWriteShared<i64>, _: Val<Vec<i64>>) -> Vec<i64> {
 async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allreduce<i64>) -> Result<(), Error> {
     let (mut leaves, mut calls) = (Vec::<TaskFuture<Vec<i64>>>::new(), Vec::<TaskFuture<Vec<i64>>>::new());
     for step in &program.scripts[shard.index() as usize] {
-        let value = |input: &Input| -> Value<Vec<i64>> {
+        let value = |input: &Given| -> Input<Vec<i64>> {
             match input {
-                Input::Number => vec![0; 2].into(),
-                Input::Leaf(l) => (&leaves[*l]).into(),
-                Input::Call(c) => (&calls[*c]).into(),
+                Given::Number => vec![0; 2].into(),
+                Given::Leaf(l) => (&leaves[*l]).into(),
+                Given::Call(c) => (&calls[*c]).into(),
             }
         };
         match step {
@@ -170,7 +170,7 @@ async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allred
             Step::AwaitCall(c, limited) => {
                 let mut call = calls[*c].clone();
                 while *limited
-                    && let Err(Error::TimedOut { .. }) = shard.within(Duration::from_micros(3), &mut call).await
+                    && let Err(Error::TimedOut { .. }) = shard.timeout(Duration::from_micros(3), &mut call).await
                 {
                 }
                 assert_eq!(call.await.is_err(), program.fails[*c].is_some());
@@ -178,7 +178,7 @@ async fn script(shard: Shard, program: Arc<Program>, tree: Region, total: Allred
             Step::Call(input) => {
                 // What fails comes after its input as well.
                 let input = if program.fails[calls.len()] == Some(shard.index()) {
-                    let wrong = |_: Val<Vec<i64>>| vec![0];
+                    let wrong = |_: Arg<Vec<i64>>| vec![0];
                     (&shard.launch(wrong, (value(input),)).go()?).into()
                 } else {
                     value(input)
@@ -212,13 +212,13 @@ fn runs_as_expected(case: u64, program: Arc<Program>) -> bool {
             runtime.check(Check::Races).run(move |top| {
                 let program = whole.clone();
                 async move {
-                    let tree = top.tree("tree", Rect::line(0, CELLS), &[U.info()])?;
+                    let tree = top.region_tree("tree", Rect::line(0, CELLS), &[U.info()])?;
                     let gang = top.gang("all", program.shards)?;
                     let (algorithm, slots) = (Some(program.algorithm), program.slots);
-                    let options = Options { elements: 2, slots, algorithm };
+                    let options = CollectiveOptions { elements: 2, slots, algorithm };
                     let total = Allreduce::with(&top, &gang, "total", Operator::<i64>::sum(), options)?;
-                    let task = top.task("script", move |shard, tree| script(shard, program.clone(), tree, total));
-                    let share = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
+                    let task = top.register("script", move |shard, tree| script(shard, program.clone(), tree, total));
+                    let share = |_| ShardLaunch::new(tree).shares(tree, [U], Privilege::ReadWrite);
                     top.launch(&gang, &task, share)?.all().await
                 }
             })
@@ -254,13 +254,13 @@ fn calls_of_one_slot_come_one_after_the_other() {
         for (slots, result) in [(1, 1), (2, 2), (1, 3), (2, 1), (2, 3), (3, 2)] {
             let scripts = vec![
                 [
-                    vec![Step::Leaf { cells: (0, 1), writes: true, input: Input::Number }, Step::Call(Input::Leaf(0))],
-                    vec![Step::Call(Input::Number); 3],
+                    vec![Step::Leaf { cells: (0, 1), writes: true, input: Given::Number }, Step::Call(Given::Leaf(0))],
+                    vec![Step::Call(Given::Number); 3],
                 ]
                 .concat(),
                 [
-                    vec![Step::Call(Input::Number); 4],
-                    vec![Step::Leaf { cells: (0, 1), writes: false, input: Input::Call(result) }],
+                    vec![Step::Call(Given::Number); 4],
+                    vec![Step::Leaf { cells: (0, 1), writes: false, input: Given::Call(result) }],
                 ]
                 .concat(),
             ];

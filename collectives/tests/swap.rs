@@ -1,12 +1,12 @@
 //! A mapper that is replaced while the program runs changes what is decided from then on, and no result.
 
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_mapper::{
     Access, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, MapperSlot,
     MemoryKind, PlaceShardsInput, Placement, Priority,
 };
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
-use maniple_runtime::{Edges, Error, Runtime, Shard, Start, Stats, Top};
+use maniple_runtime::{Edges, Error, Runtime, Shard, ShardLaunch, Stats, Top};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,10 +53,10 @@ struct Args {
 
 /// What shards do: a ring of values and two totals, each round on the last; the processor, and bits that depend on all of it.
 async fn shard(shard: Shard, args: Args, slot: MapperSlot, next: Arc<dyn Mapper>) -> Result<(u32, u64), Error> {
-    fn put(mut to: WriteShared<f64>, x: maniple_runtime::Val<f64>) {
+    fn put(mut to: WriteShared<f64>, x: maniple_runtime::Arg<f64>) {
         to.fill(*x);
     }
-    fn get(from: ReadShared<f64>, x: maniple_runtime::Val<f64>) -> f64 {
+    fn get(from: ReadShared<f64>, x: maniple_runtime::Arg<f64>) -> f64 {
         from.get([from.rect().lo(0)]).mul_add(0.5, *x).sin()
     }
     let (me, n) = (shard.index(), shard.shards());
@@ -66,7 +66,7 @@ async fn shard(shard: Shard, args: Args, slot: MapperSlot, next: Arc<dyn Mapper>
         args.pairs.producer(&shard, (shard.index() + 1) % shard.shards())?,
         args.pairs.consumer(&shard, (me + n - 1) % n)?,
     );
-    let mut x = shard.launch(|x: maniple_runtime::Val<f64>| *x, (f64::from(me).sqrt().into(),)).go()?;
+    let mut x = shard.launch(|x: maniple_runtime::Arg<f64>| *x, (f64::from(me).sqrt().into(),)).go()?;
     for round in 0..ROUNDS {
         if (round, me) == args.swap {
             slot.replace(next.clone());
@@ -76,7 +76,7 @@ async fn shard(shard: Shard, args: Args, slot: MapperSlot, next: Arc<dyn Mapper>
         let (a, b) = (args.totals.0.call(&shard, &y)?, args.totals.1.call(&shard, &y)?);
         x = shard
             .launch(
-                |a: maniple_runtime::Val<f64>, b: maniple_runtime::Val<f64>, y: maniple_runtime::Val<f64>| *a - *b + *y,
+                |a: maniple_runtime::Arg<f64>, b: maniple_runtime::Arg<f64>, y: maniple_runtime::Arg<f64>| *a - *b + *y,
                 ((&a).into(), (&b).into(), (&y).into()),
             )
             .go()?;
@@ -99,20 +99,20 @@ fn run(at: &str, runtime: &Runtime, slot: &MapperSlot, next: &Arc<dyn Mapper>, s
             let mut results = Vec::new();
             for pass in 0..2 {
                 let gang = top.gang("all", SHARDS)?;
-                let ghosts = top.tree("ghosts", Rect::line(0, SHARDS.into()), &[U.info()])?;
+                let ghosts = top.region_tree("ghosts", Rect::line(0, SHARDS.into()), &[U.info()])?;
                 let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
                 // Both are fixed: what the mapper chooses is another test's.
                 let total = |name, algorithm| {
-                    let options = Options { algorithm: Some(algorithm), ..Options::default() };
+                    let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
                     Allreduce::with(&top, &gang, name, Operator::max(), options)
                 };
                 let totals = (total("a", Algorithm::RecursiveDoubling)?, total("b", Algorithm::TwoLevel)?);
                 let (slot, next) = (slot.clone(), next.clone());
-                let task = top.task("ring", move |s, args: Args| shard(s, args, slot.clone(), next.clone()));
+                let task = top.register("ring", move |s, args: Args| shard(s, args, slot.clone(), next.clone()));
                 let done = top.launch(&gang, &task, |s| {
                     let ghost = |s: u32| Region::new(ghosts.tree, Rect::line(i64::from(s), i64::from(s) + 1));
                     let swap = if pass == 0 { swap } else { (ROUNDS, 0) };
-                    let start = Start::new(Args { ghosts, pairs, totals, swap });
+                    let start = ShardLaunch::new(Args { ghosts, pairs, totals, swap });
                     let start = start.shares(ghost(s), [U], Privilege::ReadWrite);
                     start.shares(ghost((s + SHARDS - 1) % SHARDS), [U], Privilege::Read)
                 })?;

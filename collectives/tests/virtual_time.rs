@@ -3,9 +3,10 @@
 #[path = "../../runtime/tests/common/watchdog.rs"]
 mod watchdog;
 
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_runtime::{
-    Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, TraceFile, VirtualMachine, now,
+    Costs, Error, Link, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, TraceFile, VirtualMachine,
+    now,
 };
 use std::time::Duration;
 use watchdog::watched;
@@ -31,10 +32,10 @@ fn call_ns(machine: VirtualMachine, shards: u32, algorithm: Algorithm) -> f64 {
     let (results, _) = Runtime::virtual_time(machine)
         .run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let options = Options { algorithm: Some(algorithm), ..Options::default() };
+            let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
             let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-            let task = top.task("calls", calls);
-            top.launch(&gang, &task, |_| Start::new(total))?.all().await
+            let task = top.register("calls", calls);
+            top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })
         .unwrap();
     let sum: u64 = (0..u64::from(shards)).sum();
@@ -78,10 +79,10 @@ fn large_values_take_what_combining_their_bytes_takes() {
                 Runtime::virtual_time(VirtualMachine { nodes: 1 << log, costs, ..VirtualMachine::default() })
                     .run(move |top| async move {
                         let gang = top.gang("all", 1 << log)?;
-                        let options = Options { elements, ..Options::default() };
+                        let options = CollectiveOptions { elements, ..CollectiveOptions::default() };
                         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-                        let task = top.task("once", once);
-                        top.launch(&gang, &task, move |_| Start::new((total, elements)))?.all().await
+                        let task = top.register("once", once);
+                        top.launch(&gang, &task, move |_| ShardLaunch::new((total, elements)))?.all().await
                     })
                     .unwrap();
             // A round combines all of the value, and nothing else takes any time.
@@ -105,8 +106,8 @@ fn the_same_run_twice_leaves_the_same_trace() {
         let top = |top: maniple_runtime::Top| async move {
             let gang = top.gang("all", 9)?;
             let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
-            let task = top.task("calls", calls);
-            let all = top.launch(&gang, &task, |_| Start::new(total))?.all().await?;
+            let task = top.register("calls", calls);
+            let all = top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?;
             Ok(all.iter().map(|(_, ns)| *ns).max())
         };
         let took = runtime.run(top).unwrap().0;
@@ -154,8 +155,8 @@ fn a_task_takes_what_its_launch_says() {
     let machine = VirtualMachine { costs, ..VirtualMachine::default() };
     let (all, _) = Runtime::virtual_time(machine)
         .run(|top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("naps", naps));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("naps", naps));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         })
         .unwrap();
     // It is called after it has been launched, mapped and started, and over after its work and its end.
@@ -179,8 +180,8 @@ fn a_stamp_says_when_and_takes_no_time() {
     let run = |costs, stamped| {
         let machine = VirtualMachine { costs, ..VirtualMachine::default() };
         let top = move |top: maniple_runtime::Top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("naps", naps));
-            top.launch(&gang, &task, move |_| Start::new(stamped))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("naps", naps));
+            top.launch(&gang, &task, move |_| ShardLaunch::new(stamped))?.all().await
         };
         Runtime::virtual_time(machine).run(top).unwrap().0.remove(0)
     };
@@ -203,8 +204,8 @@ fn a_stamp_is_nobody_who_sees_an_error() {
         Ok(())
     }
     let outcome = Runtime::virtual_time(VirtualMachine::default()).run(|top| async move {
-        let (gang, task) = (top.gang("one", 1)?, top.task("fails", fails));
-        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        let (gang, task) = (top.gang("one", 1)?, top.register("fails", fails));
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert!(outcome.unwrap_err().to_string().contains("on purpose"));
 }
@@ -243,8 +244,8 @@ fn messages_take_the_ways_in_the_order_of_their_times() {
                     let gang = top.gang("all", 3)?;
                     let gate = |name, from| top.phase_barrier(name, &gang, PhaseOptions::between([from], [2]));
                     let gates = [gate("late", 0)?, gate("early", 1)?];
-                    let task = top.task("waits", waits);
-                    top.launch(&gang, &task, |_| Start::new(gates))?.all().await
+                    let task = top.register("waits", waits);
+                    top.launch(&gang, &task, |_| ShardLaunch::new(gates))?.all().await
                 })
                 .unwrap();
             let took = took[2];
@@ -262,8 +263,8 @@ where
         let program = program.clone();
         async move {
             let gang = top.gang("one", 1)?;
-            let task = top.task("alone", move |shard: Shard, _: ()| program(shard));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let task = top.register("alone", move |shard: Shard, _: ()| program(shard));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         }
     });
     run.map(|(all, _)| all)
@@ -289,7 +290,7 @@ fn deadlines_cost_one_event_each_and_those_after_the_end_of_time_are_none() {
     let stuck = watched("a year", || {
         alone(|shard| async move {
             let never = std::future::pending::<Result<(), Error>>();
-            shard.within(Duration::from_hours(24 * 365), never).await?;
+            shard.timeout(Duration::from_hours(24 * 365), never).await?;
             Ok(now())
         })
     });
@@ -298,14 +299,14 @@ fn deadlines_cost_one_event_each_and_those_after_the_end_of_time_are_none() {
     const TIMES: u64 = 2000;
     let run = Runtime::virtual_time(VirtualMachine::default()).run(|top| async move {
         let gang = top.gang("one", 1)?;
-        let task = top.task("in time", |shard: Shard, _: ()| async move {
+        let task = top.register("in time", |shard: Shard, _: ()| async move {
             for _ in 0..TIMES {
                 let task = shard.launch(|| (), ()).takes(Duration::from_micros(1)).go()?;
-                shard.within(Duration::from_micros(1500), task).await?;
+                shard.timeout(Duration::from_micros(1500), task).await?;
             }
             Ok(())
         });
-        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     let (_, stats) = run.unwrap();
     assert!(stats.events < 10 * TIMES, "{} events", stats.events);

@@ -68,12 +68,12 @@ pub struct ExploreOptions {
     /// Plant a protocol bug in every run
     #[cfg(feature = "plant")]
     #[arg(long, value_name = "BUG", value_parser = planted)]
-    plant: Option<maniple::runtime::plant::Bug>,
+    plant: Option<maniple_runtime::plant::Bug>,
 }
 
 #[cfg(feature = "plant")]
-fn planted(name: &str) -> Result<maniple::runtime::plant::Bug, String> {
-    use maniple::runtime::plant::Bug;
+fn planted(name: &str) -> Result<maniple_runtime::plant::Bug, String> {
+    use maniple_runtime::plant::Bug;
     let names = || Bug::ALL.iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
     Bug::ALL.into_iter().find(|b| b.name() == name).ok_or_else(|| format!("expected one of {}", names()))
 }

@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use maniple::mapper::MapperSpec;
-use maniple::mapper::files::Identity;
+use maniple_mapper::files::Identity;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use crate::measure::stats::{median, microseconds};
 use crate::measure::turns::warm;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use maniple::mapper::files::Whole;
+use maniple_mapper::files::Whole;
 use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use tabled::Table;

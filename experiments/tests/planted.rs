@@ -1,7 +1,7 @@
 //! Each planted protocol bug is found by `maniple explore`, within 2000 seeds.
 #![cfg(feature = "plant")]
 
-use maniple::runtime::plant::Bug;
+use maniple_runtime::plant::Bug;
 use serde_json::Value;
 use std::process::Command;
 

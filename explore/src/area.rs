@@ -1,6 +1,6 @@
 //! Where tasks of a program work: boxes of points, on a line or in a plane.
 
-use maniple::prelude::Rect;
+use maniple::regions::Rect;
 use serde::{Deserialize, Serialize};
 
 /// Points from `lo` on and before `hi`. On a line, the second coordinate is 0.

@@ -9,6 +9,7 @@ use crate::top::Shared;
 use crate::wild::Wild;
 use maniple::barriers::BarrierError;
 use maniple::prelude::*;
+use maniple::runtime::Stats;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 

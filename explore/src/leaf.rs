@@ -4,7 +4,9 @@ use crate::program::Op;
 use crate::tasks::{digest, fold, set, three, update};
 use crate::values::joined;
 use crate::worker::{FIELDS, Worker};
+use maniple::mapper::Priority;
 use maniple::prelude::*;
+use maniple::regions::{Max, Product, Reduce, Sum};
 
 /// What the tasks are called.
 pub fn name(op: Op) -> &'static str {
@@ -27,7 +29,7 @@ impl Worker {
     /// A number after a task that has none.
     fn nineteen(&self, after: &TaskFuture<()>) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
-        let task = move |_: Val<()>| {
+        let task = move |_: Arg<()>| {
             tag.goes_off();
             19
         };
@@ -59,7 +61,7 @@ impl Worker {
                 go!(task, (self.part::<D>(at)?.read(FIELDS[f]),))
             }
             Op::Set(f, at, k) => {
-                let task = move |mut u: Write<i64, D>, k: Val<i64>| {
+                let task = move |mut u: Write<i64, D>, k: Arg<i64>| {
                     tag.goes_off();
                     set(&mut u, *k);
                     *k
@@ -67,7 +69,7 @@ impl Worker {
                 go!(task, (self.part::<D>(at)?.write(FIELDS[f]), self.number(k)))
             }
             Op::Update(f, at, k) => {
-                let task = move |mut u: ReadWrite<i64, D>, k: Val<i64>| {
+                let task = move |mut u: ReadWrite<i64, D>, k: Arg<i64>| {
                     tag.goes_off();
                     update(&mut u, *k)
                 };
@@ -76,7 +78,7 @@ impl Worker {
             Op::Fold(f, at, operator, k) => {
                 macro_rules! folds {
                     ($reduction:ty) => {{
-                        let task = move |mut u: Reduce<i64, $reduction, D>, k: Val<i64>| {
+                        let task = move |mut u: Reduce<i64, $reduction, D>, k: Arg<i64>| {
                             tag.goes_off();
                             fold(&mut u, *k);
                             3
@@ -101,7 +103,7 @@ impl Worker {
                 go!(task, (from.read(FIELDS[f]), into.read_write(FIELDS[(f + 1) % 3])))
             }
             Op::Three(f, swap, at, k) => {
-                let task = move |a: Read<i64, D>, mut b: Reduce<i64, Sum, D>, mut c: Write<i64, D>, k: Val<i64>| {
+                let task = move |a: Read<i64, D>, mut b: Reduce<i64, Sum, D>, mut c: Write<i64, D>, k: Arg<i64>| {
                     tag.goes_off();
                     three(&a, &mut b, &mut c, *k);
                     5
@@ -119,7 +121,7 @@ impl Worker {
                 go!(task, (far.read(FIELDS[f]),))
             }
             Op::Atomic(f, at, k) => {
-                let task = move |mut u: ReadWrite<i64, D>, k: Val<i64>| {
+                let task = move |mut u: ReadWrite<i64, D>, k: Arg<i64>| {
                     tag.goes_off();
                     update(&mut u, *k)
                 };
@@ -155,7 +157,7 @@ impl Worker {
                 go!(task, (at.read(FIELDS[f]), at.write(FIELDS[(f + 1) % 3])))
             }
             Op::Join(a, b) => {
-                let task = move |a: Val<i64>, b: Val<i64>| {
+                let task = move |a: Arg<i64>, b: Arg<i64>| {
                     tag.goes_off();
                     joined(*a, *b)
                 };

@@ -5,6 +5,8 @@ use crate::tasks::{Tag, digest, fold, set, update};
 use crate::top::Shared;
 use crate::worker::FIELDS;
 use maniple::prelude::*;
+use maniple::regions::{Coherence, Max, Privilege, Product, Reduce, ReductionId, Sum};
+use maniple::runtime::FutureMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -52,7 +54,7 @@ pub fn loose(
 }
 
 impl Loosely {
-    pub fn start<const D: usize>(&self, program: &Program, shard: u32) -> Start<LooseArgs> {
+    pub fn start<const D: usize>(&self, program: &Program, shard: u32) -> ShardLaunch<LooseArgs> {
         let loose = &program.stages[self.stage].loose[self.at];
         let block = Region::new(self.tree.tree, program.loose_block(loose, shard).rect::<D>());
         let act = program.loose(self.stage, loose).1;
@@ -66,7 +68,7 @@ impl Loosely {
         };
         let field = loose.field;
         let args = LooseArgs { block, field, act, number: loose.number, yields: loose.yields };
-        Start::new(args).holds(block, [FIELDS[field]], privilege, Coherence::Exclusive)
+        ShardLaunch::new(args).require(block, [FIELDS[field]], privilege, Coherence::Exclusive)
     }
 
     /// Awaits the launch, and notes what comes.

@@ -5,9 +5,9 @@ use crate::oracle::interpret;
 use crate::program::{Chosen, On, Program};
 use crate::top::{Shared, top_level};
 use crate::wild::Wild;
-use maniple::mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use maniple::prelude::*;
 use maniple::runtime::{Check, Costs, Link, TaskCost, VirtualMachine};
+use maniple_mapper::{LoggingMapper, Mapper, MapperSlot, NumaMapper, Topology, stock};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +97,7 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
         On::Virtual { nodes, per_node, seed } => Runtime::virtual_time(machine(like, nodes, per_node, seed)),
         On::Threads { workers } => Runtime::threads(workers),
     };
-    let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::Replicas);
+    let mut runtime = runtime.mapper(slot.clone()).most_steps(MOST_STEPS).check(Check::ControlReplication);
     if program.checks_races {
         runtime = runtime.check(Check::Races);
     }
@@ -132,7 +132,7 @@ pub fn quiet() {
 
 /// Plants a bug in a runtime; how often it strikes is drawn from the seed.
 #[cfg(feature = "plant")]
-pub fn planted(bug: maniple::runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
+pub fn planted(bug: maniple_runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
     let mut random = fastrand::Rng::with_seed(seed);
     let most = [1, 4, 16, 64][random.usize(0..4)];
     let first = random.u64(0..most);

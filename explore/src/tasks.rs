@@ -3,6 +3,7 @@
 use crate::area::place;
 use crate::values::{fresh, joined, updated};
 use maniple::prelude::*;
+use maniple::regions::{ReadShared, Reduce, Reduction, Sum};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 

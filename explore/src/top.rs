@@ -6,8 +6,11 @@ use crate::program::{BOARD, Failing, Program, Stage, TOP_BOMB};
 use crate::tasks::{Tag, bomb, digest, explode, update};
 use crate::values::{composed, gathered};
 use crate::worker::{FIELDS, SLOT, body};
+use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::mapper::MapperSlot;
 use maniple::prelude::*;
+use maniple::regions::Privilege;
+use maniple::runtime::{FutureMap, InnerTask};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -57,19 +60,19 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     let program = &shared.program;
     let all = program.all().rect::<D>();
     let info = FIELDS.map(|f| f.info());
-    let trees = [top.tree("x", all, &info)?, top.tree("y", all, &info)?];
+    let trees = [top.region_tree("x", all, &info)?, top.region_tree("y", all, &info)?];
     let mut pending: Vec<(usize, FutureMap<Vec<Outcome>>)> = Vec::new();
     let mut free: Vec<(Loosely, FutureMap<i64>)> = Vec::new();
     let of_loose = shared.clone();
-    let loose_task = top.task("loose", move |shard, args: LooseArgs| loosely::<D>(shard, args, of_loose.clone()));
+    let loose_task = top.register("loose", move |shard, args: LooseArgs| loosely::<D>(shard, args, of_loose.clone()));
     for (i, stage) in program.stages.iter().enumerate() {
         let n = stage.shards;
         let gang = top.gang(&format!("gang {i}"), n)?;
         let pairs = top.edges("ring", &gang, (0..n).map(|s| (s, stage.to[s as usize])), stage.buffers as u32)?;
-        let slots = top.tree("slots", Rect::line(0, slot_size(stage) * i64::from(n)), &[SLOT.info()])?;
-        let board = top.tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
+        let slots = top.region_tree("slots", Rect::line(0, slot_size(stage) * i64::from(n)), &[SLOT.info()])?;
+        let board = top.region_tree("board", Rect::line(0, BOARD * i64::from(n)), &[SLOT.info()])?;
         let marks = stage.phases.len().checked_sub(1).map_or(1, |last| stage.marks(last).1);
-        let marks = top.tree("marks", Rect::line(0, marks), &[SLOT.info()])?;
+        let marks = top.region_tree("marks", Rect::line(0, marks), &[SLOT.info()])?;
         let all = || PhaseOptions::all(&gang).window(1 << 20).arity(stage.arity);
         let sum = top.phase_barrier("sum", &gang, all().reduce(|a, b| gathered(0, a, b)))?;
         let barrier = top.phase_barrier("barrier", &gang, all())?;
@@ -89,7 +92,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         for t in &stage.totals {
             let operator = Operator::user("compose", |a: &i64, b: &i64| composed(*a, *b));
             let algorithm = t.algorithm.map(|a| Algorithm::ALL[a]);
-            let options = Options { elements: t.elements, slots: t.slots, algorithm };
+            let options = CollectiveOptions { elements: t.elements, slots: t.slots, algorithm };
             totals.push(Allreduce::with(&top, &gang, "total", operator, options)?);
         }
         let (block, far) = (trees[stage.tree], trees[1 - stage.tree]);
@@ -111,7 +114,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
             totals,
         };
         let of_shard = shared.clone();
-        let task = top.task("stage", move |shard, args: Args| body::<D>(shard, args, of_shard.clone()));
+        let task = top.register("stage", move |shard, args: Args| body::<D>(shard, args, of_shard.clone()));
         let all = loose(&top, i, program, loose_task, trees)?;
         if stage.by_parent {
             // What it holds must not be in use by launches of the top-level task.
@@ -122,18 +125,18 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
                 earlier.ends(&shared, &done).await;
             }
             let of_parent = shared.clone();
-            let parent = top.parent("parent", move |p: Parent, args: Args| {
+            let parent = top.register_inner("parent", move |p: InnerTask, args: Args| {
                 by_parent::<D>(p, gang, task, args, all.clone(), of_parent.clone())
             });
             let held = || {
-                let start = Start::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
+                let start = ShardLaunch::new(args.clone()).writes(block, FIELDS).reads(far, FIELDS);
                 let start = start.shares(board, [SLOT], Privilege::ReadWrite);
                 let start =
                     (0..n).fold(start, |start, s| start.shares(slot(slots, stage, s), [SLOT], Privilege::ReadWrite));
                 let marks = (0..stage.phases.len()).map(|p| marks_of(marks, stage, p));
                 marks.fold(start, |start, marks| start.shares(marks, [SLOT], Privilege::ReadWrite))
             };
-            top.single(&parent, held).await?;
+            top.run_inner(&parent, held).await?;
         } else {
             for loose in all {
                 let done = top.launch(&loose.gang, &loose.task, |s| loose.start::<D>(program, s))?;
@@ -170,7 +173,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
 
 /// Launches a stage as a parent, which then looks at the tree and changes it.
 async fn by_parent<const D: usize>(
-    parent: Parent,
+    parent: InnerTask,
     gang: Gang,
     task: ShardTask<Args, Vec<Outcome>>,
     args: Args,
@@ -246,10 +249,10 @@ fn marks_of(marks: Region, stage: &Stage, phase: usize) -> Region {
     Region::new(marks.tree, Rect::line(lo, hi))
 }
 
-fn start<const D: usize>(program: &Program, args: &Args, s: u32) -> Start<Args> {
+fn start<const D: usize>(program: &Program, args: &Args, s: u32) -> ShardLaunch<Args> {
     let stage = &program.stages[args.stage];
     let block = Region::new(args.block.tree, program.block(args.stage, s).rect::<D>());
-    let start = Start::new(Args { block, ..args.clone() }).writes(block, FIELDS).reads(args.far, FIELDS);
+    let start = ShardLaunch::new(Args { block, ..args.clone() }).writes(block, FIELDS).reads(args.far, FIELDS);
     let start = start.shares(slot(args.slots, stage, s), [SLOT], Privilege::ReadWrite);
     let start = start.shares(args.board, [SLOT], Privilege::ReadWrite);
     let others = stage.producers(s).filter(|&from| from != s);

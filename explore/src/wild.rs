@@ -1,11 +1,12 @@
 //! A mapper whose answers are legal mostly, illegal now and then, and sometimes panics.
 
-use maniple::mapper::{
+use maniple::regions::{Coherence, Privilege};
+use maniple::runtime::Error;
+use maniple_mapper::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
     PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
     SourceInput,
 };
-use maniple::prelude::{Coherence, Error, Privilege};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -9,6 +9,8 @@ use crate::tasks::{Tag, bomb, digest, digest_shared, explode, set, update};
 use crate::top::{Args, Shared, slot};
 use crate::values::{arrival, contribution, fresh, joined, updated};
 use maniple::prelude::*;
+use maniple::regions::{ReadShared, ReadWriteShared, WriteShared};
+use maniple::runtime::FutureMap;
 use maniple::runtime::{PhaseArriver, PhaseWaiter, now};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,7 +26,7 @@ pub struct Worker {
     pub shard: Shard,
     pub args: Args,
     pub shared: Arc<Shared>,
-    whole: Local,
+    whole: RegionView,
     values: Vec<TaskFuture<i64>>,
     seen: Vec<Outcome>,
 }
@@ -41,7 +43,7 @@ impl Worker {
         Tag { _probe: self.shared.probe.clone(), bomb }
     }
 
-    pub fn number(&self, n: Number) -> Value<i64> {
+    pub fn number(&self, n: Number) -> Input<i64> {
         match n {
             Number::Given(k) => k.into(),
             Number::Of(i) if self.values.is_empty() => (i as i64).into(),
@@ -53,11 +55,11 @@ impl Worker {
         self.shared.program.block(self.args.stage, self.shard.index())
     }
 
-    fn local<const D: usize>(&self, at: Area) -> Result<Local, Error> {
+    fn local<const D: usize>(&self, at: Area) -> Result<RegionView, Error> {
         self.shard.region(Region::new(self.args.block.tree, at.rect::<D>()))
     }
 
-    pub fn part<const D: usize>(&self, part: Part) -> Result<Local, Error> {
+    pub fn part<const D: usize>(&self, part: Part) -> Result<RegionView, Error> {
         self.local::<D>(part.of(self.block()))
     }
 
@@ -103,7 +105,8 @@ impl Worker {
                 }
                 Step::Index { shard, field, points, looks, number, bomb, all } if shard == me => {
                     let parts = Program::points(self.block(), points, looks);
-                    let locals: Vec<Local> = parts.iter().map(|&p| self.local::<D>(p)).collect::<Result<_, _>>()?;
+                    let locals: Vec<RegionView> =
+                        parts.iter().map(|&p| self.local::<D>(p)).collect::<Result<_, _>>()?;
                     let tag = self.tag(bomb.map(|b| b.0));
                     let hit = bomb.map_or(usize::MAX, |b| b.1 as usize % parts.len());
                     let goes_off = move |i: usize| {
@@ -112,14 +115,14 @@ impl Worker {
                         }
                     };
                     let map = if looks {
-                        let point = move |u: Read<i64, D>, _: Val<i64>, i: Val<usize>| {
+                        let point = move |u: Read<i64, D>, _: Arg<i64>, i: Arg<usize>| {
                             goes_off(*i);
                             digest(&u, 2)
                         };
                         let args = |i: usize| (locals[i].read(FIELDS[field]), self.number(number), i.into());
                         self.index(locals.len(), point, args)?
                     } else {
-                        let point = move |mut u: ReadWrite<i64, D>, k: Val<i64>, i: Val<usize>| {
+                        let point = move |mut u: ReadWrite<i64, D>, k: Arg<i64>, i: Arg<usize>| {
                             goes_off(*i);
                             update(&mut u, *k)
                         };
@@ -128,7 +131,7 @@ impl Worker {
                     };
                     self.values.extend(map.iter().cloned());
                     if let Some(limit) = all {
-                        match self.patiently(limit, async |limit| self.shard.within(limit, map.all()).await).await {
+                        match self.patiently(limit, async |limit| self.shard.timeout(limit, map.all()).await).await {
                             Ok(values) => self.seen.extend(values.into_iter().map(Ok)),
                             Err(e) => self.seen.extend(map.iter().map(|_| Err(e.clone()))),
                         }
@@ -139,14 +142,14 @@ impl Worker {
                     let outcome = match limit {
                         None => value.await,
                         Some(limit) => {
-                            self.patiently(limit, async |limit| self.shard.within(limit, &mut value).await).await
+                            self.patiently(limit, async |limit| self.shard.timeout(limit, &mut value).await).await
                         }
                     };
                     self.seen.push(outcome);
                 }
                 Step::InVain { shard, limit } if shard == me => {
                     let wait = self.on_time(Duration::from_nanos(limit), async |limit| {
-                        self.shard.within(limit, self.shard.wait(&never)).await
+                        self.shard.timeout(limit, self.shard.wait(&never)).await
                     });
                     self.seen.push(match wait.await {
                         Ok(()) => Ok(0),
@@ -160,7 +163,7 @@ impl Worker {
                     let generation = to.ready().generation();
                     // Every other one travels with its arrival, unless shards wait themselves.
                     if !waits && generation % 2 == 1 {
-                        let put = move |mut out: Put<i64>, k: Val<i64>| {
+                        let put = move |mut out: Put<i64>, k: Arg<i64>| {
                             tag.goes_off();
                             (0..).zip(out.iter_mut()).for_each(|(p, value)| *value = fresh(*k, p));
                             *k
@@ -177,7 +180,7 @@ impl Worker {
                         }
                         continue;
                     }
-                    let put = move |mut u: WriteShared<i64>, k: Val<i64>| {
+                    let put = move |mut u: WriteShared<i64>, k: Arg<i64>| {
                         tag.goes_off();
                         let values: Vec<i64> = (0..u.rect().hi(0) - u.rect().lo(0)).map(|p| fresh(*k, p)).collect();
                         u.copy_from(&values);
@@ -229,7 +232,7 @@ impl Worker {
                     self.shard.arrive_with(&sum.0, arrival(at, me));
                     let wait = async |limit| match limit {
                         Duration::MAX => self.shard.wait_value(&sum.1).await,
-                        limit => self.shard.within(limit, self.shard.wait_value(&sum.1)).await,
+                        limit => self.shard.timeout(limit, self.shard.wait_value(&sum.1)).await,
                     };
                     let value = match limit {
                         None => wait(Duration::MAX).await,
@@ -244,7 +247,7 @@ impl Worker {
                 }
                 Step::Barrier { number, waits, limit, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
-                    let arrive = move |k: Val<i64>| {
+                    let arrive = move |k: Arg<i64>| {
                         tag.goes_off();
                         *k
                     };
@@ -263,7 +266,7 @@ impl Worker {
                 Step::Board { number, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
                     let lo = BOARD * i64::from(me);
-                    let write = move |mut u: ReadWriteShared<i64>, k: Val<i64>| {
+                    let write = move |mut u: ReadWriteShared<i64>, k: Arg<i64>| {
                         tag.goes_off();
                         for p in lo..lo + BOARD {
                             u.set([p], updated(u.get([p]), *k, p));
@@ -308,7 +311,7 @@ impl Worker {
         Ok(())
     }
 
-    fn buffer(&self, stage: &Stage, of: u32, generation: u64) -> Result<Local, Error> {
+    fn buffer(&self, stage: &Stage, of: u32, generation: u64) -> Result<RegionView, Error> {
         let slot = slot(self.args.slots, stage, of);
         let lo = slot.rect.lo(0) + (generation % stage.buffers) as i64 * stage.width;
         self.shard.region(Region::new(slot.tree, Rect::line(lo, lo + stage.width)))
@@ -329,12 +332,12 @@ impl Worker {
         let at = stage.marks(phase).0 + (arriver.generation() as usize * arrivers.len() + row) as i64;
         let cell = self.shard.region(Region::new(self.args.marks.tree, Rect::line(at, at + 1)))?;
         let tag = self.tag(bomb);
-        let mark = move |mut u: WriteShared<i64>, k: Val<i64>| {
+        let mark = move |mut u: WriteShared<i64>, k: Arg<i64>| {
             tag.goes_off();
             u.fill(*k);
             *k
         };
-        let value: Value<i64> = if own { number.known().into() } else { self.number(number) };
+        let value: Input<i64> = if own { number.known().into() } else { self.number(number) };
         let mark = self.shard.launch(mark, (cell.write_shared(SLOT), value)).named("mark");
         if !own {
             self.values.push(mark.arrive(arriver).go()?);
@@ -368,9 +371,9 @@ impl Worker {
         if own {
             let wait = async |limit| match (fold, limit) {
                 (Some(_), Duration::MAX) => self.shard.wait_value(waiter).await,
-                (Some(_), limit) => self.shard.within(limit, self.shard.wait_value(waiter)).await,
+                (Some(_), limit) => self.shard.timeout(limit, self.shard.wait_value(waiter)).await,
                 (None, Duration::MAX) => self.shard.wait(waiter).await.map(|()| 0),
-                (None, limit) => self.shard.within(limit, self.shard.wait(waiter)).await.map(|()| 0),
+                (None, limit) => self.shard.timeout(limit, self.shard.wait(waiter)).await.map(|()| 0),
             };
             over = match limit {
                 None => wait(Duration::MAX).await.ok(),
@@ -448,7 +451,7 @@ impl Worker {
         match limit {
             None => self.shard.wait(barrier).await.is_ok(),
             Some(limit) => self
-                .patiently(limit, async |limit| self.shard.within(limit, self.shard.wait(barrier)).await)
+                .patiently(limit, async |limit| self.shard.timeout(limit, self.shard.wait(barrier)).await)
                 .await
                 .is_ok(),
         }
@@ -471,7 +474,7 @@ impl Worker {
         args: impl Fn(usize) -> F::Args,
     ) -> Result<FutureMap<i64>, Error>
     where
-        F: maniple::runtime::Leaf<M, i64> + Clone,
+        F: maniple::runtime::Leaf<M, Output = i64> + Clone,
     {
         self.shard.index_launch(points, function, args).go()
     }
@@ -479,23 +482,23 @@ impl Worker {
     fn total(&self, which: usize, number: Number, elements: usize) -> Result<TaskFuture<i64>, Error> {
         let total = self.args.totals[which];
         let make = |tag: Tag| {
-            move |k: Val<i64>| {
+            move |k: Arg<i64>| {
                 tag.goes_off();
                 contribution(*k, elements)
             }
         };
         let fold = |tag: Tag| {
-            move |v: Val<Vec<i64>>| {
+            move |v: Arg<Vec<i64>>| {
                 tag.goes_off();
                 v.iter().fold(11, |sum, &v| joined(sum, v))
             }
         };
         if elements == 1 {
             let make = make(self.tag(None));
-            let own = self.shard.launch(move |k: Val<i64>| make(k)[0], (self.number(number),)).named("make").go()?;
+            let own = self.shard.launch(move |k: Arg<i64>| make(k)[0], (self.number(number),)).named("make").go()?;
             let result = total.call(&self.shard, &own)?;
             let fold = fold(self.tag(None));
-            let fold = move |v: Val<i64>| fold(Val(vec![*v]));
+            let fold = move |v: Arg<i64>| fold(Arg(vec![*v]));
             return self.shard.launch(fold, ((&result).into(),)).named("fold total").go();
         }
         let own = self.shard.launch(make(self.tag(None)), (self.number(number),)).named("make").go()?;

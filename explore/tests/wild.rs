@@ -20,8 +20,8 @@ fn totals(runtime: &Runtime, shards: u32) -> Result<Vec<(u64, u64, u64)>, Error>
         let sum = Allreduce::new(&top, &gang, "sum", Operator::sum())?;
         let exact = Allreduce::new(&top, &gang, "exact", Operator::sum())?;
         let least = Allreduce::new(&top, &gang, "least", Operator::min())?;
-        let task = top.task("shard", shard);
-        top.launch(&gang, &task, |_| Start::new((sum, exact, least)))?.all().await
+        let task = top.register("shard", shard);
+        top.launch(&gang, &task, |_| ShardLaunch::new((sum, exact, least)))?.all().await
     };
     runtime.run(program).map(|r| r.0)
 }

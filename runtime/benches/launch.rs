@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, Throughput};
 use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
-use maniple_runtime::{Error, Local, Runtime, Shard, Start, VirtualMachine};
+use maniple_runtime::{Error, RegionView, Runtime, Shard, ShardLaunch, VirtualMachine};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn add(mut x: ReadWrite<u64>) {
 /// Launches leaf tasks, each on the next of the regions, and waits for the last launched before one comes up again.
 async fn leaves(shard: Shard, (line, tasks): (Region, u64)) -> Result<Duration, Error> {
     let parts = Partition::equal(line, WORKING_SET)?;
-    let parts: Vec<Local> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
+    let parts: Vec<RegionView> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
     for part in &parts {
         shard.launch(add, (part.read_write(X),)).go()?.await?;
     }
@@ -35,9 +35,9 @@ fn leaf(c: &mut Criterion) {
     group.bench_function("one region of 1024, round robin", |b| {
         b.iter_custom(|tasks| {
             let run = Runtime::threads(1).run(move |top| async move {
-                let line = top.tree("line", Rect::line(0, WORKING_SET as i64), &[X.info()])?;
-                let (gang, task) = (top.gang("one", 1)?, top.task("leaves", leaves));
-                top.launch(&gang, &task, |_| Start::new((line, tasks)).writes(line, [X]))?.all().await
+                let line = top.region_tree("line", Rect::line(0, WORKING_SET as i64), &[X.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("leaves", leaves));
+                top.launch(&gang, &task, |_| ShardLaunch::new((line, tasks)).writes(line, [X]))?.all().await
             });
             run.expect("the leaf tasks run").0[0]
         });
@@ -57,12 +57,12 @@ fn gang(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(shards), |b| {
             b.iter_custom(|launches| {
                 let run = Runtime::threads(2).run(move |top| async move {
-                    let (gang, task) = (top.gang("all", shards)?, top.task("shard", shard));
+                    let (gang, task) = (top.gang("all", shards)?, top.register("shard", shard));
                     let mut took = Duration::ZERO;
                     // One to warm up.
                     for launch in 0..=launches {
                         let start = Instant::now();
-                        let all = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+                        let all = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                         took += if launch == 0 { Duration::ZERO } else { start.elapsed() };
                         assert_eq!(all.len(), shards as usize);
                     }
@@ -96,15 +96,15 @@ fn queued(launches: usize) -> Duration {
     let start = Instant::now();
     let machine = VirtualMachine { nodes: 4, ..VirtualMachine::default() };
     let run = Runtime::virtual_time(machine).mapper(Arc::new(Dealt)).run(move |top| async move {
-        let tree = top.tree("line", Rect::line(0, WIDTH), &FIELDS.map(|f| f.info()))?.tree;
+        let tree = top.region_tree("line", Rect::line(0, WIDTH), &FIELDS.map(|f| f.info()))?.tree;
         let gangs = (0..WIDTH).map(|at| top.gang(&at.to_string(), 1)).collect::<Result<Vec<_>, _>>()?;
-        let task = top.task("shard", shard);
+        let task = top.register("shard", shard);
         let mut all = Vec::with_capacity(launches);
         for launch in 0..launches {
             let (turn, at) = (launch / WIDTH as usize, (launch % WIDTH as usize) as i64);
             let own = Region { tree, rect: Rect::line(at, at + 1) };
             let near = Region { tree, rect: Rect::line((at - 1).max(0), (at + 2).min(WIDTH)) };
-            let start = |_| Start::new(()).writes(own, [FIELDS[turn % 2]]).reads(near, [FIELDS[(turn + 1) % 2]]);
+            let start = |_| ShardLaunch::new(()).writes(own, [FIELDS[turn % 2]]).reads(near, [FIELDS[(turn + 1) % 2]]);
             all.push(top.launch(&gangs[at as usize], &task, start)?);
         }
         for one in all {

@@ -1,7 +1,7 @@
 //! One generation of a phase barrier at which all shards of a gang arrive, and for which all wait.
 
 use criterion::{BenchmarkId, Criterion};
-use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start};
+use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::time::{Duration, Instant};
 
 async fn pass(shard: Shard, (all, generations): (PhaseBarrier, u64)) -> Result<Duration, Error> {
@@ -26,8 +26,8 @@ fn benches(c: &mut Criterion) {
                 let run = Runtime::threads(2).run(move |top| async move {
                     let gang = top.gang("all", shards)?;
                     let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
-                    let task = top.task("pass", pass);
-                    top.launch(&gang, &task, |_| Start::new((all, generations)))?.all().await
+                    let task = top.register("pass", pass);
+                    top.launch(&gang, &task, |_| ShardLaunch::new((all, generations)))?.all().await
                 });
                 run.expect("the generations pass").0.into_iter().max().expect("there are shards")
             });

@@ -128,7 +128,7 @@ pub enum Error {
         second: Box<Access>,
     },
     /// The top-level tasks of two nodes do not do the same. Looked for in debug builds and by
-    /// [`Check::Replicas`](crate::Check::Replicas).
+    /// [`Check::ControlReplication`](crate::Check::ControlReplication).
     #[error(
         "the top-level task must do the same on every node, but its call {call} is\n  on node 0: {expected}\n  on node \
          {node}: {came}"

@@ -50,17 +50,17 @@ pub use payload::{Lent, Payload};
 #[doc(hidden)]
 pub use program::edges::AllEnds;
 pub use program::edges::{Consumer, Edges, Get, GetFrom, Producer, Put, PutTo};
-pub use program::gang::{Gang, ShardTask, Start};
+pub use program::gang::{Gang, ShardLaunch, ShardTask};
 pub use program::index::IndexLaunch;
+pub use program::inner::InnerTask;
 pub use program::launch::{Arrivable, Launch, Leaf, Waitable};
+pub use program::param::{Arg, Input, Many, Param, Requirement};
 #[doc(hidden)]
 pub use program::param::{Bindings, Declaring, Done, Taking};
-pub use program::param::{Many, Param, Requirement, Val, Value};
-pub use program::parent::Parent;
 pub use program::phase::{PhaseArriver, PhaseBarrier, PhaseOptions, PhaseWaiter};
-pub use program::region::Local;
+pub use program::region::RegionView;
 pub use program::runtime::{Check, Driver, Runtime};
 pub use program::shard::{Copied, Shard};
 pub use program::top::Top;
 pub use time::now;
-pub use wire::{Binding, Costs, Crowded, Death, Faults, Link, Pause, Slow, TaskCost, VirtualMachine};
+pub use wire::{Binding, CostLevel, Costs, Faults, Link, Pause, ProcessorLoss, SlowLink, TaskCost, VirtualMachine};

@@ -5,7 +5,7 @@ mod common;
 use common::{any_virtual, run};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Privilege, Rect, Region, Write};
-use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const U: Field<i64> = Field::new(0, "u");
@@ -85,8 +85,8 @@ fn a_fold_that_panics_poisons_its_generation_and_all_after() {
                     // The processor of shard 2, which only waits, is the root of the tree.
                     let sums = PhaseOptions::between([0, 1], [2, 0, 1]).reduce(explosive);
                     let sums = top.phase_barrier("sums", &gang, sums)?;
-                    let task = top.task("shard", shard);
-                    let came = top.launch(&gang, &task, |_| Start::new((sums, ahead)))?.all().await?;
+                    let task = top.register("shard", shard);
+                    let came = top.launch(&gang, &task, |_| ShardLaunch::new((sums, ahead)))?.all().await?;
                     *seen.lock().unwrap_or_else(PoisonError::into_inner) = came;
                     Ok(())
                 }
@@ -117,8 +117,8 @@ fn a_fold_that_panics_unseen_fails_the_run() {
         let outcome = run(&at, &runtime, |top| async move {
             let gang = top.gang("all", 3)?;
             let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(explosive))?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(sums))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(sums))?.all().await
         });
         assert!(outcome.as_ref().is_err_and(fold_bomb), "{at}: {outcome:?}");
     }
@@ -171,8 +171,8 @@ fn leaf_tasks_may_arrive_in_any_order() {
         let at = format!("any order on {name}");
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(8).arity(1))?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
     }
@@ -200,8 +200,8 @@ fn waits_of_a_pair_may_be_in_any_order() {
         let at = format!("waits in any order on {name}");
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3))?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![(); 3]), "{at}");
     }
@@ -248,8 +248,8 @@ fn a_failure_that_is_handled_does_not_fail_the_run() {
             let at = format!("handled failure {how} on {name}");
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).arity(1))?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((links, how)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             });
             let (fine, poisoned) = (vec![true; 6], vec![true, true, false, false, false, false]);
             let expected = match how & 1 {
@@ -283,8 +283,8 @@ fn arrivals_after_a_failure_are_dropped_silently() {
         let at = format!("arrivals in vain on {name}");
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3).window(4))?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(outcome, Ok(vec![6; 3]), "{at}");
     }
@@ -293,7 +293,7 @@ fn arrivals_after_a_failure_are_dropped_silently() {
 /// A launch that is dropped, or refused, neither waits nor arrives: whoever waits gets the next one that is made.
 #[test]
 fn a_launch_that_is_not_made_takes_no_generation() {
-    fn put(mut u: Write<i64>, _: Val<i64>) {
+    fn put(mut u: Write<i64>, _: Arg<i64>) {
         u.fill(1);
     }
     async fn shard(shard: Shard, (links, region, how): (Links, Region, u32)) -> Result<(), Error> {
@@ -327,10 +327,10 @@ fn a_launch_that_is_not_made_takes_no_generation() {
             let at = format!("launch that is not made, {how}, on {name}");
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 3, PhaseOptions::between(0..3, 0..3))?;
-                let tree = top.tree("line", Rect::line(0, 3), &[U.info()])?;
-                let task = top.task("shard", shard);
+                let tree = top.region_tree("line", Rect::line(0, 3), &[U.info()])?;
+                let task = top.register("shard", shard);
                 let done = top.launch(&gang, &task, |_| {
-                    Start::new((links, tree, how)).holds(tree, [U.id()], Privilege::Read, Coherence::Exclusive)
+                    ShardLaunch::new((links, tree, how)).require(tree, [U.id()], Privilege::Read, Coherence::Exclusive)
                 })?;
                 done.all().await
             });
@@ -365,8 +365,8 @@ fn a_reduction_without_a_window_keeps_a_bounded_number_of_values() {
                 let gang = top.gang("all", 2)?;
                 let sums = PhaseOptions::all(&gang).window(u64::MAX).reduce(|a, b| a + b);
                 let sums = top.phase_barrier("sums", &gang, sums)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((sums, n)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((sums, n)))?.all().await
             });
             // The last value may be over on one processor before the other.
             assert_eq!(outcome, Ok(vec![n == KEPT; 2]), "{at}");

@@ -6,7 +6,7 @@ mod common;
 use common::run;
 use maniple_barriers::BarrierError;
 use maniple_mapper::stock;
-use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use maniple_runtime::{Arg, Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 
 /// What was refused to an arriver that ran too far ahead: barrier, arriver, generation and window.
 fn over_arrival(e: &Error) -> Option<(String, u32, u64, u64)> {
@@ -38,7 +38,7 @@ fn runtimes(seeds: u64) -> impl Iterator<Item = (String, Runtime)> {
 
 fn nothing() {}
 
-fn after(_: Val<()>) {}
+fn after(_: Arg<()>) {}
 
 /// Shard 1, second of three arrivers, makes four arrivals although the window allows three; it goes on all the same.
 #[test]
@@ -75,8 +75,8 @@ fn over_arrival_names_barrier_arriver_generation_and_window() {
                 let gang = top.gang("all", 5)?;
                 let gate = PhaseOptions::between([3, 1, 4], [4, 0, 2, 3]).window(2).arity(1 + how as usize % 3);
                 let gate = top.phase_barrier("gate", &gang, gate)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((gate, how)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((gate, how)))?.all().await
             });
             let e = outcome.expect_err(&at);
             assert_eq!(over_arrival(&e), Some(("phase barrier `gate`".into(), 1, 3, 2)), "{at}: {e:?}");
@@ -108,8 +108,8 @@ fn a_deadlock_names_the_missing_arrivers() {
             let gang = top.gang("all", 5)?;
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([4, 2, 0, 3], [1]).arity(2))?;
             top.phase_barrier("unused", &gang, PhaseOptions::all(&gang))?;
-            let task = top.task("waits", shard);
-            top.launch(&gang, &task, |_| Start::new(gate))?.all().await
+            let task = top.register("waits", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
         });
         let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
         for words in [
@@ -158,8 +158,8 @@ fn arrivals_that_come_twice_or_much_too_early_are_refused() {
                 let gate = PhaseOptions::between([2, 0], 0..3).window(1000);
                 let gate = top.phase_barrier("gate", &gang, gate)?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, how)))?.all().await
             });
             let (barrier, arriver) = match how % 2 {
                 0 => ("`ring` ready of edge shard 0 -> shard 1", 0),
@@ -208,8 +208,8 @@ fn a_lost_arrival_is_a_deadlock() {
                 let gang: Gang = top.gang("all", 3)?;
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((gate, ring, how)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((gate, ring, how)))?.all().await
             });
             let Err(Error::Deadlock { report, .. }) = outcome else { panic!("{at}: {outcome:?}") };
             let expected: &[&[&str]] = match how {
@@ -258,8 +258,8 @@ fn a_late_waiter_gets_its_value_or_an_error() {
                 let gang = top.gang("all", 3)?;
                 let options = PhaseOptions::all(&gang).window(window).reduce(|a, b| a + b);
                 let sums = top.phase_barrier("sums", &gang, options)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((sums, window, n)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((sums, window, n)))?.all().await
             });
             assert_eq!(came, Ok(vec![kept.then_some(300); 3]), "{at}");
         }
@@ -307,7 +307,7 @@ fn shards_arrive_several_times_in_a_generation() {
                 let never = PhaseOptions::all(&gang).arrivals(|s| u32::from(s != 0));
                 let refused = top.phase_barrier("never", &gang, never).expect_err("no arrivals");
                 assert!(refused.to_string().contains("arrivals of shard 0 at phase barrier `never`"), "{refused}");
-                top.launch(&gang, &top.task("several", shard), |_| Start::new((gate, sums)))?.all().await
+                top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new((gate, sums)))?.all().await
             });
             let all = |round: u64| {
                 let brought =

@@ -6,7 +6,7 @@ mod common;
 use common::watched;
 use log::{LevelFilter, Log, Metadata, Record};
 use maniple_mapper::topology::cpu_list;
-use maniple_runtime::{Binding, Error, Runtime, Shard, Start};
+use maniple_runtime::{Binding, Error, Runtime, Shard, ShardLaunch};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ fn run(allowed: &BTreeSet<u32>, workers: u32, binding: Binding) -> (Masks, Vec<S
     let in_thread = || {
         sched_setaffinity(None, &set).expect("a part of the mask");
         let outcome = Runtime::threads(workers).binding(binding).run(move |top| async move {
-            let (gang, task) = (top.gang("all", workers)?, top.task("asks", shard));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("all", workers)?, top.register("asks", shard));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         (outcome.map(|(masks, _)| masks.into_iter().map(BTreeSet::from_iter).collect()), mask())
     };

@@ -5,8 +5,8 @@ mod common;
 use common::{any_virtual, mix, run, watched};
 use maniple_regions::{Field, Partition, Privilege, Read, Rect, Region, Write};
 use maniple_runtime::{
-    Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardTask, Start, TaskFuture, Top,
-    Val,
+    Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Place, Runtime, Shard, ShardLaunch, ShardTask,
+    TaskFuture, Top,
 };
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -94,11 +94,11 @@ macro_rules! in_vain_then {
     ($shard:expr, $tell:expr, $wait:expr) => {{
         for limit in LIMITS {
             for _ in 0..2 {
-                timed_out($shard.within(limit, $wait).await, "late", limit);
+                timed_out($shard.timeout(limit, $wait).await, "late", limit);
             }
         }
         $tell;
-        $shard.within(LONG, $wait).await?
+        $shard.timeout(LONG, $wait).await?
     }};
 }
 
@@ -146,7 +146,7 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
     let (arriver, waiter) = (phase.arriver(&shard)?, phase.waiter(&shard)?);
     let (adds, sum) = (sums.arriver(&shard)?, sums.waiter(&shard)?);
     // A region starts empty.
-    shard.within(Duration::ZERO, shard.wait(mine.empty())).await?;
+    shard.timeout(Duration::ZERO, shard.wait(mine.empty())).await?;
     for round in 0..3u64 {
         let tell = || shard.arrive(tells.ready());
         let late = || shard.launch(move || 40 + round, ()).wait(other.ready()).go();
@@ -162,7 +162,7 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
             Kind::Map => {
                 let first: TaskFuture<u64> = late()?;
                 let point = |i| ((&first).into(), (i as u64).into());
-                let all = shard.index_launch(3, |first: Val<u64>, i: Val<u64>| *first * 100 + *i, point).go()?;
+                let all = shard.index_launch(3, |first: Arg<u64>, i: Arg<u64>| *first * 100 + *i, point).go()?;
                 came.extend(in_vain_then!(shard, tell(), all.all()));
             }
             Kind::Ready => in_vain_then!(shard, tell(), shard.wait(other.ready())),
@@ -192,10 +192,10 @@ async fn late(shard: Shard, (kind, links): (Kind, Links)) -> Result<Vec<u64>, Er
             Kind::Foreign => {
                 let future = late()?;
                 for limit in LIMITS {
-                    timed_out(foreign(shard.within(limit, foreign(future.clone()))).await, "late", limit);
+                    timed_out(foreign(shard.timeout(limit, foreign(future.clone()))).await, "late", limit);
                 }
                 tell();
-                came.push(foreign(shard.within(LONG, foreign(future))).await?);
+                came.push(foreign(shard.timeout(LONG, foreign(future))).await?);
             }
         }
     }
@@ -209,8 +209,8 @@ fn every_wait_can_be_given_up_and_taken_up_again() {
             let at = format!("{at}, {kind:?}");
             let came = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 2)?;
-                let task = top.task("late", late);
-                top.launch(&gang, &task, |_| Start::new((kind, links)))?.all().await
+                let task = top.register("late", late);
+                top.launch(&gang, &task, |_| ShardLaunch::new((kind, links)))?.all().await
             });
             let came = came.unwrap_or_else(|e| panic!("{at}: {e}")).swap_remove(0);
             let expected = match kind {
@@ -249,7 +249,7 @@ where
                 1 => Duration::from_nanos(draw(dice, 1 << 20)),
                 _ => Duration::from_nanos(draw(dice, 1 << 14)),
             };
-            let outcome = shard.within(limit, &mut kept).await;
+            let outcome = shard.timeout(limit, &mut kept).await;
             let was_late = outcome.as_ref().is_err_and(is_time_out);
             count[usize::from(was_late)].fetch_add(1, Ordering::Relaxed);
             if !was_late {
@@ -303,13 +303,13 @@ async fn drawn(
                 puts.arrive(out.ready()).go()?.detach();
                 // What a wait of the shard has given back the task's takes; what it has not the task need not wait for.
                 let limit = Duration::from_nanos(draw(&mut dice, 4096));
-                let is_late = shard.within(limit, shard.wait(inn.ready())).await.is_err_and(|e| is_time_out(&e));
+                let is_late = shard.timeout(limit, shard.wait(inn.ready())).await.is_err_and(|e| is_time_out(&e));
                 assert_eq!(inn.ready().generation() + u64::from(is_late), inn.empty().generation());
                 let gets = shard.launch(move || stored[from as usize].load(Ordering::Acquire), ());
                 let gets = if is_late { gets.wait(inn.ready()) } else { gets };
                 let got = gets.arrive(inn.empty()).go()?;
                 let points = |_| ((&got).into(),);
-                let both = shard.index_launch(2, |x: Val<u64>| *x, points).go()?;
+                let both = shard.index_launch(2, |x: Arg<u64>| *x, points).go()?;
                 came.push(patiently(&shard, &mut dice, &count, || got.clone()).await?);
                 let both = patiently(&shard, &mut dice, &count, || both.all()).await?;
                 assert_eq!(both, [*came.last().unwrap_or(&0); 2]);
@@ -344,8 +344,9 @@ fn programs_with_deadlines_give_what_they_give_without() {
             let (stored, counted) = (stored.clone(), counted.clone());
             async move {
                 let (gang, links) = links(&top, shards)?;
-                let task = top.task("drawn", move |shard, args| drawn(shard, args, stored.clone(), counted.clone()));
-                top.launch(&gang, &task, |_| Start::new((links, seed)))?.all().await
+                let task =
+                    top.register("drawn", move |shard, args| drawn(shard, args, stored.clone(), counted.clone()));
+                top.launch(&gang, &task, |_| ShardLaunch::new((links, seed)))?.all().await
             }
         });
         let came = came.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -362,44 +363,44 @@ fn what_is_given_up_gives_its_generation_back_if_it_is_the_last() {
     async fn shard(shard: Shard, links: Links) -> Result<(), Error> {
         let other = links.there.consumer(&shard, (shard.index() + shard.shards() - 1) % shard.shards())?;
         let phase = links.phase.waiter(&shard)?;
-        let test = |w| shard.within(Duration::ZERO, w);
+        let test = |w| shard.timeout(Duration::ZERO, w);
         for _ in 0..3 {
             assert!(test(shard.wait(other.ready())).await.is_err_and(|e| is_time_out(&e)));
-            assert!(shard.within(LIMITS[1], shard.wait(&phase)).await.is_err_and(|e| is_time_out(&e)));
+            assert!(shard.timeout(LIMITS[1], shard.wait(&phase)).await.is_err_and(|e| is_time_out(&e)));
         }
         assert_eq!((other.ready().generation(), phase.generation()), (0, 0));
         // Last to first: both come back.
         let (mut first, mut second) = (Box::pin(shard.wait(other.ready())), Box::pin(shard.wait(other.ready())));
-        assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
-        assert!(shard.within(Duration::ZERO, &mut second).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut first).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut second).await.is_err());
         assert_eq!(other.ready().generation(), 2);
         drop(second);
         drop(first);
         assert_eq!(other.ready().generation(), 0);
         // First to last: what the first was for is passed over.
         let (mut first, mut second) = (Box::pin(shard.wait(&phase)), Box::pin(shard.wait(&phase)));
-        assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
-        assert!(shard.within(Duration::ZERO, &mut second).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut first).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut second).await.is_err());
         drop(first);
         drop(second);
         assert_eq!(phase.generation(), 1);
         // The other one of the two goes on.
         let (mut first, mut second) = (Box::pin(shard.wait(other.ready())), Box::pin(shard.wait(other.ready())));
-        assert!(shard.within(Duration::ZERO, &mut first).await.is_err());
-        assert!(shard.within(Duration::ZERO, &mut second).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut first).await.is_err());
+        assert!(shard.timeout(Duration::ZERO, &mut second).await.is_err());
         drop(first);
         let mine = links.there.producer(&shard, (shard.index() + 1) % shard.shards())?;
         shard.arrive(mine.ready());
         shard.arrive(mine.ready());
-        shard.within(LONG, second).await?;
+        shard.timeout(LONG, second).await?;
         assert_eq!(other.ready().generation(), 2);
         Ok(())
     }
     for (at, runtime) in drivers(20) {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 1)?;
-            let task = top.task("gives back", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("gives back", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -414,7 +415,7 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
         let other = links.there.consumer(&shard, from)?;
         if shard.index() == 0 {
             for _ in 0..5 {
-                timed_out(shard.within(LIMIT, shard.wait(other.ready())).await, "stuck", LIMIT);
+                timed_out(shard.timeout(LIMIT, shard.wait(other.ready())).await, "stuck", LIMIT);
                 times.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -428,8 +429,8 @@ fn a_deadlock_is_reported_when_the_deadlines_are_over() {
             let counted = counted.clone();
             async move {
                 let (gang, links) = links(&top, 3)?;
-                let task = top.task("stuck", move |s, links| shard(s, (links, counted.clone())));
-                top.launch(&gang, &task, |_| Start::new(links))?.all().await
+                let task = top.register("stuck", move |s, links| shard(s, (links, counted.clone())));
+                top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
             }
         });
         let Err(Error::Deadlock { report, .. }) = outcome else {
@@ -457,7 +458,7 @@ fn a_deadline_ends_what_would_be_a_deadlock() {
             (links.there.consumer(&shard, from)?, links.there.producer(&shard, (shard.index() + 1) % shard.shards())?);
         let mut late = false;
         if shard.index() == 0 {
-            late = shard.within(Duration::from_millis(30), shard.wait(other.ready())).await.is_err();
+            late = shard.timeout(Duration::from_millis(30), shard.wait(other.ready())).await.is_err();
             shard.arrive(mine.ready());
         }
         shard.wait(other.ready()).await?;
@@ -469,8 +470,8 @@ fn a_deadline_ends_what_would_be_a_deadlock() {
     for (at, runtime) in drivers(40) {
         let late = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 4)?;
-            let task = top.task("ring", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("ring", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(late, Ok(vec![true, false, false, false]), "{at}");
     }
@@ -488,7 +489,7 @@ fn timers_of_several_processors_end_in_their_order() {
             // 40 ms apart at least, with a permutation of the shards in each round.
             let millis = 40 * (1 + (u64::from(shard.index()) * 5 + round * 3) % 8);
             total += millis;
-            let e = shard.within(Duration::from_millis(millis), shard.wait(other.ready())).await;
+            let e = shard.timeout(Duration::from_millis(millis), shard.wait(other.ready())).await;
             assert!(e.is_err_and(|e| is_time_out(&e)));
             ended.lock().unwrap().push((shard.processor(), total));
             if round == 0 {
@@ -511,8 +512,8 @@ fn timers_of_several_processors_end_in_their_order() {
             let noted = noted.clone();
             async move {
                 let (gang, links) = links(&top, 8)?;
-                let task = top.task("timed", move |s, links| shard(s, links, noted.clone()));
-                top.launch(&gang, &task, |_| Start::new(links))?.all().await
+                let task = top.register("timed", move |s, links| shard(s, links, noted.clone()));
+                top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
             }
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
@@ -534,21 +535,21 @@ fn limits_within_limits() {
         let other = links.there.consumer(&shard, 0)?;
         let (short, long) = (Duration::from_millis(1), Duration::from_millis(200));
         for (inner, outer) in [(short, long), (long, short)] {
-            let wait = shard.within(outer, shard.within(inner, shard.wait(other.ready())));
+            let wait = shard.timeout(outer, shard.timeout(inner, shard.wait(other.ready())));
             timed_out(wait.await, "nested", short);
         }
         // Beyond the end of the clock there is no deadline; here the arrival comes.
         shard.arrive(links.there.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
-        shard.within(Duration::MAX, shard.wait(other.ready())).await?;
+        shard.timeout(Duration::MAX, shard.wait(other.ready())).await?;
         // And for a value that is there no limit is too short.
-        assert_eq!(shard.within(Duration::ZERO, TaskFuture::ready(7)).await, Ok(7));
+        assert_eq!(shard.timeout(Duration::ZERO, TaskFuture::ready(7)).await, Ok(7));
         Ok(())
     }
     for (at, runtime) in drivers(20) {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 1)?;
-            let task = top.task("nested", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("nested", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         outcome.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -560,11 +561,11 @@ fn a_limit_without_end_hides_no_deadlock() {
     for (at, runtime) in drivers(10) {
         let outcome = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 1)?;
-            let task = top.task("endless", move |shard: Shard, links: Links| async move {
+            let task = top.register("endless", move |shard: Shard, links: Links| async move {
                 let other = links.there.consumer(&shard, 0)?;
-                shard.within(Duration::MAX, shard.wait(other.ready())).await
+                shard.timeout(Duration::MAX, shard.wait(other.ready())).await
             });
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert!(matches!(outcome, Err(Error::Deadlock { .. })), "{at}: {outcome:?}");
     }
@@ -595,7 +596,7 @@ fn the_loser_of_a_race_gives_its_generation_back() {
         let mut raced = 0;
         for g in 0..30 {
             loop {
-                let timer = shard.within(Duration::from_nanos(1 << (g % 13)), std::future::pending::<Result<(), _>>());
+                let timer = shard.timeout(Duration::from_nanos(1 << (g % 13)), std::future::pending::<Result<(), _>>());
                 match first(pin!(shard.wait(other.ready())), pin!(timer)).await {
                     Ok(()) => break,
                     Err(e) if is_time_out(&e) => raced += 1,
@@ -612,8 +613,8 @@ fn the_loser_of_a_race_gives_its_generation_back() {
     for (at, runtime) in drivers(100) {
         let came = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 2)?;
-            let task = top.task("races", shard);
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            let task = top.register("races", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         raced += came.unwrap_or_else(|e| panic!("{at}: {e}"))[0];
     }
@@ -644,7 +645,7 @@ fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
         let fails = || -> u64 { panic!("leaf bomb") };
         let mut future = shard.launch(fails, ()).named("fails").wait(other.ready()).go()?;
         for limit in LIMITS {
-            timed_out(shard.within(limit, &mut future).await, "gives up", limit);
+            timed_out(shard.timeout(limit, &mut future).await, "gives up", limit);
         }
         shard.arrive(links.go.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
         match after {
@@ -659,11 +660,11 @@ fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
                 while !future.is_settled() {
                     shard.yield_now().await;
                 }
-                let e = shard.within(Duration::ZERO, future).await.expect_err("it failed");
+                let e = shard.timeout(Duration::ZERO, future).await.expect_err("it failed");
                 assert!(matches!(e.origin(), Error::Panicked { .. }), "{e}");
             }
             After::InTime => {
-                let e = shard.within(LONG, future).await.expect_err("it failed");
+                let e = shard.timeout(LONG, future).await.expect_err("it failed");
                 assert!(matches!(e.origin(), Error::Panicked { .. }), "{e}");
             }
         }
@@ -674,8 +675,8 @@ fn an_error_counts_before_the_limit_and_as_unseen_when_nobody_looked() {
             let at = format!("{at}, {after:?}");
             let outcome = run(&at, &runtime, move |top| async move {
                 let (gang, links) = links(&top, 2)?;
-                let task = top.task("gives up", shard);
-                top.launch(&gang, &task, |_| Start::new((links, after)))?.all().await
+                let task = top.register("gives up", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((links, after)))?.all().await
             });
             match after {
                 After::Dropped | After::NotLookedAt => {
@@ -696,21 +697,21 @@ fn a_shard_that_fails_ends_a_wait_before_its_limit() {
             return Err(Error::user("enough"));
         }
         let (other, phase) = (links.there.consumer(&shard, 1)?, links.phase.waiter(&shard)?);
-        timed_out(shard.within(LIMITS[2], shard.wait(&phase)).await, "waits", LIMITS[2]);
-        timed_out(shard.within(LIMITS[2], shard.wait(other.ready())).await, "waits", LIMITS[2]);
+        timed_out(shard.timeout(LIMITS[2], shard.wait(&phase)).await, "waits", LIMITS[2]);
+        timed_out(shard.timeout(LIMITS[2], shard.wait(other.ready())).await, "waits", LIMITS[2]);
         shard.arrive(links.go.producer(&shard, (shard.index() + 1) % shard.shards())?.ready());
         let ends = [
-            shard.within(LONG, shard.wait(&phase)).await,
-            shard.within(Duration::ZERO, shard.wait(&phase)).await,
-            shard.within(LONG, shard.wait(other.ready())).await,
+            shard.timeout(LONG, shard.wait(&phase)).await,
+            shard.timeout(Duration::ZERO, shard.wait(&phase)).await,
+            shard.timeout(LONG, shard.wait(other.ready())).await,
         ];
         Ok(ends.into_iter().all(|end| end.is_err_and(|e| e.to_string().contains("enough"))))
     }
     for (at, runtime) in drivers(40) {
         let saw = run(&at, &runtime, |top| async move {
             let (gang, links) = links(&top, 2)?;
-            let task = top.task("waits", shard);
-            let done = top.launch(&gang, &task, |_| Start::new(links))?;
+            let task = top.register("waits", shard);
+            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
             assert!(done.get(1)?.clone().await.is_err());
             done.get(0)?.clone().await
         });
@@ -726,13 +727,13 @@ fn a_busy_processor_looks_at_the_clock() {
         let came = run(&at, &Runtime::threads(workers), |top| async move {
             let (gang, links) = links(&top, 2)?;
             let over = Arc::new(AtomicU64::new(0));
-            let task = top.task("busy", move |shard: Shard, links: Links| {
+            let task = top.register("busy", move |shard: Shard, links: Links| {
                 let over = over.clone();
                 async move {
                     if shard.index() == 1 {
                         let other = links.there.consumer(&shard, 0)?;
                         let limit = Duration::from_millis(20);
-                        let outcome = shard.within(limit, shard.wait(other.ready())).await;
+                        let outcome = shard.timeout(limit, shard.wait(other.ready())).await;
                         over.store(1, Ordering::Relaxed);
                         return Ok(outcome.is_err_and(|e| is_time_out(&e)));
                     }
@@ -744,7 +745,7 @@ fn a_busy_processor_looks_at_the_clock() {
                     Ok(true)
                 }
             });
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         });
         assert_eq!(came, Ok(vec![true, true]), "{at}");
     }
@@ -757,43 +758,43 @@ const A: Field<i64> = Field::new(0, "a");
 fn a_parent_gives_up_and_goes_on_too() {
     async fn child(shard: Shard, block: Region) -> Result<i64, Error> {
         let a = shard.region(block)?;
-        let fill = |mut a: Write<i64>, v: Val<i64>| a.fill(*v);
+        let fill = |mut a: Write<i64>, v: Arg<i64>| a.fill(*v);
         shard.launch(fill, (a.write(A), block.rect.lo(0).into())).go()?.detach();
         Ok(i64::from(shard.index()))
     }
     type Given = (Gang, ShardTask<Region, i64>, Region, Vec<Region>, u64);
     async fn parent(
-        parent: Parent,
+        parent: InnerTask,
         (gang, task, line, blocks, seed): Given,
     ) -> Result<(Vec<i64>, Vec<i64>, u64), Error> {
         let (mut dice, mut late) = (seed, 0);
         let mut limit = || Duration::from_nanos(draw(&mut dice, 1 << 15) & !7);
-        let start = |s: u32| Start::new(blocks[s as usize]).writes(blocks[s as usize], [A]);
+        let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [A]);
         let done = parent.launch_gang(&gang, &task, start).await?;
         let local = loop {
-            match parent.within(limit(), parent.map(line, [A], Privilege::Read)).await {
+            match parent.timeout(limit(), parent.map(line, [A], Privilege::Read)).await {
                 Err(e) if is_time_out(&e) => late += 1,
                 other => break other?,
             }
         };
         let values = parent.launch(|a: Read<i64>| a.as_slice().to_vec(), (local.read(A),)).go()?;
         let values = loop {
-            match parent.within(limit(), values.clone()).await {
+            match parent.timeout(limit(), values.clone()).await {
                 Err(e) if is_time_out(&e) => late += 1,
                 other => break other?,
             }
         };
-        Ok((values, parent.within(LONG, done.all()).await?, late))
+        Ok((values, parent.timeout(LONG, done.all()).await?, late))
     }
     let mut all_late = 0;
     for (seed, (at, runtime)) in (0..).zip(drivers(100)) {
         let came = run(&at, &runtime, move |top| async move {
-            let line = top.tree("line", Rect::line(0, 6), &[A.info()])?;
+            let line = top.region_tree("line", Rect::line(0, 6), &[A.info()])?;
             let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
-            let (gang, task) = (top.gang("children", 3)?, top.task("child", child));
-            let parent = top.parent("parent", parent);
+            let (gang, task) = (top.gang("children", 3)?, top.register("child", child));
+            let parent = top.register_inner("parent", parent);
             let given = || (gang, task, line, blocks.clone(), mix(seed));
-            top.single(&parent, || Start::new(given()).writes(line, [A])).await
+            top.run_inner(&parent, || ShardLaunch::new(given()).writes(line, [A])).await
         });
         let (values, indices, late) = came.unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!((values, indices), (vec![0, 0, 2, 2, 4, 4], vec![0, 1, 2]), "{at}");
@@ -821,16 +822,16 @@ fn what_comes_from_outside_is_waited_for_as_long_as_it_takes_outside() {
         }));
         let began = Instant::now();
         let limit = Duration::from_millis(70);
-        timed_out(shard.within(limit, &mut heard).await, "listens", limit);
+        timed_out(shard.timeout(limit, &mut heard).await, "listens", limit);
         let late = began.elapsed();
-        shard.within(LONG, heard).await?;
+        shard.timeout(LONG, heard).await?;
         assert!(late >= limit && began.elapsed() >= Duration::from_millis(200));
         Ok(late)
     }
     for (at, runtime) in drivers(2) {
         let late = run(&at, &runtime, |top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("listens", shard));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("listens", shard));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         late.unwrap_or_else(|e| panic!("{at}: {e}"));
     }
@@ -841,11 +842,11 @@ fn a_time_out_says_who_waited_how_long_and_what_now() {
     let outcome = watched("text", || {
         Runtime::threads(1).run(|top| async move {
             let (gang, links) = links(&top, 1)?;
-            let task = top.task("asks", move |shard: Shard, links: Links| async move {
+            let task = top.register("asks", move |shard: Shard, links: Links| async move {
                 let other = links.there.consumer(&shard, 0)?;
-                shard.within(Duration::from_millis(2), shard.wait(other.ready())).await
+                shard.timeout(Duration::from_millis(2), shard.wait(other.ready())).await
             });
-            top.launch(&gang, &task, |_| Start::new(links))?.all().await
+            top.launch(&gang, &task, |_| ShardLaunch::new(links))?.all().await
         })
     });
     let text = outcome.expect_err("nobody arrives").to_string();

@@ -5,7 +5,7 @@ mod common;
 
 use common::{any_mapper, any_virtual, mappers, mix, run};
 use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Edge, Edges, Error, Get, Many, Put, Runtime, Shard, Start, TaskFuture, Val};
+use maniple_runtime::{Arg, Edge, Edges, Error, Get, Many, Put, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -102,7 +102,7 @@ fn expected(graph: Graph) -> Vec<Vec<u64>> {
     all
 }
 
-fn turn(came: Many<Get<u64>>, mut out: Many<Put<u64>>, tags: Val<Vec<u32>>, seen: Val<u64>) -> u64 {
+fn turn(came: Many<Get<u64>>, mut out: Many<Put<u64>>, tags: Arg<Vec<u32>>, seen: Arg<u64>) -> u64 {
     let seen = fold(*seen, came.iter().flat_map(|words| words.iter().copied()));
     for (out, tag) in out.iter_mut().zip(&*tags) {
         out.iter_mut().enumerate().for_each(|(i, word)| *word = value(seen, *tag, i));
@@ -114,7 +114,7 @@ fn turn(came: Many<Get<u64>>, mut out: Many<Put<u64>>, tags: Val<Vec<u32>>, seen
 async fn steps(shard: Shard, (seed, edges): (u64, Edges<u64>)) -> Result<Vec<u64>, Error> {
     let (graph, me) = (Graph(seed), shard.index());
     let (incoming, outgoing) = (edges.incoming(&shard)?, edges.outgoing(&shard)?);
-    let mut seen = shard.launch(|me: Val<u32>| u64::from(*me), (me.into(),)).go()?;
+    let mut seen = shard.launch(|me: Arg<u32>| u64::from(*me), (me.into(),)).go()?;
     let mut all: Vec<TaskFuture<u64>> = Vec::new();
     for step in 0..STEPS {
         let edge = |from, to, tag| Edge { from, to, tag };
@@ -141,10 +141,10 @@ fn values_travel_as_a_sequential_interpreter_says_in_any_graph() {
         let came = run(&at, &runtime, move |top| async move {
             let gang = top.gang("graph", graph.shards())?;
             let edges = top.edges("edges", &gang, graph.edges(), graph.depth())?;
-            let task = top.task("steps", steps);
+            let task = top.register("steps", steps);
             // Again, with the ends at the generations that the first launch has left them at.
-            let first = top.launch(&gang, &task, |_| Start::new((graph.0, edges)))?.all().await?;
-            let second = top.launch(&gang, &task, |_| Start::new((graph.0, edges)))?.all().await?;
+            let first = top.launch(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
+            let second = top.launch(&gang, &task, |_| ShardLaunch::new((graph.0, edges)))?.all().await?;
             Ok((first, second))
         });
         let (first, second) = came.expect(&at);
@@ -160,14 +160,14 @@ fn a_put_may_be_for_several() {
         let (incoming, outgoing) = (edges.incoming(&shard)?, edges.outgoing(&shard)?);
         for round in 0..20u32 {
             let put = Put::to(&outgoing, 100);
-            let fill = |mut out: Put<u32>, round: Val<u32>| out.fill(*round);
+            let fill = |mut out: Put<u32>, round: Arg<u32>| out.fill(*round);
             shard.launch(fill, (put, round.into())).go()?.detach();
         }
         let mut sum = 0;
         for round in 0..20u32 {
             for from in &incoming {
                 let all =
-                    |came: Get<u32>, round: Val<u32>| came.len() == 100 && came.iter().all(|word| *word == *round);
+                    |came: Get<u32>, round: Arg<u32>| came.len() == 100 && came.iter().all(|word| *word == *round);
                 assert!(shard.launch(all, (from.get(), round.into())).go()?.await?);
                 sum += 1;
             }
@@ -178,7 +178,7 @@ fn a_put_may_be_for_several() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("all", 4)?;
             let edges = top.edges("edges", &gang, [(0, 1), (0, 2), (0, 3), (3, 3)], 3)?;
-            top.launch(&gang, &top.task("several", shard), |_| Start::new(edges))?.all().await
+            top.launch(&gang, &top.register("several", shard), |_| ShardLaunch::new(edges))?.all().await
         });
         assert_eq!(came.expect(&name), [0, 20, 20, 40], "{name}");
     }
@@ -219,7 +219,7 @@ fn an_edge_is_as_deep_as_it_was_made() {
             let most = run(&at, &Runtime::seeded(1 + (seed % 2) as u32, seed), move |top| async move {
                 let gang = top.gang("two", 2)?;
                 let edges = top.edges("edge", &gang, [(0, 1)], depth)?;
-                top.launch(&gang, &top.task("deep", shard), |_| Start::new(edges))?.all().await
+                top.launch(&gang, &top.register("deep", shard), |_| ShardLaunch::new(edges))?.all().await
             });
             let most = most.expect(&at)[0];
             assert!((1..=depth).contains(&most), "{at}: {most} ahead");
@@ -246,7 +246,7 @@ fn edges_and_ends_that_cannot_be_are_refused() {
             top.edges::<u64>("twice", &gang, [(0, 1, 7), (2, 1, 7), (0, 1, 7)], 1).err(),
         ];
         let edges = top.edges("edges", &gang, [(0, 1, 0), (0, 1, 1), (1, 2, 0)], 1)?;
-        let came = top.launch(&gang, &top.task("ends", ends), |_| Start::new(edges))?.all().await?;
+        let came = top.launch(&gang, &top.register("ends", ends), |_| ShardLaunch::new(edges))?.all().await?;
         Ok((refused.map(|e| e.map_or_else(String::new, |e| e.to_string())), came))
     })
     .expect("refusals");
@@ -286,7 +286,7 @@ fn a_task_that_fails_poisons_its_edges() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("two", 2)?;
             let edges = top.edges("edge", &gang, [(0, 1)], 1)?;
-            top.launch(&gang, &top.task("fails", shard), |_| Start::new(edges))?.all().await
+            top.launch(&gang, &top.register("fails", shard), |_| ShardLaunch::new(edges))?.all().await
         });
         let came = came.expect(&name);
         assert!(came.iter().all(|e| e.contains("no value")), "{name}: {came:?}");
@@ -296,7 +296,7 @@ fn a_task_that_fails_poisons_its_edges() {
 /// Parameters that a launch leaves out, and any number of regions, each with its own dependences.
 #[test]
 fn parameters_may_be_none_or_many() {
-    fn sum(parts: Many<maniple_regions::Read<u64>>, more: Option<Val<u64>>, values: Many<Val<u64>>) -> u64 {
+    fn sum(parts: Many<maniple_regions::Read<u64>>, more: Option<Arg<u64>>, values: Many<Arg<u64>>) -> u64 {
         let parts: u64 = parts.iter().flat_map(|part| part.as_slice()).sum();
         parts + more.map_or(0, |more| *more) + values.iter().map(|value| **value).sum::<u64>()
     }
@@ -304,7 +304,7 @@ fn parameters_may_be_none_or_many() {
         let parts = parts.into_iter().map(|part| shard.region(part)).collect::<Result<Vec<_>, _>>()?;
         let mut values = Vec::new();
         for (i, part) in (1u64..).zip(&parts) {
-            let set = |mut u: Write<u64>, value: Val<u64>| {
+            let set = |mut u: Write<u64>, value: Arg<u64>| {
                 u.fill(*value);
                 *value
             };
@@ -318,12 +318,12 @@ fn parameters_may_be_none_or_many() {
     }
     for (name, runtime) in runtimes(20) {
         let came = run(&name, &runtime, |top| async move {
-            let tree = top.tree("parts", Rect::line(0, 40), &[U.info()])?;
+            let tree = top.region_tree("parts", Rect::line(0, 40), &[U.info()])?;
             let part = |i: i64| Region::new(tree.tree, Rect::line(2 * i, 2 * i + 2));
             let parts: Vec<Region> = (0..20).map(part).collect();
             let gang = top.gang("one", 1)?;
-            let start = |_| Start::new(parts.clone()).writes(tree, [U]);
-            top.launch(&gang, &top.task("many", shard), start)?.all().await
+            let start = |_| ShardLaunch::new(parts.clone()).writes(tree, [U]);
+            top.launch(&gang, &top.register("many", shard), start)?.all().await
         });
         assert_eq!(came.expect(&name), [(2 * 210 + 1000 + 210, 420)], "{name}");
     }
@@ -350,7 +350,7 @@ fn a_window_bounds_what_a_loop_launches() {
             let at = format!("{name}, window {most}");
             let ahead = run(&at, &runtime, move |top| async move {
                 let gang = top.gang("two", 2)?;
-                top.launch(&gang, &top.task("loops", shard), |_| Start::new((most, 100)))?.all().await
+                top.launch(&gang, &top.register("loops", shard), |_| ShardLaunch::new((most, 100)))?.all().await
             });
             let ahead = ahead.expect(&at);
             assert!(ahead.iter().all(|ahead| (1..=most + 1).contains(ahead)), "{at}: {ahead:?}");
@@ -386,7 +386,7 @@ fn an_index_launch_waits_and_arrives_as_one() {
         let (go, over) = (go.consumer(&shard, 0)?, over.producer(&shard, 0)?);
         let mut sums = Vec::new();
         for round in 0..3u64 {
-            let point = |i: Val<usize>, round: Val<u64>| {
+            let point = |i: Arg<usize>, round: Arg<u64>| {
                 STARTED.fetch_add(1, Ordering::SeqCst);
                 *i as u64 * 10 + *round
             };
@@ -394,7 +394,7 @@ fn an_index_launch_waits_and_arrives_as_one() {
             let all = launch.named("point").wait(go.ready()).arrive(over.ready()).go()?;
             sums.push(all.all().await?.into_iter().sum());
         }
-        let point = |i: Val<usize>| assert!(*i != 3, "point 3");
+        let point = |i: Arg<usize>| assert!(*i != 3, "point 3");
         let all = shard.index_launch(POINTS, point, |i| (i.into(),)).wait(go.ready()).arrive(over.ready()).go()?;
         all.all().await.expect_err("a point failed");
         Ok(sums)
@@ -403,7 +403,7 @@ fn an_index_launch_waits_and_arrives_as_one() {
         let came = run(&name, &runtime, |top| async move {
             let gang = top.gang("two", 2)?;
             let (go, over) = (top.edges("go", &gang, [(0, 1)], 1)?, top.edges("over", &gang, [(1, 0)], 1)?);
-            top.launch(&gang, &top.task("index", shard), |_| Start::new((go, over)))?.all().await
+            top.launch(&gang, &top.register("index", shard), |_| ShardLaunch::new((go, over)))?.all().await
         });
         assert_eq!(came.expect(&name), [vec![5, 5, 5], vec![100, 105, 110]], "{name}");
     }
@@ -426,16 +426,16 @@ fn regions_are_copied_whether_they_are_shared_or_not() {
     }
     for (name, runtime) in runtimes(20) {
         let came = run(&name, &runtime, |top| async move {
-            let tree = top.tree("all", Rect::line(0, 20), &[U.info()])?;
+            let tree = top.region_tree("all", Rect::line(0, 20), &[U.info()])?;
             let part = |i: i64| Region::new(tree.tree, Rect::line(5 * i, 5 * i + 5));
             let (own, shared) = ([part(0), part(1)], [part(2), part(3)]);
             let gang = top.gang("one", 1)?;
             let start = |_| {
-                let start = Start::new((own, shared)).writes(own[0], [U]).writes(own[1], [U]);
+                let start = ShardLaunch::new((own, shared)).writes(own[0], [U]).writes(own[1], [U]);
                 let all = maniple_regions::Privilege::ReadWrite;
                 start.shares(shared[0], [U], all).shares(shared[1], [U], all)
             };
-            top.launch(&gang, &top.task("copies", shard), start)?.all().await
+            top.launch(&gang, &top.register("copies", shard), start)?.all().await
         });
         assert_eq!(came.expect(&name), [[100, 101, 102, 103, 104]], "{name}");
     }

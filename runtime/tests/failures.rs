@@ -11,7 +11,7 @@ use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
 use maniple_runtime::{
-    Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Stats, Top, Val,
+    Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Stats, Top,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -71,11 +71,11 @@ fn panicked(e: &Error, task: &str, shard: Option<u32>, text: &str) {
     }
 }
 
-fn bomb(_: Val<u32>) -> i64 {
+fn bomb(_: Arg<u32>) -> i64 {
     panic!("leaf bomb")
 }
 
-fn after(v: Val<i64>) -> i64 {
+fn after(v: Arg<i64>) -> i64 {
     *v + 1
 }
 
@@ -113,8 +113,8 @@ fn a_panic_in_a_leaf_reaches_all_who_depend_on_it() {
         "leaf",
         |top| async move {
             let (gang, links) = links(&top, 5, 3)?;
-            let task = top.task("shard", shard);
-            let done = top.launch(&gang, &task, |_| Start::new(links))?;
+            let task = top.register("shard", shard);
+            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
             let mut outcomes = Vec::new();
             for f in done.iter() {
                 outcomes.push(f.clone().await);
@@ -159,10 +159,11 @@ fn a_failure_travels_through_regions() {
     for (at, runtime) in all() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
-                let tree = top.tree("line", Rect::line(0, 10), &[U.info()])?;
+                let tree = top.region_tree("line", Rect::line(0, 10), &[U.info()])?;
                 let gang = top.gang("one", 1)?;
-                let task = top.task("shard", shard);
-                let start = |_| Start::new(tree).holds(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
+                let task = top.register("shard", shard);
+                let start =
+                    |_| ShardLaunch::new(tree).require(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
                 let done = top.launch(&gang, &task, start)?;
                 done.all().await
             })
@@ -182,8 +183,8 @@ fn a_leaf_that_fails_unseen_fails_the_run() {
         "unseen leaf",
         |top| async move {
             let gang = top.gang("all", 3)?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         },
         |e| assert!(matches!(e.origin(), Error::Panicked { place, .. } if place.task == "bomb"), "{e:?}"),
     );
@@ -198,8 +199,8 @@ fn a_shard_that_fails_unseen_fails_the_run() {
         "unseen shard",
         |top| async move {
             let gang = top.gang("all", 3)?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(()))?.detach();
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.detach();
             Ok(())
         },
         |e| assert_eq!(e.origin(), &Error::user("no shard today"), "{e:?}"),
@@ -224,8 +225,8 @@ fn a_failure_that_is_seen_and_handled_does_not_fail_the_run() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
-                let task = top.task("shard", shard);
-                let done = top.launch(&gang, &task, |s| Start::new(s == 1))?;
+                let task = top.register("shard", shard);
+                let done = top.launch(&gang, &task, |s| ShardLaunch::new(s == 1))?;
                 assert_eq!(done.get(0)?.clone().await, Ok(7));
                 Ok(done.get(1)?.clone().await.map_err(|e| e.origin().clone()))
             })
@@ -260,8 +261,8 @@ fn one_of_five_fails(how: u32, check: impl Fn(&Error)) {
         "one of five",
         move |top| async move {
             let (gang, links) = links(&top, 5, 2)?;
-            let task = top.task("shard", one_fails);
-            let done = top.launch(&gang, &task, |_| Start::new((links, how)))?;
+            let task = top.register("shard", one_fails);
+            let done = top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?;
             let mut origins = Vec::new();
             for f in done.iter() {
                 origins.push(f.clone().await.expect_err("everybody waits for the bad one").origin().clone());
@@ -303,8 +304,8 @@ fn an_effect_names_its_own_task_and_shard() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let (gang, links) = links(&top, 3, 2)?;
-                let task = top.task("shard", shard);
-                let done = top.launch(&gang, &task, |_| Start::new(links))?;
+                let task = top.register("shard", shard);
+                let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
                 let e = done.get(1)?.clone().await.expect_err("shard 2 never arrives");
                 let text = e.to_string();
                 assert!(text.contains("`patient` of shard 1") && text.contains("origin"), "{text}");
@@ -342,8 +343,8 @@ fn a_panic_in_the_top_level_task_ends_the_run() {
         "while shards wait",
         |top| async move {
             let (gang, links) = links(&top, 3, 0)?;
-            let task = top.task("waits", waits);
-            let done = top.launch(&gang, &task, |_| Start::new(links))?;
+            let task = top.register("waits", waits);
+            let done = top.launch(&gang, &task, |_| ShardLaunch::new(links))?;
             if done.len() == 3 {
                 panic!("top bomb");
             }
@@ -358,12 +359,12 @@ fn a_parent_that_fails_fails_single_and_so_do_its_shards() {
     async fn shard(_: Shard, _: ()) -> Result<(), Error> {
         panic!("child bomb")
     }
-    async fn parent(parent: Parent, (gang, task, how): (Gang, ShardTask<(), ()>, u32)) -> Result<(), Error> {
+    async fn parent(parent: InnerTask, (gang, task, how): (Gang, ShardTask<(), ()>, u32)) -> Result<(), Error> {
         match how {
             0 => panic!("parent bomb"),
-            1 => drop(parent.launch_gang(&gang, &task, |_| Start::new(())).await?.all().await?),
+            1 => drop(parent.launch_gang(&gang, &task, |_| ShardLaunch::new(())).await?.all().await?),
             // Nobody looks at the launch.
-            _ => drop(parent.launch_gang(&gang, &task, |_| Start::new(())).await?),
+            _ => drop(parent.launch_gang(&gang, &task, |_| ShardLaunch::new(())).await?),
         }
         Ok(())
     }
@@ -372,9 +373,9 @@ fn a_parent_that_fails_fails_single_and_so_do_its_shards() {
             "single",
             move |top| async move {
                 let gang = top.gang("all", 3)?;
-                let task = top.task("child", shard);
-                let parent = top.parent("parent", parent);
-                top.single(&parent, || Start::new((gang, task, how))).await
+                let task = top.register("child", shard);
+                let parent = top.register_inner("parent", parent);
+                top.run_inner(&parent, || ShardLaunch::new((gang, task, how))).await
             },
             |e| match how {
                 0 => panicked(e, "parent", Some(0), "parent bomb"),
@@ -452,13 +453,13 @@ async fn uses_every_call(top: Top) -> Result<Vec<i64>, Error> {
         shard.launch(get, (shared.read_shared(U),)).wait(&end.1).go()?.await
     }
     let (gang, links) = links(&top, 3, 0)?;
-    let tree = top.tree("line", Rect::line(0, 4), &[U.info()])?;
-    let task = top.task("shard", shard);
+    let tree = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
+    let task = top.register("shard", shard);
     let done = top.launch(&gang, &task, |s| {
         let (shared, mine) = (Rect::line(0, 1), Rect::line(i64::from(s) + 1, i64::from(s) + 2));
-        Start::new((tree, links))
-            .holds(Region::new(tree.tree, shared), [U.id()], Privilege::ReadWrite, Coherence::Simultaneous)
-            .holds(Region::new(tree.tree, mine), [U.id()], Privilege::ReadWrite, Coherence::Exclusive)
+        ShardLaunch::new((tree, links))
+            .require(Region::new(tree.tree, shared), [U.id()], Privilege::ReadWrite, Coherence::Simultaneous)
+            .require(Region::new(tree.tree, mine), [U.id()], Privilege::ReadWrite, Coherence::Exclusive)
     })?;
     done.all().await
 }
@@ -527,7 +528,7 @@ fn a_panic_in_a_destructor_ends_the_run() {
                     // The function of a task that never runs.
                     let never = Explosive(true);
                     let failed = shard.launch(bomb, (1.into(),)).go()?;
-                    let body = move |_: Val<i64>| assert!(never.0);
+                    let body = move |_: Arg<i64>| assert!(never.0);
                     let _ = shard.launch(body, ((&failed).into(),)).go()?.await;
                 }
             }
@@ -541,8 +542,8 @@ fn a_panic_in_a_destructor_ends_the_run() {
             &format!("destructor {how}"),
             move |top| async move {
                 let (gang, links) = links(&top, 4, 1)?;
-                let task = top.task("shard", shard);
-                top.launch(&gang, &task, |_| Start::new((links, how)))?.all().await
+                let task = top.register("shard", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             },
             |e| assert!(matches!(e.origin(), Error::Panicked { message, .. } if message.contains("bomb")), "{e:?}"),
         );
@@ -551,9 +552,9 @@ fn a_panic_in_a_destructor_ends_the_run() {
         "what the top-level task holds",
         |top| async move {
             let (gang, links) = links(&top, 4, 99)?;
-            let task = top.task("shard", shard);
+            let task = top.register("shard", shard);
             let _held = Explosive(true);
-            top.launch(&gang, &task, |_| Start::new((links, 0)))?.all().await
+            top.launch(&gang, &task, |_| ShardLaunch::new((links, 0)))?.all().await
         },
         |e| panicked(e, "top level", None, "destructor bomb"),
     );
@@ -583,9 +584,10 @@ fn a_leaf_may_return_after_its_shard_failed() {
         "late leaf",
         |top| async move {
             let (gang, links) = links(&top, 1, 0)?;
-            let tree = top.tree("line", Rect::line(0, 4), &[U.info()])?;
-            let task = top.task("shard", shard);
-            let start = |_| Start::new((tree, links)).holds(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
+            let tree = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
+            let task = top.register("shard", shard);
+            let start =
+                |_| ShardLaunch::new((tree, links)).require(tree, [U.id()], Privilege::ReadWrite, Coherence::Exclusive);
             top.launch(&gang, &task, start)?.all().await
         },
         |e| assert_eq!(e.origin(), &Error::user("too early")),
@@ -616,8 +618,8 @@ fn a_barrier_that_nobody_arrives_at_is_a_deadlock() {
             "deadlock",
             move |top| async move {
                 let (gang, links) = links(&top, 3, 2)?;
-                let task = top.task("waits for ever", shard);
-                top.launch(&gang, &task, |_| Start::new((links, how)))?.all().await
+                let task = top.register("waits for ever", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((links, how)))?.all().await
             },
             |e| {
                 let Error::Deadlock { report, .. } = e.origin() else { panic!("{e:?}") };
@@ -647,8 +649,8 @@ fn a_panic_in_the_fold_of_a_reduction_barrier_is_an_error() {
             let gang = top.gang("all", 4)?;
             let options = PhaseOptions::all(&gang).reduce(|_, _| panic!("fold bomb"));
             let barrier = top.phase_barrier("folds", &gang, options)?;
-            let task = top.task("shard", shard);
-            top.launch(&gang, &task, |_| Start::new(barrier))?.all().await
+            let task = top.register("shard", shard);
+            top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
         },
         |e| panicked(e, "folds", None, "fold bomb"),
     );
@@ -659,7 +661,7 @@ fn a_panic_in_the_fold_of_a_reduction_barrier_is_an_error() {
 #[test]
 fn a_failure_does_not_reach_tasks_launched_before_it() {
     async fn main(shard: Shard, region: Region) -> Result<i64, Error> {
-        fn set(mut u: ReadWriteShared<i64>, value: Val<i64>) -> i64 {
+        fn set(mut u: ReadWriteShared<i64>, value: Arg<i64>) -> i64 {
             u.set([0], *value);
             *value
         }
@@ -674,9 +676,9 @@ fn a_failure_does_not_reach_tasks_launched_before_it() {
     }
     for (at, runtime) in all() {
         let top = |top: Top| async move {
-            let tree = top.tree("u", Rect::line(0, 1), &[U.info()])?;
-            let (gang, task) = (top.gang("one", 1)?, top.task("main", main));
-            let start = |_| Start::new(tree).shares(tree, [U], Privilege::ReadWrite);
+            let tree = top.region_tree("u", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
+            let start = |_| ShardLaunch::new(tree).shares(tree, [U], Privilege::ReadWrite);
             top.launch(&gang, &task, start)?.all().await
         };
         let (values, _) = watched(&at, || runtime.run(top)).unwrap_or_else(|e| panic!("{at}: {e}"));

@@ -6,8 +6,8 @@ use common::{mix, watched};
 use maniple_mapper::RoundRobinMapper;
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
-    Death, Edges, Error, Faults, Pause, PhaseBarrier, PhaseOptions, Runtime, Shard, Slow, Start, Stats, Top, Val,
-    VirtualMachine,
+    Arg, Edges, Error, Faults, Pause, PhaseBarrier, PhaseOptions, ProcessorLoss, Runtime, Shard, ShardLaunch, SlowLink,
+    Stats, Top, VirtualMachine,
 };
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ const V: Field<u64> = Field::new(0, "v");
 const ROUNDS: u64 = 6;
 const SHARDS: u32 = 5;
 
-fn put(mut slot: WriteShared<u64>, value: Val<u64>) {
+fn put(mut slot: WriteShared<u64>, value: Arg<u64>) {
     slot.fill(*value);
 }
 
@@ -62,7 +62,7 @@ async fn shard(shard: Shard, (slots, pairs, sum): Args, alive: Alive) -> Result<
         put.go()?.detach();
         value = shard.launch(take, (left.read_shared(V),)).wait(from.ready()).arrive(from.empty()).go()?.await?;
         shard.arrive_with(&arrive, value);
-        total = shard.within(Duration::from_secs(3600), shard.wait_value(&wait)).await?;
+        total = shard.timeout(Duration::from_secs(3600), shard.wait_value(&wait)).await?;
     }
     Ok(total)
 }
@@ -73,15 +73,15 @@ fn run(runtime: &Runtime, at: &str) -> (Result<(Vec<u64>, Stats), Error>, u32) {
     let top = move |top: Top| {
         let alive = alive.clone();
         async move {
-            let slots = top.tree("slots", Rect::line(0, SHARDS.into()), &[V.info()])?;
+            let slots = top.region_tree("slots", Rect::line(0, SHARDS.into()), &[V.info()])?;
             let gang = top.gang("ring", SHARDS)?;
             let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
             let sum = top.phase_barrier("sum", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
-            let task = top.task("round", move |s, args: Args| shard(s, args, alive.clone()));
+            let task = top.register("round", move |s, args: Args| shard(s, args, alive.clone()));
             let slot = |s: u32| Region::new(slots.tree, Rect::line(s.into(), i64::from(s) + 1));
             let done = top.launch(&gang, &task, |s| {
                 let (left, own) = (slot((s + SHARDS - 1) % SHARDS), slot(s));
-                let start = Start::new(([left, own], pairs, sum));
+                let start = ShardLaunch::new(([left, own], pairs, sum));
                 start.shares(own, [V], Privilege::ReadWrite).shares(left, [V], Privilege::Read)
             })?;
             done.all().await
@@ -101,7 +101,7 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
     let mut struck = 0;
     for seed in 0..1500 {
         let processors = 2 + (seed % 4) as u32;
-        let death = Death { processor: mix(seed) as u32 % processors, step: mix(seed + 1) % 900 };
+        let death = ProcessorLoss { processor: mix(seed) as u32 % processors, step: mix(seed + 1) % 900 };
         let faults = Faults { deaths: vec![death], ..Faults::drawn(seed, processors, false) };
         let at = format!("seed {seed}, {faults}");
         let (outcome, alive) = run(&Runtime::seeded(processors, seed).faults(faults), &at);
@@ -126,7 +126,8 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
 fn all_but_one_or_all_may_be_lost() {
     for seed in 0..200 {
         for dead in [3, 4] {
-            let deaths = (0..dead).map(|processor| Death { processor, step: mix(seed ^ u64::from(processor)) % 300 });
+            let deaths =
+                (0..dead).map(|processor| ProcessorLoss { processor, step: mix(seed ^ u64::from(processor)) % 300 });
             let faults = Faults { deaths: deaths.collect(), ..Faults::default() };
             let at = format!("seed {seed}, {faults}");
             let (outcome, alive) = run(&Runtime::seeded(4, seed).faults(faults), &at);
@@ -181,7 +182,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
         let slot = shard.region(slot)?;
         let found = [
             is_lost(shard.wait(from.ready()).await),
-            is_lost(shard.within(Duration::from_secs(1), shard.wait(from.ready())).await),
+            is_lost(shard.timeout(Duration::from_secs(1), shard.wait(from.ready())).await),
             // The slot is at home on the processor that is lost.
             is_lost(shard.launch(take, (slot.read_shared(V),)).go()?.await),
             shard.launch(|| 7, ()).go()?.await == Ok(7),
@@ -192,7 +193,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
         Ok(())
     }
     for seed in 0..50 {
-        let faults = Faults { deaths: vec![Death { processor: 1, step: 400 }], ..Faults::default() };
+        let faults = Faults { deaths: vec![ProcessorLoss { processor: 1, step: 400 }], ..Faults::default() };
         let learnt = Arc::new(Learnt::default());
         let (of_shard, of_top) = (learnt.clone(), learnt.clone());
         let outcome =
@@ -201,12 +202,12 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
                 async move {
                     let gang = top.gang("two", 2)?;
                     let pairs = top.edges("p", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-                    let slots = top.tree("slots", Rect::line(0, 2), &[V.info()])?;
+                    let slots = top.region_tree("slots", Rect::line(0, 2), &[V.info()])?;
                     let slot = Region::new(slots.tree, Rect::line(1, 2));
-                    let task = top.task("waits", move |shard, args| waits(shard, args, of_shard.clone()));
+                    let task = top.register("waits", move |shard, args| waits(shard, args, of_shard.clone()));
                     let start = |s| {
                         let privilege = if s == 1 { Privilege::ReadWrite } else { Privilege::Read };
-                        Start::new((pairs, slot)).shares(slot, [V], privilege)
+                        ShardLaunch::new((pairs, slot)).shares(slot, [V], privilege)
                     };
                     let done = top.launch(&gang, &task, start)?;
                     for shard in 0..2 {
@@ -229,7 +230,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
 
 #[test]
 fn faults_need_the_seeded_driver_and_its_processors() {
-    let slow = |from, to| Faults { slow: vec![Slow { from, to, steps: 1 }], ..Faults::default() };
+    let slow = |from, to| Faults { slow: vec![SlowLink { from, to, steps: 1 }], ..Faults::default() };
     let refused = |runtime: Runtime| match runtime.run(|_| async { Ok(()) }) {
         Err(Error::Misuse { what, expected, .. }) => (what, expected),
         other => panic!("came {other:?}"),
@@ -244,14 +245,14 @@ fn faults_need_the_seeded_driver_and_its_processors() {
 fn a_program_that_polls_for_ever_is_ended() {
     let polls = |top: Top| async move {
         let gang = top.gang("one", 1)?;
-        let task = top.task("polls", |shard: Shard, ()| async move {
+        let task = top.register("polls", |shard: Shard, ()| async move {
             loop {
                 shard.yield_now().await;
             }
             #[allow(unreachable_code)]
             Ok(())
         });
-        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     };
     for runtime in [Runtime::seeded(2, 3), Runtime::virtual_time(VirtualMachine::default())] {
         let driver = format!("{:?}", runtime.driver());
@@ -281,7 +282,7 @@ fn a_program_that_nobody_outside_wakes_is_ended() {
 fn faults_may_take_longer_than_there_is_time() {
     let ever = u64::MAX;
     let pause = |processor, from| Pause { processor, from, steps: ever };
-    let slow = Slow { from: 0, to: 1, steps: ever };
+    let slow = SlowLink { from: 0, to: 1, steps: ever };
     let all = [
         Faults { pauses: vec![pause(0, 0)], ..Faults::default() },
         Faults { pauses: vec![pause(0, 30), pause(1, 40)], slow: vec![slow, slow], ..Faults::default() },

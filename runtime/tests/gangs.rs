@@ -8,7 +8,9 @@ use maniple_regions::{
     Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
     Write, WriteShared,
 };
-use maniple_runtime::{Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Val};
+use maniple_runtime::{
+    Arg, Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
+};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,7 +78,7 @@ fn field(b: bool) -> Field<i64> {
     if b { B } else { A }
 }
 
-fn update(mut u: ReadWrite<i64>, k: Val<i64>) -> i64 {
+fn update(mut u: ReadWrite<i64>, k: Arg<i64>) -> i64 {
     for v in u.as_mut_slice() {
         *v = v.wrapping_mul(5).wrapping_add(*k);
     }
@@ -102,7 +104,7 @@ fn around(u: Read<i64>, mut v: Write<i64>) {
     }
 }
 
-fn share_write(mut u: WriteShared<i64>, k: Val<i64>) {
+fn share_write(mut u: WriteShared<i64>, k: Arg<i64>) {
     for p in u.rect().points::<1>() {
         u.set(p, joined(*k, p[0]));
     }
@@ -169,7 +171,7 @@ async fn worker(shard: Shard, args: Args) -> Result<i64, Error> {
 
 type ParentArgs = (Args, Gang, ShardTask<Args, i64>);
 
-async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, Error> {
+async fn parent(parent: InnerTask, (args, gang, task): ParentArgs) -> Result<i64, Error> {
     let Work::Parent(b, sizes, k) = args.work.clone() else { return Ok(0) };
     let all = parent.map(args.tree, [field(b).id()], Privilege::ReadWrite).await?;
     let first = parent.launch(update, (all.read_write(field(b)), k.into())).go()?.await?;
@@ -178,7 +180,7 @@ async fn parent(parent: Parent, (args, gang, task): ParentArgs) -> Result<i64, E
         .launch_gang(&gang, &task, |s| {
             let (lo, hi) = blocks[s as usize];
             let held = rect_of(args.tree, lo, hi);
-            Start::new(args.clone()).writes(held, [field(b)])
+            ShardLaunch::new(args.clone()).writes(held, [field(b)])
         })
         .await?;
     // A part, with whatever edges k gives, and then all of it.
@@ -283,8 +285,9 @@ proptest! {
 }
 
 async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec<i64>>, (Vec<i64>, Vec<i64>)), Error> {
-    let tree = top.tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
-    let (task, parents, last) = (top.task("worker", worker), top.parent("parent", parent), top.task("last", last));
+    let tree = top.region_tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
+    let (task, parents, last) =
+        (top.register("worker", worker), top.register_inner("parent", parent), top.register("last", last));
     let mut waiting = Vec::new();
     for (i, work) in works.into_iter().enumerate() {
         let (Work::Update(b, sizes, k)
@@ -296,9 +299,9 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
         let args = Args { work, tree, all: top.phase_barrier("shared", &gang, barrier)? };
         if matches!(args.work, Work::Parent(..)) {
             let both = [A.id(), B.id()];
-            let value = top.single(&parents, || {
+            let value = top.run_inner(&parents, || {
                 let args = (args.clone(), gang, task);
-                Start::new(args).holds(tree, both, Privilege::ReadWrite, Coherence::Exclusive)
+                ShardLaunch::new(args).require(tree, both, Privilege::ReadWrite, Coherence::Exclusive)
             });
             waiting.push(Err(value.await?));
             continue;
@@ -306,16 +309,16 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
         let blocks = bounds(&sizes);
         let done = top.launch(&gang, &task, |s| {
             let (lo, hi) = blocks[s as usize];
-            let (mine, start) = (rect_of(tree, lo, hi), Start::new(args.clone()));
+            let (mine, start) = (rect_of(tree, lo, hi), ShardLaunch::new(args.clone()));
             let (f, g) = (field(b).id(), field(!b).id());
             match args.work {
                 Work::Around(..) => {
                     let wide = rect_of(tree, (lo - k).max(0), (hi + k).min(CELLS));
-                    start.reads(wide, [f]).holds(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
+                    start.reads(wide, [f]).require(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
                 }
                 Work::Share(..) => {
                     let privilege = if s == 0 { Privilege::ReadWrite } else { Privilege::Read };
-                    start.shares(tree, [f], privilege).holds(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
+                    start.shares(tree, [f], privilege).require(mine, [g], Privilege::WriteDiscard, Coherence::Exclusive)
                 }
                 _ => start.writes(mine, [f]),
             }
@@ -323,7 +326,7 @@ async fn run_all(top: maniple_runtime::Top, works: Vec<Work>) -> Result<(Vec<Vec
         waiting.push(Ok(done));
     }
     let one = top.gang("one", 1)?;
-    let end = top.launch(&one, &last, |_| Start::new(tree).reads(tree, [A, B]))?;
+    let end = top.launch(&one, &last, |_| ShardLaunch::new(tree).reads(tree, [A, B]))?;
     let fields = end.all().await?.swap_remove(0);
     let mut results = Vec::new();
     for entry in waiting {
@@ -346,10 +349,10 @@ fn a_launch_uses_the_requirement_that_is_enough_for_it() {
     }
     for (name, runtime) in runtimes(3) {
         let outcome = runtime.run(|top| async move {
-            let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
-            let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+            let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
             let done = top.launch(&gang, &task, |_| {
-                Start::new(tree).shares(tree, [A], Privilege::Read).reads(rect_of(tree, 0, 2), [A])
+                ShardLaunch::new(tree).shares(tree, [A], Privilege::Read).reads(rect_of(tree, 0, 2), [A])
             })?;
             done.all().await
         });
@@ -370,10 +373,15 @@ fn one_region_may_be_held_twice_with_different_fields_and_privileges() {
     }
     for (name, runtime) in runtimes(3) {
         let outcome = runtime.run(|top| async move {
-            let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
-            let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+            let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
             let done = top.launch(&gang, &task, |_| {
-                Start::new(tree).reads(tree, [A]).holds(tree, [B.id()], Privilege::ReadWrite, Coherence::Exclusive)
+                ShardLaunch::new(tree).reads(tree, [A]).require(
+                    tree,
+                    [B.id()],
+                    Privilege::ReadWrite,
+                    Coherence::Exclusive,
+                )
             })?;
             done.all().await
         });
@@ -392,10 +400,10 @@ struct Ring {
 
 /// Every shard puts a value for its right neighbour into a region they share, and digests what its left one put there.
 async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
-    fn put(mut ghost: WriteShared<i64>, value: Val<i64>) {
+    fn put(mut ghost: WriteShared<i64>, value: Arg<i64>) {
         ghost.fill(*value);
     }
-    fn take(ghost: ReadShared<i64>, sum: Val<i64>) -> i64 {
+    fn take(ghost: ReadShared<i64>, sum: Arg<i64>) -> i64 {
         let (a, b) = (ghost.get([ghost.rect().lo(0)]), ghost.get([ghost.rect().hi(0) - 1]));
         assert_eq!(a, b, "half a value");
         joined(*sum, a)
@@ -407,7 +415,7 @@ async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
     let mine = shard.region(rect_of(ring.ghosts, 2 * me, 2 * me + 2))?;
     let (out, inn) =
         (ring.right.producer(&shard, (shard.index() + 1) % shard.shards())?, ring.right.consumer(&shard, from)?);
-    let mut sum = shard.launch(|v: Val<i64>| *v, (me.into(),)).go()?;
+    let mut sum = shard.launch(|v: Arg<i64>| *v, (me.into(),)).go()?;
     for round in 0..ring.rounds {
         let value = joined(me, round);
         let launch = shard.launch(put, (theirs.write_shared(A), value.into()));
@@ -424,20 +432,20 @@ async fn passes_on(shard: Shard, ring: Ring) -> Result<i64, Error> {
 fn ring(runtime: &Runtime, shards: u32, rounds: i64, launches: u32) {
     let outcome = runtime.run(move |top| async move {
         let n = i64::from(shards);
-        let ghosts = top.tree("ghosts", Rect::line(0, 2 * n), &[A.info()])?;
+        let ghosts = top.region_tree("ghosts", Rect::line(0, 2 * n), &[A.info()])?;
         let gang = top.gang("all", shards)?;
         let right = top.edges("right", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
-        let task = top.task("passes on", passes_on);
+        let task = top.register("passes on", passes_on);
         let mut sums = Vec::new();
         for _ in 0..launches {
             let done = top.launch(&gang, &task, |s| {
                 let (me, next) = (i64::from(s), (i64::from(s) + 1) % n);
-                let start = Start::new(Ring { ghosts, right, rounds });
+                let start = ShardLaunch::new(Ring { ghosts, right, rounds });
                 let [mine, theirs] = [me, next].map(|s| rect_of(ghosts, 2 * s, 2 * s + 2));
                 if n == 1 {
                     return start.shares(mine, [A], Privilege::ReadWrite);
                 }
-                start.shares(mine, [A], Privilege::Read).holds(
+                start.shares(mine, [A], Privilege::Read).require(
                     theirs,
                     [A.id()],
                     Privilege::WriteDiscard,
@@ -479,7 +487,7 @@ fn four_thousand_and_ninety_six_shards_on_two_workers() {
 /// A gang that goes on after some of its shards have ended, and one that needs what it writes.
 #[test]
 fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
-    fn put(mut u: WriteShared<i64>, k: Val<i64>) {
+    fn put(mut u: WriteShared<i64>, k: Arg<i64>) {
         std::thread::sleep(Duration::from_millis(2));
         u.fill(*k);
     }
@@ -503,16 +511,16 @@ fn a_launch_that_interferes_waits_for_the_whole_earlier_one() {
     for (name, runtime) in everywhere(30) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("pair", Rect::line(0, 2), &[A.info()])?;
+                let tree = top.region_tree("pair", Rect::line(0, 2), &[A.info()])?;
                 let (all, one) = (top.gang("all", 4)?, top.gang("one", 1)?);
-                let (slow, bump) = (top.task("slow", slow), top.task("bump", bump));
+                let (slow, bump) = (top.register("slow", slow), top.register("bump", bump));
                 let mut waiting = Vec::new();
                 for k in [7, 11, 13] {
                     let _ = top.launch(&all, &slow, |s| {
                         let privilege = if s == 0 { Privilege::Read } else { Privilege::ReadWrite };
-                        Start::new((tree, k)).shares(tree, [A], privilege)
+                        ShardLaunch::new((tree, k)).shares(tree, [A], privilege)
                     })?;
-                    let start = |_| Start::new(tree).writes(tree, [A]);
+                    let start = |_| ShardLaunch::new(tree).writes(tree, [A]);
                     waiting.push(top.launch(&one, &bump, start)?);
                 }
                 let mut sums = Vec::new();
@@ -541,7 +549,7 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
     }
     async fn writer(shard: Shard, (tree, k): (Region, i64)) -> Result<(), Error> {
         let u = shard.region(tree)?;
-        shard.launch(|mut u: Write<i64>, k: Val<i64>| u.fill(*k), (u.write(A), k.into())).go()?.detach();
+        shard.launch(|mut u: Write<i64>, k: Arg<i64>| u.fill(*k), (u.write(A), k.into())).go()?.detach();
         Ok(())
     }
     struct Apart;
@@ -560,15 +568,16 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
         let runtime = runtime.mapper(Arc::new(Apart));
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("cell", Rect::line(0, 1), &[A.info()])?;
+                let tree = top.region_tree("cell", Rect::line(0, 1), &[A.info()])?;
                 let (readers, writers) = (top.gang("readers", 1)?, top.gang("writers", 1)?);
-                let (reader, writer) = (top.task("reader", reader), top.task("writer", writer));
+                let (reader, writer) = (top.register("reader", reader), top.register("writer", writer));
                 let mut waiting = Vec::new();
                 for k in 1..4 {
-                    let held = |p| move |_| Start::new((tree, k)).holds(tree, [A.id()], p, Coherence::Exclusive);
+                    let held =
+                        |p| move |_| ShardLaunch::new((tree, k)).require(tree, [A.id()], p, Coherence::Exclusive);
                     let _ = top.launch(&writers, &writer, held(Privilege::WriteDiscard))?;
                     for _ in 0..2 {
-                        let start = |_| Start::new((tree, 20)).reads(tree, [A]);
+                        let start = |_| ShardLaunch::new((tree, 20)).reads(tree, [A]);
                         waiting.push(top.launch(&readers, &reader, start)?);
                     }
                 }
@@ -587,7 +596,7 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
 /// Shards that write different parts of one region they share, of three dimensions, and one that looks on.
 #[test]
 fn shards_that_set_different_elements_of_a_shared_region_leave_each_other_alone() {
-    fn set(mut u: ReadWriteShared<i64, 3>, me: Val<i64>) {
+    fn set(mut u: ReadWriteShared<i64, 3>, me: Arg<i64>) {
         for p in u.rect().points::<3>() {
             if (p[0] + p[1] + p[2]) % 5 == *me {
                 u.set(p, u.get(p) + 100 + *me);
@@ -610,11 +619,11 @@ fn shards_that_set_different_elements_of_a_shared_region_leave_each_other_alone(
     for (name, runtime) in everywhere(30) {
         let outcome = watched(&name, || {
             runtime.run(move |top| async move {
-                let cube = top.tree("cube", rect, &[A.info()])?;
+                let cube = top.region_tree("cube", rect, &[A.info()])?;
                 let (four, one) = (top.gang("four", 4)?, top.gang("one", 1)?);
-                let start = |_| Start::new(cube).shares(cube, [A], Privilege::ReadWrite);
-                top.launch(&four, &top.task("shard", shard), start)?.all().await?;
-                let done = top.launch(&one, &top.task("all", all), |_| Start::new(cube).reads(cube, [A]))?;
+                let start = |_| ShardLaunch::new(cube).shares(cube, [A], Privilege::ReadWrite);
+                top.launch(&four, &top.register("shard", shard), start)?.all().await?;
+                let done = top.launch(&one, &top.register("all", all), |_| ShardLaunch::new(cube).reads(cube, [A]))?;
                 Ok(done.all().await?.swap_remove(0))
             })
         });
@@ -652,9 +661,9 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
     for (name, runtime) in runtimes(3) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
-                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
-                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+                let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
+                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]), "{name}");
@@ -663,15 +672,15 @@ fn rewritten_values_are_good_in_every_region_that_lies_within() {
 
 // Refusals.
 
-fn refused(message: &[&str], start: impl Fn(Region, u32) -> Start<()> + Send + Sync + Copy + 'static) {
+fn refused(message: &[&str], start: impl Fn(Region, u32) -> ShardLaunch<()> + Send + Sync + Copy + 'static) {
     async fn never(_: Shard, _: ()) -> Result<(), Error> {
         panic!("was launched")
     }
     for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
         let outcome = watched("refused", || {
             runtime.run(move |top| async move {
-                let tree = top.tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
-                let (gang, task) = (top.gang("all", 4)?, top.task("never", never));
+                let tree = top.region_tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("all", 4)?, top.register("never", never));
                 top.launch(&gang, &task, |s| start(tree, s)).map(|_| ())
             })
         });
@@ -685,47 +694,51 @@ fn refused(message: &[&str], start: impl Fn(Region, u32) -> Start<()> + Send + S
 
 #[test]
 fn interfering_shards_are_refused_by_name() {
-    let held = |start: Start<()>, r: Region, p, c| start.holds(r, [A.id()], p, c);
+    let held = |start: ShardLaunch<()>, r: Region, p, c| start.require(r, [A.id()], p, c);
     let (exclusive, simultaneous) = (Coherence::Exclusive, Coherence::Simultaneous);
     let (rw, read) = (Privilege::ReadWrite, Privilege::Read);
     // Blocks of 10 at 8·s: neighbours overlap by two cells.
     refused(&["shard 0", "shard 1", "[0, 10)", "[8, 18)"], move |t, s| {
-        held(Start::new(()), rect_of(t, 8 * i64::from(s), (8 * i64::from(s) + 10).min(30)), rw, exclusive)
+        held(ShardLaunch::new(()), rect_of(t, 8 * i64::from(s), (8 * i64::from(s) + 10).min(30)), rw, exclusive)
     });
     refused(&["shard 2", "shard 3"], move |t, s| match s {
-        2 => held(Start::new(()), rect_of(t, 20, 30), rw, exclusive),
-        3 => held(Start::new(()), rect_of(t, 29, 30), read, exclusive),
-        _ => held(Start::new(()), rect_of(t, 0, 9), read, exclusive),
+        2 => held(ShardLaunch::new(()), rect_of(t, 20, 30), rw, exclusive),
+        3 => held(ShardLaunch::new(()), rect_of(t, 29, 30), read, exclusive),
+        _ => held(ShardLaunch::new(()), rect_of(t, 0, 9), read, exclusive),
     });
     // Simultaneous regions are shared only when they are the very same.
     refused(&["shard 0", "shard 1", "very same"], move |t, s| match s {
-        0 => held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous),
-        1 => held(Start::new(()), rect_of(t, 3, 9), rw, simultaneous),
-        _ => Start::new(()),
+        0 => held(ShardLaunch::new(()), rect_of(t, 0, 9), rw, simultaneous),
+        1 => held(ShardLaunch::new(()), rect_of(t, 3, 9), rw, simultaneous),
+        _ => ShardLaunch::new(()),
     });
     refused(&["shard 1 (", "and shard 1 (", "name one region in place of both"], move |t, s| match s {
-        1 => held(held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous), rect_of(t, 8, 12), read, simultaneous),
-        _ => Start::new(()),
+        1 => {
+            held(held(ShardLaunch::new(()), rect_of(t, 0, 9), rw, simultaneous), rect_of(t, 8, 12), read, simultaneous)
+        }
+        _ => ShardLaunch::new(()),
     });
     refused(&["shard 1", "shard 3"], move |t, s| match s {
-        1 => held(Start::new(()), rect_of(t, 0, 9), rw, simultaneous),
-        3 => held(Start::new(()), rect_of(t, 0, 9), rw, exclusive),
-        _ => Start::new(()),
+        1 => held(ShardLaunch::new(()), rect_of(t, 0, 9), rw, simultaneous),
+        3 => held(ShardLaunch::new(()), rect_of(t, 0, 9), rw, exclusive),
+        _ => ShardLaunch::new(()),
     });
     // Equal reductions owe each other nothing, but each would need an instance of its own.
     let sum = Privilege::Reduce(maniple_regions::ReductionId::of::<Sum, i64>());
     for coherence in [exclusive, Coherence::Atomic, simultaneous] {
         let words = ["shard 0 (", "shard 2 (", "reduce(", "fold into disjoint regions, or use a collective"];
         refused(&words, move |t, s| match s {
-            0 => held(Start::new(()), rect_of(t, 0, 9), sum, coherence),
-            2 => held(Start::new(()), rect_of(t, if coherence == simultaneous { 0 } else { 8 }, 9), sum, coherence),
-            _ => Start::new(()),
+            0 => held(ShardLaunch::new(()), rect_of(t, 0, 9), sum, coherence),
+            2 => {
+                held(ShardLaunch::new(()), rect_of(t, if coherence == simultaneous { 0 } else { 8 }, 9), sum, coherence)
+            }
+            _ => ShardLaunch::new(()),
         });
     }
     // A shard that holds a cell twice would not know which of its two instances is right.
     refused(&["shard 2", "[0, 9)", "[5, 12)"], move |t, s| match s {
-        2 => held(held(Start::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),
-        _ => Start::new(()),
+        2 => held(held(ShardLaunch::new(()), rect_of(t, 0, 9), rw, exclusive), rect_of(t, 5, 12), read, exclusive),
+        _ => ShardLaunch::new(()),
     });
 }
 
@@ -733,8 +746,8 @@ fn interfering_shards_are_refused_by_name() {
 fn a_gang_of_another_run_is_refused_before_anything_starts() {
     let (gang, _) = Runtime::threads(1).run(|top| async move { top.gang("all", 3) }).expect("a gang");
     let outcome = Runtime::threads(1).run(move |top| async move {
-        let task = top.task("see", |_, ()| async { Ok(()) });
-        top.launch(&gang, &task, |_| -> Start<()> { unreachable!("nothing starts") })?.all().await
+        let task = top.register("see", |_, ()| async { Ok(()) });
+        top.launch(&gang, &task, |_| -> ShardLaunch<()> { unreachable!("nothing starts") })?.all().await
     });
     misused(outcome, &["a gang launch", "`Top::gang`"]);
 }
@@ -761,18 +774,18 @@ fn a_region_outside_its_tree_is_refused() {
     }
     for runtime in [Runtime::seeded(3, 1), Runtime::threads(2)] {
         let outcome = runtime.run(|top| async move {
-            let tree = top.tree("line", Rect::line(0, 10), &[A.info()])?;
-            let (gang, task) = (top.gang("all", 3)?, top.task("never", never));
+            let tree = top.region_tree("line", Rect::line(0, 10), &[A.info()])?;
+            let (gang, task) = (top.gang("all", 3)?, top.register("never", never));
             let plane = Region::new(tree.tree, Rect::new([0, 0], [2, 2]));
             for (wrong, name) in [(rect_of(tree, 8, 12), "[8, 12)"), (rect_of(tree, -1, 2), "[-1, 2)"), (plane, "x")] {
-                let held = |s| if s == 2 { Start::new(()).reads(wrong, [A]) } else { Start::new(()) };
+                let held = |s| if s == 2 { ShardLaunch::new(()).reads(wrong, [A]) } else { ShardLaunch::new(()) };
                 let words = ["shard 2", "task `top level`", "region tree `line`, which is [0, 10)", name];
                 misused(top.launch(&gang, &task, held), &words);
             }
-            let (one, asks) = (top.gang("one", 1)?, top.task("asks", asks));
+            let (one, asks) = (top.gang("one", 1)?, top.register("asks", asks));
             // No points are outside.
             let empty = rect_of(tree, 20, 20);
-            top.launch(&one, &asks, |_| Start::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
+            top.launch(&one, &asks, |_| ShardLaunch::new(tree).reads(tree, [A]).reads(empty, [A]))?.all().await
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
     }
@@ -795,11 +808,11 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         Ok(())
     }
     let outcome = Runtime::threads(1).run(|top| async move {
-        let tree = top.tree("line", Rect::line(0, 8), &[A.info(), B.info()])?;
+        let tree = top.region_tree("line", Rect::line(0, 8), &[A.info(), B.info()])?;
         let (gang, held) = (top.gang("one", 1)?, rect_of(tree, 0, 2));
-        let start = |_| Start::new((tree, held)).reads(held, [A]);
-        top.launch(&gang, &top.task("shard", shard), start)?.all().await?;
-        top.launch(&gang, &top.task("nothing", nothing), |_| Start::new(tree))?.all().await
+        let start = |_| ShardLaunch::new((tree, held)).reads(held, [A]);
+        top.launch(&gang, &top.register("shard", shard), start)?.all().await?;
+        top.launch(&gang, &top.register("nothing", nothing), |_| ShardLaunch::new(tree))?.all().await
     });
     assert_eq!(outcome.map(|r| r.0), Ok(vec![()]));
 }
@@ -834,10 +847,10 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
     for (name, runtime) in runtimes(3) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("line", Rect::line(0, 8), &[A.info()])?;
-                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
+                let tree = top.region_tree("line", Rect::line(0, 8), &[A.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
                 let held = |_| {
-                    let start = Start::new(tree).writes(rect_of(tree, 0, 4), [A]);
+                    let start = ShardLaunch::new(tree).writes(rect_of(tree, 0, 4), [A]);
                     start.shares(rect_of(tree, 4, 8), [A], Privilege::ReadWrite)
                 };
                 top.launch(&gang, &task, held)?.all().await
@@ -849,7 +862,7 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
 
 #[test]
 fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
-    fn count(mut u: ReadWrite<i64>, k: Val<i64>) {
+    fn count(mut u: ReadWrite<i64>, k: Arg<i64>) {
         u.as_mut_slice()[0] += *k;
     }
     async fn shard(shard: Shard, tree: Region) -> Result<Vec<i64>, Error> {
@@ -872,9 +885,9 @@ fn an_index_launch_asks_for_each_argument_once_and_launches_all_or_nothing() {
     for (name, runtime) in runtimes(3) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
-                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
-                top.launch(&gang, &task, |_| Start::new(tree).writes(tree, [A]))?.all().await
+                let tree = top.region_tree("line", Rect::line(0, 4), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
+                top.launch(&gang, &task, |_| ShardLaunch::new(tree).writes(tree, [A]))?.all().await
             })
         });
         assert_eq!(outcome.map(|r| r.0), Ok(vec![vec![0, 1, 2, 3]]), "{name}");
@@ -887,16 +900,16 @@ fn what_does_not_interfere_is_not_refused() {
         Ok(())
     }
     let outcome = Runtime::threads(2).run(|top| async move {
-        let tree = top.tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
-        let (gang, task) = (top.gang("all", 3)?, top.task("fine", fine));
+        let tree = top.region_tree("line", Rect::line(0, 30), &[A.info(), B.info()])?;
+        let (gang, task) = (top.gang("all", 3)?, top.register("fine", fine));
         let (exclusive, simultaneous) = (Coherence::Exclusive, Coherence::Simultaneous);
         let done = top.launch(&gang, &task, |s| {
             let own = if s == 0 { A.id() } else { B.id() };
-            let start = Start::new(()).holds(rect_of(tree, 0, 9), [A.id()], Privilege::Read, exclusive);
-            let start = start.holds(rect_of(tree, 5, 12), [A.id()], Privilege::Read, exclusive);
+            let start = ShardLaunch::new(()).require(rect_of(tree, 0, 9), [A.id()], Privilege::Read, exclusive);
+            let start = start.require(rect_of(tree, 5, 12), [A.id()], Privilege::Read, exclusive);
             let (from, to) = (12 + 3 * i64::from(s), 15 + 3 * i64::from(s));
-            let start = start.holds(rect_of(tree, from, to), [own], Privilege::ReadWrite, exclusive);
-            start.holds(rect_of(tree, 25, 30), [A.id()], Privilege::ReadWrite, simultaneous)
+            let start = start.require(rect_of(tree, from, to), [own], Privilege::ReadWrite, exclusive);
+            start.require(rect_of(tree, 25, 30), [A.id()], Privilege::ReadWrite, simultaneous)
         })?;
         done.all().await
     });
@@ -928,9 +941,9 @@ fn interfering_points_of_an_index_launch_are_refused() {
     for (name, runtime) in runtimes(4) {
         let outcome = watched(&name, || {
             runtime.run(|top| async move {
-                let tree = top.tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
-                let (gang, task) = (top.gang("one", 1)?, top.task("shard", shard));
-                let start = |_| Start::new(tree).writes(tree, [A]);
+                let tree = top.region_tree("line", Rect::line(0, CELLS), &[A.info(), B.info()])?;
+                let (gang, task) = (top.gang("one", 1)?, top.register("shard", shard));
+                let start = |_| ShardLaunch::new(tree).writes(tree, [A]);
                 top.launch(&gang, &task, start)?.all().await
             })
         });

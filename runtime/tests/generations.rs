@@ -4,7 +4,7 @@
 mod common;
 
 use common::watched;
-use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use maniple_runtime::{Arg, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -96,8 +96,8 @@ fn generations(n: u64, root: u32, sums: bool) {
             let options = if sums { options.reduce(|a, b| a.wrapping_mul(31).wrapping_add(b)) } else { options };
             let barrier = top.phase_barrier("lopsided", &gang, options)?;
             let begin = top.edges("begin", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-            let task = top.task("lopsided", lopsided);
-            top.launch(&gang, &task, |_| Start::new((barrier, begin, n, sums)))?.all().await
+            let task = top.register("lopsided", lopsided);
+            top.launch(&gang, &task, |_| ShardLaunch::new((barrier, begin, n, sums)))?.all().await
         })
     });
     let (came, stats) = outcome.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -150,8 +150,8 @@ fn a_thousand_runs_leave_no_thread_and_no_memory() {
         let outcome = Runtime::threads(1 + (i % 3) as u32).run(move |top| async move {
             let gang = top.gang("ring", 4)?;
             let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 4)), 1)?;
-            let task = top.task("in a ring", in_a_ring);
-            top.launch(&gang, &task, |_| Start::new((ring, how)))?.all().await
+            let task = top.register("in a ring", in_a_ring);
+            top.launch(&gang, &task, |_| ShardLaunch::new((ring, how)))?.all().await
         });
         match (how, outcome) {
             (1, Err(e)) => assert_eq!(e.origin(), &Error::user("enough")),
@@ -185,7 +185,7 @@ async fn gives_up(shard: Shard, (own, sums, n): (Edges, PhaseBarrier, u64)) -> R
     let (producer, consumer) = (own.producer(&shard, 0)?, own.consumer(&shard, 0)?);
     let sum = sums.waiter(&shard)?;
     let late = shard.launch(|| 7u64, ()).wait(consumer.ready()).go()?;
-    let map = shard.index_launch(3, |x: Val<u64>| *x, |_| ((&late).into(),)).go()?;
+    let map = shard.index_launch(3, |x: Arg<u64>| *x, |_| ((&late).into(),)).go()?;
     // It is registered before the others and stays so.
     let mut older = late.clone();
     let (mut before, mut over) = (0, 0);
@@ -193,13 +193,13 @@ async fn gives_up(shard: Shard, (own, sums, n): (Edges, PhaseBarrier, u64)) -> R
         let limit = Duration::from_nanos(u64::from(i % 100 == 0));
         // The one before goes when the next is registered.
         let mut newer = late.clone();
-        over += u64::from(shard.within(limit, &mut newer).await.is_ok());
+        over += u64::from(shard.timeout(limit, &mut newer).await.is_ok());
         older = std::mem::replace(&mut newer, older);
-        over += u64::from(shard.within(limit, newer).await.is_ok());
-        over += u64::from(shard.within(limit, map.all()).await.is_ok());
-        over += u64::from(shard.within(limit, shard.wait(consumer.ready())).await.is_ok());
-        over += u64::from(shard.within(limit, shard.wait(&sum)).await.is_ok());
-        over += u64::from(shard.within(limit, shard.wait_value(&sum)).await.is_ok());
+        over += u64::from(shard.timeout(limit, newer).await.is_ok());
+        over += u64::from(shard.timeout(limit, map.all()).await.is_ok());
+        over += u64::from(shard.timeout(limit, shard.wait(consumer.ready())).await.is_ok());
+        over += u64::from(shard.timeout(limit, shard.wait(&sum)).await.is_ok());
+        over += u64::from(shard.timeout(limit, shard.wait_value(&sum)).await.is_ok());
         if i == n / 10 {
             before = resident();
         }
@@ -221,8 +221,8 @@ fn a_million_waits_given_up_leave_nothing_behind() {
                 let gang = top.gang("one", 1)?;
                 let own = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?;
                 let sums = top.phase_barrier("sums", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
-                let task = top.task("gives up", gives_up);
-                top.launch(&gang, &task, |_| Start::new((own, sums, 1_000_000)))?.all().await
+                let task = top.register("gives up", gives_up);
+                top.launch(&gang, &task, |_| ShardLaunch::new((own, sums, 1_000_000)))?.all().await
             })
         });
         let (came, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
@@ -246,7 +246,7 @@ fn a_run_has_a_thread_for_each_processor() {
     let outcome = Runtime::threads(3).run(|top| async move {
         let gang = top.gang("all", 3)?;
         let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
-        top.launch(&gang, &top.task("shard", shard), |_| Start::new(all))?.all().await
+        top.launch(&gang, &top.register("shard", shard), |_| ShardLaunch::new(all))?.all().await
     });
     let (counts, _) = outcome.unwrap_or_else(|e| panic!("{e}"));
     assert!(counts.iter().all(|n| *n >= 3), "{counts:?}");

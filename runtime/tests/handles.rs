@@ -5,7 +5,7 @@ mod common;
 use common::{runtimes, watched};
 use maniple_regions::{Field, Partition, Rect, Region, RegionError};
 use maniple_runtime::{
-    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, Top, VirtualMachine,
+    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask, Top, VirtualMachine,
 };
 use std::future::Future;
 
@@ -32,10 +32,10 @@ async fn index(shard: Shard, _: ()) -> Result<u32, Error> {
 fn make(top: &Top, shards: u32, cells: i64) -> Result<Made, Error> {
     let gang = top.gang("all", shards)?;
     Ok(Made {
-        task: top.task("index", index),
+        task: top.register("index", index),
         pairs: top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?,
         phase: top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?,
-        region: top.tree("line", Rect::line(0, cells), &[X.info()])?,
+        region: top.region_tree("line", Rect::line(0, cells), &[X.info()])?,
         gang,
     })
 }
@@ -82,7 +82,7 @@ fn handles_of_another_run_are_refused() {
                 let at = format!("{shards} shards from {from} to {to}");
                 let said = refused(&at, &second, move |top| async move {
                     let own = make(&top, 4, 100)?;
-                    top.launch(&old.gang, &own.task, |_| Start::new(()))?.all().await.map(drop)
+                    top.launch(&old.gang, &own.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                 });
                 assert!(said.contains("expected a gang made with `Top::gang` in this run"), "{at}: {said}");
                 let uses: [Uses<Top>; 4] = [
@@ -99,9 +99,12 @@ fn handles_of_another_run_are_refused() {
                 }
                 let said = refused(&at, &second, move |top| async move {
                     let own = make(&top, 4, 100)?;
-                    top.launch(&own.gang, &old.task, |_| Start::new(()))?.all().await.map(drop)
+                    top.launch(&own.gang, &old.task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                 });
-                assert!(said.contains("expected a task made with `Top::task` or `Top::parent` in this run"), "{said}");
+                assert!(
+                    said.contains("expected a task made with `Top::register` or `Top::register_inner` in this run"),
+                    "{said}"
+                );
                 // In the shards' own hands.
                 let uses: [Uses<Shard>; 4] = [
                     |shard, old| old.pairs.producer(shard, (shard.index() + 1) % shard.shards()).map(drop),
@@ -112,8 +115,8 @@ fn handles_of_another_run_are_refused() {
                 for use_of in uses {
                     let said = refused(&at, &second, move |top| async move {
                         let own = make(&top, 4, 100)?;
-                        let task = top.task("uses", move |shard: Shard, _: ()| async move { use_of(&shard, old) });
-                        top.launch(&own.gang, &task, |_| Start::new(()))?.all().await.map(drop)
+                        let task = top.register("uses", move |shard: Shard, _: ()| async move { use_of(&shard, old) });
+                        top.launch(&own.gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
                     });
                     assert!(said.contains("in this run"), "{at}: {said}");
                 }
@@ -124,12 +127,12 @@ fn handles_of_another_run_are_refused() {
             // A region is a number and a rectangle: it has to lie in the tree of that number.
             refused(&from, &second, move |top| async move {
                 let own = make(&top, 4, 50)?;
-                top.launch(&own.gang, &own.task, |_| Start::new(()).reads(old.region, [X]))?.all().await.map(drop)
+                top.launch(&own.gang, &own.task, |_| ShardLaunch::new(()).reads(old.region, [X]))?.all().await.map(drop)
             });
             refused(&from, &second, move |top| async move {
                 let gang = top.gang("all", 1)?;
-                let task = top.task("index", index);
-                top.launch(&gang, &task, |_| Start::new(()).reads(old.region, [X]))?.all().await.map(drop)
+                let task = top.register("index", index);
+                top.launch(&gang, &task, |_| ShardLaunch::new(()).reads(old.region, [X]))?.all().await.map(drop)
             });
         }
     }
@@ -142,17 +145,19 @@ fn handles_that_travelled_are_still_good() {
         let run = watched(&at, || {
             runtime.run(|top| async move {
                 let own = make(&top, 3, 100)?;
-                let task =
-                    top.task("back", |shard: Shard, (gang, pairs, phase): (Gang, Edges, PhaseBarrier)| async move {
+                let task = top.register(
+                    "back",
+                    |shard: Shard, (gang, pairs, phase): (Gang, Edges, PhaseBarrier)| async move {
                         pairs.producer(&shard, (shard.index() + 1) % shard.shards())?;
                         shard.arrive(&phase.arriver(&shard)?);
                         shard.wait(&phase.waiter(&shard)?).await?;
                         Ok(gang)
-                    });
+                    },
+                );
                 let gangs =
-                    top.launch(&own.gang, &task, |_| Start::new((own.gang, own.pairs, own.phase)))?.all().await?;
+                    top.launch(&own.gang, &task, |_| ShardLaunch::new((own.gang, own.pairs, own.phase)))?.all().await?;
                 assert!(gangs.iter().all(|gang| *gang == own.gang));
-                top.launch(&gangs[1], &own.task, |_| Start::new(()))?.all().await
+                top.launch(&gangs[1], &own.task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(run.expect("all of this run").0, [0, 1, 2], "{at}");
@@ -188,14 +193,14 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
         (Rect::new([i64::MIN, 0, i64::MIN], [i64::MAX, 0, i64::MAX]), true),
     ] {
         let made = Runtime::threads(1).run(move |top| async move {
-            let region = top.tree("t", rect, &[BYTE.info(), X.info()])?;
+            let region = top.region_tree("t", rect, &[BYTE.info(), X.info()])?;
             // Its parts are no larger.
             let parts = Partition::equal(region, 3)?;
             let gang = top.gang("all", 1)?;
-            let task = top.task("index", index);
+            let task = top.register("index", index);
             let part = Region::new(region.tree, parts.sub(1)?.rect.intersect(&Rect::line(0, 5)));
             if part.rect.dim() == rect.dim() {
-                top.launch(&gang, &task, |_| Start::new(()).reads(part, [X]))?.all().await?;
+                top.launch(&gang, &task, |_| ShardLaunch::new(()).reads(part, [X]))?.all().await?;
             }
             Ok(())
         });
@@ -213,6 +218,7 @@ fn a_tree_has_as_many_bytes_as_can_be_addressed() {
         }
     }
     // One byte a point may have as many as there are numbers.
-    let run = Runtime::threads(1).run(|top| async move { top.tree("t", Rect::line(0, i64::MAX), &[BYTE.info()]) });
+    let run =
+        Runtime::threads(1).run(|top| async move { top.region_tree("t", Rect::line(0, i64::MAX), &[BYTE.info()]) });
     assert!(run.is_ok());
 }

@@ -10,7 +10,7 @@ use maniple_mapper::{
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
 };
-use maniple_runtime::{Error, Many, Runtime, Shard, Start, Top, Val};
+use maniple_runtime::{Arg, Error, Many, Runtime, Shard, ShardLaunch, Top};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -70,14 +70,14 @@ impl Mapper for Answers {
 }
 
 async fn points(shard: Shard, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
-    let point = |i: Val<usize>| (*i, here());
+    let point = |i: Arg<usize>| (*i, here());
     shard.index_launch(n, point, |i| (i.into(),)).go()?.all().await
 }
 
 fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>, Error> {
     let program = move |top: Top| async move {
-        let (gang, task) = (top.gang("one", 1)?, top.task("points", points));
-        Ok(top.launch(&gang, &task, |_| Start::new(n))?.all().await?.concat())
+        let (gang, task) = (top.gang("one", 1)?, top.register("points", points));
+        Ok(top.launch(&gang, &task, |_| ShardLaunch::new(n))?.all().await?.concat())
     };
     watched("an index launch", || runtime.run(program)).map(|r| r.0)
 }
@@ -118,7 +118,7 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
 
 /// Three launches that read and write the same blocks, and a region that is shared; the sum of all.
 async fn thrice(top: Top) -> Result<u64, Error> {
-    fn add(mut u: ReadWrite<u64>, by: Val<u64>) {
+    fn add(mut u: ReadWrite<u64>, by: Arg<u64>) {
         u.as_mut_slice().iter_mut().zip(0u64..).for_each(|(u, i)| *u = *u * 3 + *by + i);
     }
     fn sum(u: Read<u64>) -> u64 {
@@ -131,18 +131,18 @@ async fn thrice(top: Top) -> Result<u64, Error> {
         shard.launch(sum, (block.read(U),)).go()?.await
     }
     const BLOCKS: u32 = 4;
-    let tree = top.tree("line", Rect::line(0, 50), &[U.info()])?;
+    let tree = top.region_tree("line", Rect::line(0, 50), &[U.info()])?;
     let at = |lo, hi| Region::new(tree.tree, Rect::line(lo, hi));
     let gang = top.gang("all", BLOCKS)?;
-    let task = top.task("adds", shard);
+    let task = top.register("adds", shard);
     let mut total = 0;
     for by in 0..3 {
         let done = top.launch(&gang, &task, |s| {
             // In the second launch blocks are with other shards, elsewhere.
             let s = i64::from((s + (by as u32 % 2)) % BLOCKS);
             let (block, shared) = (at(10 * s, 10 * s + 10), at(40, 50));
-            let start = Start::new((block, shared, by)).writes(block, [U]);
-            start.holds(shared, [U], maniple_regions::Privilege::Read, Coherence::Simultaneous)
+            let start = ShardLaunch::new((block, shared, by)).writes(block, [U]);
+            start.require(shared, [U], maniple_regions::Privilege::Read, Coherence::Simultaneous)
         })?;
         total += done.all().await?.iter().sum::<u64>();
     }
@@ -217,13 +217,13 @@ async fn spread(top: Top) -> Result<Vec<u64>, Error> {
         let u = shard.region(region)?;
         shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
     }
-    let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+    let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
     let p = top.processors();
     let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
-    let (writes, reads) = (top.task("writes", writer), top.task("reads", reader));
-    top.launch(&one, &writes, |_| Start::new(line).writes(line, [U]))?.detach();
-    top.launch(&most, &reads, |_| Start::new(line).reads(line, [U]))?.detach();
-    top.launch(&all, &reads, |_| Start::new(line).reads(line, [U]))?.all().await
+    let (writes, reads) = (top.register("writes", writer), top.register("reads", reader));
+    top.launch(&one, &writes, |_| ShardLaunch::new(line).writes(line, [U]))?.detach();
+    top.launch(&most, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.detach();
+    top.launch(&all, &reads, |_| ShardLaunch::new(line).reads(line, [U]))?.all().await
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
             ..Answers::default()
         };
         let program = |top: Top| async move {
-            let (gang, task) = (top.gang("all", 3)?, top.task("naps", shard));
-            Ok((top.processors(), top.launch(&gang, &task, |_| Start::new(()))?.all().await?))
+            let (gang, task) = (top.gang("all", 3)?, top.register("naps", shard));
+            Ok((top.processors(), top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
         };
         let (processors, ran) = watched(&at, || runtime.mapper(Arc::new(mapper)).run(program)).unwrap().0;
         let mut told = told.lock().unwrap().clone();
@@ -305,7 +305,7 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
 #[test]
 fn shared_writes_go_where_the_copies_are_made() {
     // A copy in registered memory of a region that another processor of the node has.
-    fn put(mut u: WriteShared<u64>, x: Val<u64>) {
+    fn put(mut u: WriteShared<u64>, x: Arg<u64>) {
         u.fill(*x);
     }
     async fn shard(shard: Shard, region: Region) -> Result<u64, Error> {
@@ -326,9 +326,11 @@ fn shared_writes_go_where_the_copies_are_made() {
     };
     let mapper = Arc::new(Answers { leaf: Some(Box::new(copies)), ..Answers::default() });
     let program = |top: Top| async move {
-        let line = top.tree("line", Rect::line(0, 8), &[U.info()])?;
-        let (gang, task) = (top.gang("all", 2)?, top.task("shares", shard));
-        let all = |_| Start::new(line).holds(line, [U], maniple_regions::Privilege::ReadWrite, Coherence::Simultaneous);
+        let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+        let (gang, task) = (top.gang("all", 2)?, top.register("shares", shard));
+        let all = |_| {
+            ShardLaunch::new(line).require(line, [U], maniple_regions::Privilege::ReadWrite, Coherence::Simultaneous)
+        };
         top.launch(&gang, &task, all)?.all().await?;
         top.launch(&gang, &task, all)?.all().await
     };
@@ -342,7 +344,7 @@ fn shared_writes_go_where_the_copies_are_made() {
 #[test]
 fn the_mapper_decides_about_each_of_many_requirements() {
     const PARTS: i64 = 12;
-    fn put(mut u: WriteShared<u64>, x: Val<u64>) {
+    fn put(mut u: WriteShared<u64>, x: Arg<u64>) {
         u.fill(*x);
     }
     fn get(parts: Many<ReadShared<u64>>) -> Vec<u64> {
@@ -382,12 +384,12 @@ fn the_mapper_decides_about_each_of_many_requirements() {
         };
         let mapper = Arc::new(Answers { leaf: Some(Box::new(copies)), ..Answers::default() });
         let program = |top: Top| async move {
-            let line = top.tree("line", Rect::line(0, 2 * PARTS), &[U.info()])?;
-            let (gang, task) = (top.gang("all", 2)?, top.task("shares", shard));
+            let line = top.region_tree("line", Rect::line(0, 2 * PARTS), &[U.info()])?;
+            let (gang, task) = (top.gang("all", 2)?, top.register("shares", shard));
             let all = |launch| {
                 let (privilege, coherence) = (Privilege::ReadWrite, Coherence::Simultaneous);
-                let holds = move |start: Start<_>, i| start.holds(part(line, i), [U], privilege, coherence);
-                move |_| (0..PARTS).fold(Start::new((line, launch)), holds)
+                let holds = move |start: ShardLaunch<_>, i| start.require(part(line, i), [U], privilege, coherence);
+                move |_| (0..PARTS).fold(ShardLaunch::new((line, launch)), holds)
             };
             top.launch(&gang, &task, all(0))?.all().await?;
             Ok(top.launch(&gang, &task, all(1))?.all().await?.swap_remove(1))
@@ -414,12 +416,12 @@ fn what_was_refused_is_not_taken_for_done() {
             }
             shard.launch(|u: Read<u64>| u.as_slice().iter().sum::<u64>(), (u.read(U),)).go()?.await
         }
-        let line = top.tree("line", Rect::line(0, 100), &[U.info()])?;
+        let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
         let p = top.processors();
         let (one, most, all) = (top.gang("one", 1)?, top.gang("most", p - 1)?, top.gang("all", p)?);
-        let task = top.task("shard", shard);
-        top.launch(&one, &task, |_| Start::new((line, true)).writes(line, [U]))?.all().await?;
-        let reads = |_| Start::new((line, false)).reads(line, [U]);
+        let task = top.register("shard", shard);
+        top.launch(&one, &task, |_| ShardLaunch::new((line, true)).writes(line, [U]))?.all().await?;
+        let reads = |_| ShardLaunch::new((line, false)).reads(line, [U]);
         top.launch(&most, &task, reads)?.all().await?;
         let refused = top.launch(&all, &task, reads).expect_err("the first answer is illegal").to_string();
         Ok((refused, top.launch(&all, &task, reads)?.all().await?))
@@ -450,7 +452,7 @@ fn whoever_asks_for_an_instance_that_is_refused_is_told() {
         let u = shard.region(region)?;
         let mut value = shard.launch(|u: ReadShared<u64>| u.get([0]), (u.read_shared(U),)).go()?;
         loop {
-            match shard.within(Duration::from_millis(1), &mut value).await {
+            match shard.timeout(Duration::from_millis(1), &mut value).await {
                 Err(Error::TimedOut { .. }) => {}
                 Err(told) => return Ok(told.to_string()),
                 Ok(value) => panic!("{value} of an instance that is not there"),
@@ -464,13 +466,13 @@ fn whoever_asks_for_an_instance_that_is_refused_is_told() {
         };
         let mapper = Arc::new(Answers { instance: Some(Box::new(find)), ..Answers::default() });
         let program = |top: Top| async move {
-            let line = top.tree("line", Rect::line(0, 8), &[U.info()])?;
-            let (gang, task) = (top.gang("all", 2)?, top.task("patient", shard));
+            let line = top.region_tree("line", Rect::line(0, 8), &[U.info()])?;
+            let (gang, task) = (top.gang("all", 2)?, top.register("patient", shard));
             let start = |s| {
-                let start = Start::new(line);
+                let start = ShardLaunch::new(line);
                 // The first reader's processor is the home.
                 let privilege = maniple_regions::Privilege::Read;
-                if s < 2 { start.holds(line, [U], privilege, Coherence::Simultaneous) } else { start }
+                if s < 2 { start.require(line, [U], privilege, Coherence::Simultaneous) } else { start }
             };
             top.launch(&gang, &task, start)?.all().await
         };
@@ -528,11 +530,11 @@ fn a_launch_that_comes_again_goes_where_the_mapper_says_then() {
         let mapper = Arc::new(Moves { homes, asked: Mutex::default(), made: Mutex::default() });
         let runtime = Runtime::threads(workers).mapper(mapper.clone());
         let counts = common::run("moves", &runtime, move |top: Top| async move {
-            let u = top.tree("u", Rect::line(0, 1), &[U.info()])?;
-            let (gang, task) = (top.gang("both", 2)?, top.task("counts", first_counts));
+            let u = top.region_tree("u", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("both", 2)?, top.register("counts", first_counts));
             let mut counts = Vec::new();
             for _ in homes {
-                let start = |_| Start::new(u).shares(u, [U], Privilege::ReadWrite);
+                let start = |_| ShardLaunch::new(u).shares(u, [U], Privilege::ReadWrite);
                 counts.push(top.launch(&gang, &task, start)?.all().await?[0]);
             }
             Ok(counts)

@@ -9,8 +9,8 @@ use maniple_regions::{
     Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, WriteShared,
 };
 use maniple_runtime::{
-    Access, Check, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start, TaskFuture, Top, Val,
-    Value,
+    Access, Arg, Check, Edges, Error, Input, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
+    TaskFuture, Top,
 };
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
@@ -113,17 +113,17 @@ fn random(seed: u64) -> Program {
     Program { shards, arrivers, scripts }
 }
 
-fn look(shared: ReadShared<i64>, _: Val<i64>) -> i64 {
+fn look(shared: ReadShared<i64>, _: Arg<i64>) -> i64 {
     shared.rect().lo(0)
 }
-fn change(mut shared: ReadWriteShared<i64>, _: Val<i64>) -> i64 {
+fn change(mut shared: ReadWriteShared<i64>, _: Arg<i64>) -> i64 {
     shared.fill(1);
     1
 }
-fn look_own(shared: ReadShared<i64>, own: Read<i64>, _: Val<i64>) -> i64 {
+fn look_own(shared: ReadShared<i64>, own: Read<i64>, _: Arg<i64>) -> i64 {
     shared.rect().lo(0) + own.as_slice()[0]
 }
-fn change_own(mut shared: ReadWriteShared<i64>, mut own: ReadWrite<i64>, _: Val<i64>) -> i64 {
+fn change_own(mut shared: ReadWriteShared<i64>, mut own: ReadWrite<i64>, _: Arg<i64>) -> i64 {
     shared.fill(1);
     own.as_mut_slice()[0] += 1;
     1
@@ -221,7 +221,7 @@ async fn script(
                 let waiter = gates[*b].waiter(&shard)?;
                 let limit = Duration::from_micros(3);
                 let gives_up = shard.index() % 2 == 1;
-                while gives_up && let Err(Error::TimedOut { .. }) = shard.within(limit, shard.wait(&waiter)).await {}
+                while gives_up && let Err(Error::TimedOut { .. }) = shard.timeout(limit, shard.wait(&waiter)).await {}
                 if !gives_up {
                     shard.wait(&waiter).await?;
                 }
@@ -230,7 +230,7 @@ async fn script(
             Step::Leaf(l) => {
                 let cells = shard.region(Region::new(shared.tree, Rect::line(l.cells.0, l.cells.1)))?;
                 let (read, write) = (cells.read_shared(U), cells.read_write_shared(U));
-                let input: Value<i64> = l.input.map_or(0.into(), |i| (&leaves[i]).into());
+                let input: Input<i64> = l.input.map_or(0.into(), |i| (&leaves[i]).into());
                 let waiter = l.waits.map(|b| gates[b].waiter(&shard)).transpose()?;
                 let arriver = l.arrives.map(|b| gates[b].arriver(&shard)).transpose()?;
                 macro_rules! go {
@@ -262,8 +262,8 @@ fn run_random(at: &str, runtime: &Runtime, program: &Arc<Program>) -> Result<(),
     let outcome = run(at, runtime, move |top| {
         let program = program.clone();
         async move {
-            let shared = top.tree("shared", Rect::line(0, CELLS), &[U.info()])?;
-            let own = top.tree("own", Rect::line(0, program.shards.into()), &[U.info()])?;
+            let shared = top.region_tree("shared", Rect::line(0, CELLS), &[U.info()])?;
+            let own = top.region_tree("own", Rect::line(0, program.shards.into()), &[U.info()])?;
             let own: Vec<Region> = Partition::equal(own, program.shards as usize)?.iter().collect();
             let gang = top.gang("all", program.shards)?;
             let mut gates = Vec::new();
@@ -272,9 +272,10 @@ fn run_random(at: &str, runtime: &Runtime, program: &Arc<Program>) -> Result<(),
                 gates.push(top.phase_barrier(&format!("gate {i}"), &gang, options)?);
             }
             let whole = program.clone();
-            let task = top.task("script", move |shard, (regions, gates)| script(shard, whole.clone(), regions, gates));
+            let task =
+                top.register("script", move |shard, (regions, gates)| script(shard, whole.clone(), regions, gates));
             let done = top.launch(&gang, &task, |s| {
-                let start = Start::new(((shared, own[s as usize]), gates.clone()));
+                let start = ShardLaunch::new(((shared, own[s as usize]), gates.clone()));
                 start.shares(shared, [U], Privilege::ReadWrite).writes(own[s as usize], [U])
             })?;
             done.all().await
@@ -316,7 +317,7 @@ fn a_race_is_reported_exactly_where_nothing_orders_two_tasks() {
 
 // Rings.
 
-fn put(mut slot: WriteShared<i64>, value: Val<i64>) {
+fn put(mut slot: WriteShared<i64>, value: Arg<i64>) {
     slot.fill(*value);
 }
 fn get(slot: ReadShared<i64>) -> i64 {
@@ -376,19 +377,18 @@ async fn ring(shard: Shard, (ring, slots, left): (Edges, Vec<Region>, Left)) -> 
 
 fn run_ring(at: &str, runtime: &Runtime, shards: u32, left: Left) -> Result<Vec<Vec<i64>>, Error> {
     run(at, runtime, move |top| async move {
-        let tree = top.tree("slots", Rect::line(0, shards.into()), &[U.info()])?;
+        let tree = top.region_tree("slots", Rect::line(0, shards.into()), &[U.info()])?;
         let slots: Vec<Region> = Partition::equal(tree, shards as usize)?.iter().collect();
         let gang = top.gang("all", shards)?;
         let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
-        let task = top.task("ring", ring);
-        let done = top.launch(&gang, &task, |s| {
-            let from = (s + shards - 1) % shards;
-            Start::new((pairs, slots.clone(), left)).shares(slots[s as usize], [U], Privilege::ReadWrite).shares(
-                slots[from as usize],
-                [U],
-                Privilege::Read,
-            )
-        })?;
+        let task = top.register("ring", ring);
+        let done =
+            top.launch(&gang, &task, |s| {
+                let from = (s + shards - 1) % shards;
+                ShardLaunch::new((pairs, slots.clone(), left))
+                    .shares(slots[s as usize], [U], Privilege::ReadWrite)
+                    .shares(slots[from as usize], [U], Privilege::Read)
+            })?;
         done.all().await
     })
 }
@@ -450,12 +450,12 @@ fn launches_are_kept_apart() {
     for (name, runtime) in runtimes(100) {
         let at = format!("launches on {name}");
         let seen = run(&at, &runtime.check(Check::Races), |top| async move {
-            let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
+            let slot = top.region_tree("slot", Rect::line(0, 1), &[U.info()])?;
             let gang = top.gang("all", 3)?;
-            let (fill, see) = (top.task("fill", fill), top.task("see", see));
+            let (fill, see) = (top.register("fill", fill), top.register("see", see));
             let mut all = Vec::new();
             for _ in 0..3 {
-                let shared = |_| Start::new(slot).shares(slot, [U], Privilege::ReadWrite);
+                let shared = |_| ShardLaunch::new(slot).shares(slot, [U], Privilege::ReadWrite);
                 top.launch(&gang, &fill, shared)?.detach();
                 all.push(top.launch(&gang, &see, shared)?);
             }
@@ -491,9 +491,9 @@ fn a_race_that_nobody_minds_is_an_error_of_the_run() {
             let at = format!("careless in way {how} on {name}");
             let outcome = watched(&at, || {
                 runtime.clone().check(Check::Races).run(move |top| async move {
-                    let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
-                    let (gang, task) = (top.gang("all", 1)?, top.task("careless", careless));
-                    let share = |_| Start::new((slot, how)).shares(slot, [U], Privilege::ReadWrite);
+                    let slot = top.region_tree("slot", Rect::line(0, 1), &[U.info()])?;
+                    let (gang, task) = (top.gang("all", 1)?, top.register("careless", careless));
+                    let share = |_| ShardLaunch::new((slot, how)).shares(slot, [U], Privilege::ReadWrite);
                     top.launch(&gang, &task, share)?.all().await
                 })
             });
@@ -508,12 +508,12 @@ fn a_race_that_nobody_minds_is_an_error_of_the_run() {
 
 /// A barrier of two shards, a slot that both use, and another.
 async fn two(top: Top, task: ShardTask<(PhaseBarrier, [Region; 2]), ()>) -> Result<(), Error> {
-    let tree = top.tree("slots", Rect::line(0, 2), &[U.info()])?;
+    let tree = top.region_tree("slots", Rect::line(0, 2), &[U.info()])?;
     let slots = [0, 1].map(|s| Region::new(tree.tree, Rect::line(s, s + 1)));
     let gang = top.gang("all", 2)?;
     let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([0], [1]))?;
     let share = |_| {
-        let start = Start::new((gate, slots));
+        let start = ShardLaunch::new((gate, slots));
         slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
     };
     top.launch(&gang, &task, share)?.all().await.map(drop)
@@ -535,7 +535,7 @@ fn whoever_awaits_a_failure_comes_after_it() {
                 shard.launch(put, (slot.write_shared(U), 2.into())).go()?.await?;
                 // Not the task that panics is awaited, but one that was to use its value.
                 let failed = shard.launch(fails, (slot.write_shared(U),)).go()?;
-                let after = |_: Val<()>| ();
+                let after = |_: Arg<()>| ();
                 shard.launch(after, ((&failed).into(),)).go()?.await.expect_err("its input panics");
                 shard.launch(put, (slot.write_shared(U), 3.into())).go()?.await?;
                 // A task that others learn of by the barrier.
@@ -560,7 +560,7 @@ fn whoever_awaits_a_failure_comes_after_it() {
     for (name, runtime) in runtimes(60) {
         let at = format!("again on {name}");
         let outcome = run(&at, &runtime.check(Check::Races), |top| {
-            let task = top.task("again", again);
+            let task = top.register("again", again);
             two(top, task)
         });
         assert_eq!(outcome, Ok(()), "{at}");
@@ -583,7 +583,7 @@ fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
                     shard.yield_now().await;
                 }
                 let (waiter, arriver) = (never.waiter(&shard)?, gate.arriver(&shard)?);
-                let last = shard.launch(|_: Val<()>| (), ((&other).into(),));
+                let last = shard.launch(|_: Arg<()>| (), ((&other).into(),));
                 last.wait(&waiter).arrive(&arriver).go()?.detach();
                 if awaits {
                     other.await?;
@@ -604,13 +604,13 @@ fn whoever_learns_of_a_failed_shard_comes_after_what_it_had_awaited() {
         for awaits in [true, false] {
             let at = format!("early on {name}, awaits: {awaits}");
             let outcome = run(&at, &runtime.clone().check(Check::Races), move |top| async move {
-                let tree = top.tree("slots", Rect::line(0, 2), &[U.info()])?;
+                let tree = top.region_tree("slots", Rect::line(0, 2), &[U.info()])?;
                 let slots = [0, 1].map(|s| Region::new(tree.tree, Rect::line(s, s + 1)));
-                let (gang, task) = (top.gang("all", 2)?, top.task("early", early));
+                let (gang, task) = (top.gang("all", 2)?, top.register("early", early));
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([0], [1]))?;
                 let never = top.phase_barrier("never", &gang, PhaseOptions::between([1], [0]))?;
                 let done = top.launch(&gang, &task, |_| {
-                    let start = Start::new(([gate, never], slots, awaits));
+                    let start = ShardLaunch::new(([gate, never], slots, awaits));
                     slots.iter().fold(start, |start, slot| start.shares(*slot, [U], Privilege::ReadWrite))
                 })?;
                 done.get(0)?.clone().await.expect_err("it fails");
@@ -663,7 +663,7 @@ fn a_wait_under_way_is_for_its_own_generation() {
     for (name, runtime) in runtimes(60) {
         let at = format!("ahead on {name}");
         let outcome = run(&at, &runtime.check(Check::Races), |top| {
-            let task = top.task("ahead", ahead);
+            let task = top.register("ahead", ahead);
             two(top, task)
         });
         let e = outcome.expect_err(&at);

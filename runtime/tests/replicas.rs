@@ -5,7 +5,7 @@ mod common;
 use common::{run, watched};
 use maniple_mapper::{CollectiveMapper, Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
 use maniple_regions::{Field, Privilege, Rect};
-use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, Start, Top};
+use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -42,13 +42,13 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
     let cells = if odd == Odd::TreeSize { 9 } else { 8 };
     let field = if odd == Odd::TreeField { V.info() } else { U.info() };
     let name = if odd == Odd::TreeName { "cell" } else { "cells" };
-    let tree = top.tree(name, Rect::line(0, cells), &[field])?;
+    let tree = top.region_tree(name, Rect::line(0, cells), &[field])?;
     let gang = top.gang("all", if odd == Odd::GangSize { n + 1 } else { n })?;
-    let task = top.task("nothing", nothing);
+    let task = top.register("nothing", nothing);
     if odd == Odd::TaskType {
-        let _ = top.task("more", |_, _: u32| async { Ok(()) });
+        let _ = top.register("more", |_, _: u32| async { Ok(()) });
     } else {
-        let _ = top.task("more", |_, _: u64| async { Ok(()) });
+        let _ = top.register("more", |_, _: u64| async { Ok(()) });
     }
     if odd == Odd::EndsEarly {
         return Err(Error::user("enough"));
@@ -69,13 +69,13 @@ async fn program(top: Top, odd: Odd) -> Result<(), Error> {
         top.gang("between", 2)?;
     }
     let privilege = if odd == Odd::Requirement { Privilege::ReadWrite } else { Privilege::Read };
-    let hold = |_| Start::new(()).shares(tree, [field.id], privilege);
+    let hold = |_| ShardLaunch::new(()).shares(tree, [field.id], privilege);
     top.launch(&gang, &task, hold)?.all().await?;
     let holder = if odd == Odd::Holder { 2 } else { 1 };
-    let hold = |s| if s == holder { hold(s) } else { Start::new(()) };
+    let hold = |s| if s == holder { hold(s) } else { ShardLaunch::new(()) };
     top.launch(&gang, &task, hold)?.all().await?;
     if odd == Odd::OneMore {
-        top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn what_differs_between_nodes_is_named() {
     ];
     for seed in 0..40 {
         let who = (seed % u64::from(NODES)) as u32;
-        let runtime = Runtime::seeded(NODES, seed).check(Check::Replicas);
+        let runtime = Runtime::seeded(NODES, seed).check(Check::ControlReplication);
         for (odd, number, odds, others) in cases {
             let at = format!("{odd:?} on node {who}, seed {seed}");
             let e = outcome(&at, &runtime, who, odd).expect_err(&at);
@@ -136,8 +136,9 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
             Placement::Explicit((0..input.shards).map(|s| (s + asked / 2) % 2).collect())
         }
     }
-    let runtime =
-        Runtime::seeded(3, 1).mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>).check(Check::Replicas);
+    let runtime = Runtime::seeded(3, 1)
+        .mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>)
+        .check(Check::ControlReplication);
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
     let Error::Divergence { call: 1, expected, node: 2, came } = &e else { panic!("{e}") };
     assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
@@ -160,7 +161,7 @@ fn a_mapper_that_gives_a_region_two_homes_is_found() {
     }
     for seed in 0..20 {
         let moody = Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>;
-        let runtime = Runtime::seeded(3, seed).mapper(moody).check(Check::Replicas);
+        let runtime = Runtime::seeded(3, seed).mapper(moody).check(Check::ControlReplication);
         let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("two homes");
         let Error::Divergence { call: 7 | 8, expected, came, .. } = &e else { panic!("seed {seed}: {e}") };
         let mut both = [expected, came].map(|call| call.contains("at home on processor 1"));
@@ -173,15 +174,16 @@ fn a_mapper_that_gives_a_region_two_homes_is_found() {
 #[test]
 fn nodes_that_fail_alike_do_the_same() {
     for seed in 0..50 {
-        let runtime =
-            Runtime::seeded(3, seed).mapper(Arc::new(CollectiveMapper) as Arc<dyn Mapper>).check(Check::Replicas);
+        let runtime = Runtime::seeded(3, seed)
+            .mapper(Arc::new(CollectiveMapper) as Arc<dyn Mapper>)
+            .check(Check::ControlReplication);
         let begun = AtomicU32::new(0);
         let outcome = watched("failing", || {
             runtime.run(move |top| {
                 let me = begun.fetch_add(1, Ordering::Relaxed);
                 async move {
-                    let (gang, task) = (top.gang("all", 2)?, top.task("nothing", nothing));
-                    top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+                    let (gang, task) = (top.gang("all", 2)?, top.register("nothing", nothing));
+                    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                     Err::<(), _>(Error::user(format!("node {me} has had enough")))
                 }
             })

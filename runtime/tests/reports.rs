@@ -4,7 +4,7 @@ mod common;
 
 use common::{any_virtual, run, virtual_nodes};
 use maniple_regions::{Field, Rect, Region, Write};
-use maniple_runtime::{Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, TaskFuture, Top, Val};
+use maniple_runtime::{Arg, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, TaskFuture, Top};
 use std::collections::BTreeSet;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -39,7 +39,7 @@ fn no_line_twice(at: &str, lines: &[String]) {
     }
 }
 
-fn nothing(_: Val<u64>) {}
+fn nothing(_: Arg<u64>) {}
 
 #[test]
 fn a_barrier_is_called_by_its_kind_once() {
@@ -54,8 +54,8 @@ fn a_barrier_is_called_by_its_kind_once() {
         let outcome = run(&at, &runtime, |top| async move {
             let gang = top.gang("all", 2)?;
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang).window(2))?;
-            let task = top.task("ahead", ahead);
-            top.launch(&gang, &task, |_| Start::new(gate))?.all().await
+            let task = top.register("ahead", ahead);
+            top.launch(&gang, &task, |_| ShardLaunch::new(gate))?.all().await
         });
         let said = outcome.expect_err(&at).to_string();
         assert!(said.starts_with("phase barrier `gate`: over-arrival: arriver 0"), "{at}: {said}");
@@ -67,22 +67,22 @@ fn a_barrier_is_called_by_its_kind_once() {
 fn a_closure_is_called_by_its_function() {
     async fn explodes(shard: Shard, how: u32) -> Result<(), Error> {
         match how {
-            0 => shard.launch(|_: Val<u64>| panic!("bomb"), (1.into(),)).go()?.await,
+            0 => shard.launch(|_: Arg<u64>| panic!("bomb"), (1.into(),)).go()?.await,
             1 => {
-                let launch = || shard.launch(|_: Val<u64>| panic!("bomb"), (1.into(),)).go();
+                let launch = || shard.launch(|_: Arg<u64>| panic!("bomb"), (1.into(),)).go();
                 launch()?.await
             }
             _ => generic::<Vec<u64>>(shard).await,
         }
     }
     async fn generic<T: 'static>(shard: Shard) -> Result<(), Error> {
-        shard.launch(|_: Val<u64>| panic!("bomb of {}", size_of::<T>()), (1.into(),)).go()?.await
+        shard.launch(|_: Arg<u64>| panic!("bomb of {}", size_of::<T>()), (1.into(),)).go()?.await
     }
     for (at, runtime) in drivers() {
         for (how, name) in [(0, "explodes::{{closure}}"), (1, "explodes::{{closure}}"), (2, "generic::{{closure}}")] {
             let outcome = run(&at, &runtime, move |top| async move {
-                let (gang, task) = (top.gang("one", 1)?, top.task("main", explodes));
-                top.launch(&gang, &task, |_| Start::new(how))?.all().await
+                let (gang, task) = (top.gang("one", 1)?, top.register("main", explodes));
+                top.launch(&gang, &task, |_| ShardLaunch::new(how))?.all().await
             });
             let error = outcome.expect_err(&at);
             let Error::Panicked { place, .. } = error.origin() else { panic!("{at}: {error}") };
@@ -100,9 +100,9 @@ fn points_that_interfere_are_called_by_their_function() {
     }
     for (at, runtime) in drivers() {
         let outcome = run(&at, &runtime, |top| async move {
-            let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
-            let (gang, task) = (top.gang("one", 1)?, top.task("main", main));
-            top.launch(&gang, &task, |_| Start::new(line).writes(line, [U]))?.all().await
+            let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
+            let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
+            top.launch(&gang, &task, |_| ShardLaunch::new(line).writes(line, [U]))?.all().await
         });
         let said = outcome.expect_err(&at).to_string();
         assert!(said.starts_with("task `set` of shard 0: point 0 ("), "{at}: {said}");
@@ -121,11 +121,11 @@ async fn nothing_to_do(_: Shard, (): ()) -> Result<(), Error> {
 #[test]
 fn two_launches_of_a_gang_are_two() {
     let program = |top: Top| async move {
-        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+        let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("one", 1)?;
-        let (first, second) = (top.task("first", waits_outside), top.task("second", nothing_to_do));
-        let first = top.launch(&gang, &first, |_| Start::new(()).writes(line, [U]))?;
-        let second = top.launch(&gang, &second, |_| Start::new(()).writes(line, [U]))?;
+        let (first, second) = (top.register("first", waits_outside), top.register("second", nothing_to_do));
+        let first = top.launch(&gang, &first, |_| ShardLaunch::new(()).writes(line, [U]))?;
+        let second = top.launch(&gang, &second, |_| ShardLaunch::new(()).writes(line, [U]))?;
         second.all().await?;
         first.all().await
     };
@@ -146,13 +146,15 @@ fn two_launches_of_a_gang_are_two() {
 #[test]
 fn data_that_is_awaited_is_counted() {
     let program = |top: Top| async move {
-        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+        let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("both", 2)?;
-        let (first, second) = (top.task("first", waits_outside), top.task("second", nothing_to_do));
-        let first =
-            top.launch(&gang, &first, |s| if s == 0 { Start::new(()).writes(line, [U]) } else { Start::new(()) })?;
-        let second =
-            top.launch(&gang, &second, |s| if s == 1 { Start::new(()).reads(line, [U]) } else { Start::new(()) })?;
+        let (first, second) = (top.register("first", waits_outside), top.register("second", nothing_to_do));
+        let first = top.launch(&gang, &first, |s| {
+            if s == 0 { ShardLaunch::new(()).writes(line, [U]) } else { ShardLaunch::new(()) }
+        })?;
+        let second = top.launch(&gang, &second, |s| {
+            if s == 1 { ShardLaunch::new(()).reads(line, [U]) } else { ShardLaunch::new(()) }
+        })?;
         second.all().await?;
         first.all().await
     };
@@ -174,9 +176,9 @@ fn two_launches_of_a_gang_that_run_are_two() {
         let said = lines(&at, &runtime, |top| async move {
             let gang = top.gang("one", 1)?;
             let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
-            let (first, second) = (top.task("first", waits_outside), top.task("second", patient));
-            let first = top.launch(&gang, &first, |_| Start::new(()))?;
-            let second = top.launch(&gang, &second, |_| Start::new(gate))?;
+            let (first, second) = (top.register("first", waits_outside), top.register("second", patient));
+            let first = top.launch(&gang, &first, |_| ShardLaunch::new(()))?;
+            let second = top.launch(&gang, &second, |_| ShardLaunch::new(gate))?;
             second.all().await?;
             first.all().await
         });
@@ -204,15 +206,15 @@ fn a_shard_of_another_launch_is_not_to_blame() {
         }
     }
     let program = |top: Top| async move {
-        let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+        let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
         let gang = top.gang("both", 2)?;
         let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-        let task = top.task("rounds", rounds);
+        let task = top.register("rounds", rounds);
         let blocks = [Rect::line(0, 2), Rect::line(2, 4)].map(|rect| Region::new(line.tree, rect));
         let block = |s: u32| blocks[s as usize];
-        let first = top.launch(&gang, &task, |s| Start::new((pairs, 0)).writes(block(1 - s), [U]))?;
+        let first = top.launch(&gang, &task, |s| ShardLaunch::new((pairs, 0)).writes(block(1 - s), [U]))?;
         // Shard 1 needs what shard 0 of the first launch has.
-        let second = top.launch(&gang, &task, |s| Start::new((pairs, 1)).writes(block(s), [U]))?;
+        let second = top.launch(&gang, &task, |s| ShardLaunch::new((pairs, 1)).writes(block(s), [U]))?;
         first.all().await?;
         second.all().await
     };
@@ -236,13 +238,18 @@ fn a_shard_of_another_launch_does_not_stand_in() {
     }
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
-            let line = top.tree("line", Rect::line(0, 4), &[U.info()])?;
+            let line = top.region_tree("line", Rect::line(0, 4), &[U.info()])?;
             let gang = top.gang("both", 2)?;
             let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-            let task = top.task("rounds", rounds);
+            let task = top.register("rounds", rounds);
             for round in 0..2 {
-                let start =
-                    |s| if s == 1 { Start::new((pairs, round)).writes(line, [U]) } else { Start::new((pairs, round)) };
+                let start = |s| {
+                    if s == 1 {
+                        ShardLaunch::new((pairs, round)).writes(line, [U])
+                    } else {
+                        ShardLaunch::new((pairs, round))
+                    }
+                };
                 top.launch(&gang, &task, start)?.detach();
             }
             pending::<Result<(), Error>>().await
@@ -268,8 +275,8 @@ fn a_dropped_resolver_is_nobody_outside() {
         "waits for a future that nobody will settle: no task makes it, and its `Resolver` was dropped or is idle";
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("awaits", awaits));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("awaits", awaits));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = [
             "  task `top level` waits for a launch".into(),
@@ -286,7 +293,7 @@ fn a_dropped_resolver_is_nobody_outside() {
 #[test]
 fn a_future_that_was_settled_is_not_awaited() {
     async fn main(shard: Shard, (): ()) -> Result<(), Error> {
-        let mut value = shard.launch(|x: Val<u64>| *x, (7.into(),)).go()?;
+        let mut value = shard.launch(|x: Arg<u64>| *x, (7.into(),)).go()?;
         let outcome = poll_fn(|cx| Poll::Ready(Pin::new(&mut value).poll(cx))).await;
         assert!(outcome.is_pending());
         pending::<()>().await;
@@ -294,8 +301,8 @@ fn a_future_that_was_settled_is_not_awaited() {
     }
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("main", main));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("main", main));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let words = "      task `main` of shard 0 waits for something that is not the framework's";
         assert_eq!(said[2], words, "{at}: {}", said.join("\n"));
@@ -316,8 +323,8 @@ fn nothing_is_said_twice() {
     }
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
-            let (gang, task) = (top.gang("one", 1)?, top.task("launches", launches));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("one", 1)?, top.register("launches", launches));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = [
             "  task `top level` waits for a launch",
@@ -346,9 +353,9 @@ fn a_shard_that_failed_leads_the_report() {
     for (at, runtime) in drivers().into_iter().chain(virtual_time) {
         for (panics, failed) in [(false, "failed: no input file"), (true, "panicked: no input file")] {
             let said = lines(&at, &runtime, move |top| async move {
-                let (gang, task) = (top.gang("all", 4)?, top.task("main", one_fails));
+                let (gang, task) = (top.gang("all", 4)?, top.register("main", one_fails));
                 let gate = top.phase_barrier("gate", &gang, PhaseOptions::between([1], [3]))?;
-                top.launch(&gang, &task, |_| Start::new((gate, panics)))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new((gate, panics)))?.all().await
             });
             let all = said.join("\n");
             assert_eq!(said[0], format!("  task `main` of shard 1 {failed}"), "{at}: {all}");
@@ -370,12 +377,12 @@ fn a_failure_that_nobody_looked_at_leads_the_report() {
         for waits_itself in [false, true] {
             let said = lines(&at, &runtime, move |top| async move {
                 let gang = top.gang("one", 1)?;
-                let (fails, waits) = (top.task("fails", fails), top.task("waits", waits_outside));
-                let failed = top.launch(&gang, &fails, |_| Start::new(()))?;
+                let (fails, waits) = (top.register("fails", fails), top.register("waits", waits_outside));
+                let failed = top.launch(&gang, &fails, |_| ShardLaunch::new(()))?;
                 if waits_itself {
                     pending::<()>().await;
                 }
-                top.launch(&gang, &waits, |_| Start::new(()))?.all().await?;
+                top.launch(&gang, &waits, |_| ShardLaunch::new(()))?.all().await?;
                 failed.all().await
             });
             let all = said.join("\n");
@@ -391,10 +398,10 @@ fn a_failure_that_was_handled_is_not_in_the_report() {
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
             let (two, one) = (top.gang("two", 2)?, top.gang("one", 1)?);
-            let (fails, waits) = (top.task("fails", one_fails), top.task("waits", waits_outside));
+            let (fails, waits) = (top.register("fails", one_fails), top.register("waits", waits_outside));
             let gate = top.phase_barrier("gate", &two, PhaseOptions::all(&two))?;
-            top.launch(&two, &fails, |_| Start::new((gate, false)))?.all().await.expect_err("shard 1 fails");
-            top.launch(&one, &waits, |_| Start::new(()))?.all().await
+            top.launch(&two, &fails, |_| ShardLaunch::new((gate, false)))?.all().await.expect_err("shard 1 fails");
+            top.launch(&one, &waits, |_| ShardLaunch::new(()))?.all().await
         });
         assert_eq!(said[0], "  task `top level` waits for a launch", "{at}: {}", said.join("\n"));
     }
@@ -405,15 +412,15 @@ fn a_failure_that_was_handled_is_not_in_the_report() {
 fn a_parent_that_failed_leads_the_report() {
     for (at, runtime) in drivers() {
         let said = lines(&at, &runtime, |top| async move {
-            let (gang, waits) = (top.gang("one", 1)?, top.task("waits", waits_outside));
-            let parent = top.parent("parent", move |parent: maniple_runtime::Parent, ()| async move {
-                parent.launch_gang(&gang, &waits, |_| Start::new(())).await?.detach();
+            let (gang, waits) = (top.gang("one", 1)?, top.register("waits", waits_outside));
+            let parent = top.register_inner("parent", move |parent: maniple_runtime::InnerTask, ()| async move {
+                parent.launch_gang(&gang, &waits, |_| ShardLaunch::new(())).await?.detach();
                 if gang.shards() == 1 {
                     panic!("no input file");
                 }
                 Ok(())
             });
-            top.single(&parent, || Start::new(())).await
+            top.run_inner(&parent, || ShardLaunch::new(())).await
         });
         let all = said.join("\n");
         assert_eq!(said[0], "  task `parent` of shard 0 panicked: no input file", "{at}: {all}");
@@ -435,8 +442,8 @@ fn a_run_that_is_ended_says_which_shard_failed() {
     let (_, virtual_time) = virtual_nodes(2, 1);
     for (at, runtime) in [("seeded", Runtime::seeded(2, 3)), ("virtual time", virtual_time)] {
         let outcome = run(at, &runtime.most_steps(20_000), |top| async move {
-            let (gang, task) = (top.gang("both", 2)?, top.task("main", fails_or_polls));
-            top.launch(&gang, &task, |_| Start::new(()))?.all().await
+            let (gang, task) = (top.gang("both", 2)?, top.register("main", fails_or_polls));
+            top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
         });
         let expected = "the run ended before it was over: task `main` of shard 1 failed: no input file; it has taken \
                         20000 steps, the most it may";

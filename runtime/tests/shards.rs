@@ -4,7 +4,7 @@ mod common;
 
 use common::{runtimes, watched};
 use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
-use maniple_runtime::{Error, Parent, PhaseBarrier, PhaseOptions, Resolver, Shard, Start, TaskFuture};
+use maniple_runtime::{Error, InnerTask, PhaseBarrier, PhaseOptions, Resolver, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ fn a_shard_that_yields_lets_leaf_tasks_run() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let task = top.task("yields", |shard: Shard, _: ()| async move {
+                let task = top.register("yields", |shard: Shard, _: ()| async move {
                     let leaf = shard.launch(|| 1i64, ()).go()?;
                     // Without end, if the leaf task does not run.
                     while !leaf.is_settled() {
@@ -22,7 +22,7 @@ fn a_shard_that_yields_lets_leaf_tasks_run() {
                     }
                     leaf.await
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1; 3]), "{at}");
@@ -36,7 +36,7 @@ fn shards_that_yield_alternate() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
                 let turns = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
-                let task = top.task("alternates", move |shard: Shard, _: ()| {
+                let task = top.register("alternates", move |shard: Shard, _: ()| {
                     let turns = turns.clone();
                     async move {
                         let (mine, other) = (shard.index() as usize, 1 - shard.index() as usize);
@@ -54,7 +54,7 @@ fn shards_that_yield_alternate() {
                         Ok(most)
                     }
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let most = outcome.map(|(v, _)| v).unwrap();
@@ -77,11 +77,11 @@ fn a_panic_before_the_first_await_of_a_shard_ends_the_shard() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 4)?;
                 let all = top.phase_barrier("everybody", &gang, PhaseOptions::all(&gang))?;
-                let task = top.task("refuses", move |shard: Shard, _: ()| {
+                let task = top.register("refuses", move |shard: Shard, _: ()| {
                     assert!(shard.index() != 1, "shard 1 refuses");
                     wait_for_all(shard, all)
                 });
-                let shards = top.launch(&gang, &task, |_| Start::new(()))?;
+                let shards = top.launch(&gang, &task, |_| ShardLaunch::new(()))?;
                 let mut errors = Vec::new();
                 for shard in shards.iter() {
                     errors.push(shard.clone().await.err());
@@ -122,12 +122,12 @@ fn an_argument_that_cannot_be_decoded_ends_the_shard_and_poisons_what_it_owes() 
                 runtime.run(move |top| async move {
                     let gang = top.gang("all", 4)?;
                     let all = top.phase_barrier("everybody", &gang, PhaseOptions::all(&gang))?;
-                    let task = top.task("decodes", move |shard: Shard, _: Odd| wait_for_all(shard, all));
-                    let parent = top.parent("parent", move |parent: Parent, _: ()| async move {
-                        let start = |s| Start::new(Odd(if s == 3 { bad } else { 0 }));
+                    let task = top.register("decodes", move |shard: Shard, _: Odd| wait_for_all(shard, all));
+                    let parent = top.register_inner("parent", move |parent: InnerTask, _: ()| async move {
+                        let start = |s| ShardLaunch::new(Odd(if s == 3 { bad } else { 0 }));
                         parent.launch_gang(&gang, &task, start).await?.all().await
                     });
-                    top.single(&parent, || Start::new(())).await
+                    top.run_inner(&parent, || ShardLaunch::new(())).await
                 })
             });
             // Within a node values are moved.
@@ -161,7 +161,7 @@ fn what_a_task_captured_and_returned_goes_with_it_though_its_memory_stays() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
-                let task = top.task("counts", |shard: Shard, _: ()| async move {
+                let task = top.register("counts", |shard: Shard, _: ()| async move {
                     let probe = Arc::new(());
                     for round in 0..3 {
                         let (one, other) = (probe.clone(), probe.clone());
@@ -175,7 +175,7 @@ fn what_a_task_captured_and_returned_goes_with_it_though_its_memory_stays() {
                     }
                     Ok(Arc::strong_count(&probe) as u64)
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         assert_eq!(outcome.map(|(v, _)| v).map_err(|e| e.to_string()), Ok(vec![1; 2]), "{at}");
@@ -188,8 +188,8 @@ fn a_panic_in_the_destructor_of_a_result_that_nobody_kept_is_an_error_of_the_run
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 2)?;
-                let task = top.task("grim", |shard: Shard, _: ()| async move { Ok(Grim(shard.index())) });
-                drop(top.launch(&gang, &task, |_| Start::new(()))?);
+                let task = top.register("grim", |shard: Shard, _: ()| async move { Ok(Grim(shard.index())) });
+                drop(top.launch(&gang, &task, |_| ShardLaunch::new(()))?);
                 Ok(())
             })
         });
@@ -276,7 +276,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
             runtime.run(move |top| async move {
                 let gang = top.gang("all", 2)?;
                 let odds = top.replayed(&gang, Arc::new(Odds { subtasks, slots: 1, grim }))?;
-                let task = top.task("calls", move |shard: Shard, _: ()| async move {
+                let task = top.register("calls", move |shard: Shard, _: ()| async move {
                     let (resolver, over) = TaskFuture::pending();
                     shard.replay(odds, |chains: &mut OddChains, (position, _), cx| {
                         chains.calls[position as usize] = Some(resolver);
@@ -284,7 +284,7 @@ fn odds(subtasks: fn(u32) -> Vec<Subtask>, grim: bool, check: impl Fn(&str, Resu
                     })?;
                     over.await
                 });
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await.map(drop)
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await.map(drop)
             })
         });
         check(&at, outcome.map(drop));

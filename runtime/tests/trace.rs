@@ -5,7 +5,9 @@ mod common;
 use common::{Scatter, virtual_nodes, watched};
 use maniple_mapper::{LeafInput, LeafOutput, Mapper};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
-use maniple_runtime::{Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Stats, Top, TraceFile};
+use maniple_runtime::{
+    Edges, Error, Gang, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, Stats, Top, TraceFile,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::future::Future;
@@ -206,15 +208,15 @@ async fn rounds(shard: Shard, (block, ring, all): (Region, Edges, PhaseBarrier))
 }
 
 async fn ring(top: Top, shards: u32) -> Result<(), Error> {
-    let line = top.tree("line", Rect::line(0, shards.into()), &[X.info()])?;
+    let line = top.region_tree("line", Rect::line(0, shards.into()), &[X.info()])?;
     let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
     let gang: Gang = top.gang("all", shards)?;
     let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % shards)), 1)?;
     let all = top.phase_barrier("round", &gang, PhaseOptions::all(&gang))?;
-    let task = top.task("rounds", rounds);
+    let task = top.register("rounds", rounds);
     let done = top.launch(&gang, &task, |s| {
         let block = blocks[s as usize];
-        Start::new((block, pairs, all)).writes(block, [X])
+        ShardLaunch::new((block, pairs, all)).writes(block, [X])
     })?;
     done.all().await.map(drop)
 }
@@ -301,10 +303,10 @@ fn a_run_that_failed_has_a_trace_that_says_why() {
     for (name, runtime) in drivers() {
         let name = format!("failed-{name}");
         let (result, trace) = traced(&name, &runtime, |top| async move {
-            let line = top.tree("line", Rect::line(0, 3), &[X.info()])?;
+            let line = top.region_tree("line", Rect::line(0, 3), &[X.info()])?;
             let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
-            let (gang, task) = (top.gang("all", 3)?, top.task("one fails", one_fails));
-            let start = |s: u32| Start::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
+            let (gang, task) = (top.gang("all", 3)?, top.register("one fails", one_fails));
+            let start = |s: u32| ShardLaunch::new(blocks[s as usize]).writes(blocks[s as usize], [X]);
             top.launch(&gang, &task, start)?.all().await
         });
         let error = result.expect_err(&name).to_string();
@@ -331,8 +333,8 @@ fn of_a_deadlock_the_trace_shows_who_waits() {
         let (result, trace) = traced(&name, &runtime, |top| async move {
             let gang = top.gang("all", 3)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
-            let task = top.task("waits", waits_for_ever);
-            top.launch(&gang, &task, |_| Start::new(all))?.all().await
+            let task = top.register("waits", waits_for_ever);
+            top.launch(&gang, &task, |_| ShardLaunch::new(all))?.all().await
         });
         let error = result.expect_err(&name);
         assert!(matches!(error, Error::Deadlock { .. }), "{error}");

@@ -6,7 +6,7 @@ mod common;
 use common::run;
 use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
 use maniple_regions::{Coherence, Field, Privilege, Read, ReadWrite, Rect, Reduce, ReductionId, Region, Sum, Write};
-use maniple_runtime::{Error, Gang, Parent, Runtime, Shard, ShardTask, Start, Top, Val};
+use maniple_runtime::{Arg, Error, Gang, InnerTask, Runtime, Shard, ShardLaunch, ShardTask, Top};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ fn sum(a: Read<i64>) -> i64 {
     a.as_slice().iter().sum()
 }
 
-fn set(mut a: Write<i64>, value: Val<i64>) {
+fn set(mut a: Write<i64>, value: Arg<i64>) {
     a.fill(*value);
 }
 
-fn add(mut a: Reduce<i64, Sum>, value: Val<i64>) {
+fn add(mut a: Reduce<i64, Sum>, value: Arg<i64>) {
     a.rect().points::<1>().for_each(|p| a.fold(p, *value));
 }
 
@@ -64,8 +64,8 @@ async fn one(shard: Shard, (part, does, yields): (Region, Does, u32)) -> Result<
 
 type Args = (Region, Does, u32);
 
-fn start(part: Region, does: Does, yields: u32) -> Start<Args> {
-    Start::new((part, does, yields)).holds(part, [A], does.privilege(), Coherence::Exclusive)
+fn start(part: Region, does: Does, yields: u32) -> ShardLaunch<Args> {
+    ShardLaunch::new((part, does, yields)).require(part, [A], does.privilege(), Coherence::Exclusive)
 }
 
 fn part(line: Region, lo: i64, hi: i64) -> Region {
@@ -89,8 +89,8 @@ impl Mapper for Named {
 type Launches = (Region, [Gang; 2], ShardTask<Args, i64>);
 
 fn setting(top: &Top) -> Result<Launches, Error> {
-    let line = top.tree("line", Rect::line(0, CELLS), &[A.info()])?;
-    Ok((line, [top.gang("on 0", 1)?, top.gang("on 1", 1)?], top.task("one", one)))
+    let line = top.region_tree("line", Rect::line(0, CELLS), &[A.info()])?;
+    Ok((line, [top.gang("on 0", 1)?, top.gang("on 1", 1)?], top.register("one", one)))
 }
 
 /// Under each of a few hundred orders, the values that come are these.
@@ -127,8 +127,8 @@ fn a_writer_waits_for_many_readers_of_one_column() {
     let expected = [[3 * CELLS; 13], [6 * CELLS; 13]].concat();
     expect(&expected, |top| async move {
         let (line, [on, _], _) = setting(&top)?;
-        let task = top.task("shard", shard);
-        Ok(top.launch(&on, &task, |_| Start::new(line).writes(line, [A]))?.all().await?.concat())
+        let task = top.register("shard", shard);
+        Ok(top.launch(&on, &task, |_| ShardLaunch::new(line).writes(line, [A]))?.all().await?.concat())
     });
 }
 
@@ -168,7 +168,7 @@ fn a_reader_elsewhere_sees_what_a_reduction_leaves() {
 /// New data does not come into an instance while an earlier reader is slow, though the parent holds the region all along.
 #[test]
 fn a_parent_that_writes_does_not_change_what_its_slow_reader_sees() {
-    async fn parent(parent: Parent, (line, [here, there], task): Launches) -> Result<Vec<i64>, Error> {
+    async fn parent(parent: InnerTask, (line, [here, there], task): Launches) -> Result<Vec<i64>, Error> {
         let slow = parent.launch_gang(&there, &task, |_| start(line, Does::Sums, 20)).await?;
         let writes = parent.launch_gang(&here, &task, |_| start(line, Does::Sets(80), 0)).await?;
         let after = parent.launch_gang(&there, &task, |_| start(line, Does::Sums, 0)).await?;
@@ -178,14 +178,14 @@ fn a_parent_that_writes_does_not_change_what_its_slow_reader_sees() {
     expect(&[3 * CELLS, 80 * CELLS], |top| async move {
         let launches @ (line, [here, _], task) = setting(&top)?;
         top.launch(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
-        top.single(&top.parent("parent", parent), || Start::new(launches).writes(line, [A])).await
+        top.run_inner(&top.register_inner("parent", parent), || ShardLaunch::new(launches).writes(line, [A])).await
     });
 }
 
 /// Of two readers in one place the second waits for the data that the first one has ordered.
 #[test]
 fn a_second_reader_waits_for_the_data_of_the_first() {
-    async fn parent(parent: Parent, (line, [_, there], task): Launches) -> Result<Vec<i64>, Error> {
+    async fn parent(parent: InnerTask, (line, [_, there], task): Launches) -> Result<Vec<i64>, Error> {
         let first = parent.launch_gang(&there, &task, |_| start(line, Does::Sums, 0)).await?;
         let second = parent.launch_gang(&there, &task, |_| start(line, Does::Sums, 0)).await?;
         Ok([first.all().await?, second.all().await?].concat())
@@ -193,6 +193,6 @@ fn a_second_reader_waits_for_the_data_of_the_first() {
     expect(&[3 * CELLS; 2], |top| async move {
         let launches @ (line, [here, _], task) = setting(&top)?;
         top.launch(&here, &task, |_| start(line, Does::Sets(3), 0))?.all().await?;
-        top.single(&top.parent("parent", parent), || Start::new(launches).reads(line, [A])).await
+        top.run_inner(&top.register_inner("parent", parent), || ShardLaunch::new(launches).reads(line, [A])).await
     });
 }

@@ -5,7 +5,7 @@ mod common;
 use common::run;
 use crossbeam_channel::unbounded;
 use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
-use maniple_runtime::{Error, Runtime, Shard, Start, Top};
+use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -44,8 +44,8 @@ impl Mapper for Puts {
 }
 
 async fn launch(top: Top, shards: u32) -> Result<Vec<(u32, u32, Vec<u32>)>, Error> {
-    let (gang, task) = (top.gang("all", shards)?, top.task("who", who));
-    top.launch(&gang, &task, |_| Start::new(()))?.all().await
+    let (gang, task) = (top.gang("all", shards)?, top.register("who", who));
+    top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn a_mapper_may_put_shards_there_and_their_leaf_tasks_run_elsewhere() {
         let mapper = Arc::new(Puts { shards: vec![2, 3, 0, 1], leaves: None });
         run("seeded", &Runtime::seeded(4, seed).utility(2).mapper(mapper), move |top| async move {
             let places = top.placement(&top.gang("all", 4)?)?;
-            let task = top.task("sums", |shard: Shard, _: ()| async move { shard.launch(|| 7u32, ()).go()?.await });
+            let task = top.register("sums", |shard: Shard, _: ()| async move { shard.launch(|| 7u32, ()).go()?.await });
             let gang = top.gang("all", 4)?;
-            Ok((places, top.launch(&gang, &task, |_| Start::new(()))?.all().await?))
+            Ok((places, top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?))
         })
     };
     for seed in 0..50 {
@@ -100,7 +100,7 @@ fn a_shard_goes_on_while_its_leaf_task_is_long() {
     let mapper = Arc::new(Puts { shards: vec![1], leaves: None });
     let done = run("responsive", &Runtime::threads(2).utility(1).mapper(mapper), |top| async move {
         let gang = top.gang("one", 1)?;
-        let task = top.task("talks", |shard: Shard, _: ()| async move {
+        let task = top.register("talks", |shard: Shard, _: ()| async move {
             let (began, wait_for_beginning) = unbounded::<()>();
             let (go_on, wait_for_shard) = unbounded::<()>();
             let long = move || {
@@ -117,7 +117,7 @@ fn a_shard_goes_on_while_its_leaf_task_is_long() {
             go_on.send(()).expect("the task waits");
             done.await
         });
-        top.launch(&gang, &task, |_| Start::new(()))?.all().await
+        top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
     });
     assert_eq!(done.unwrap(), [()]);
 }

@@ -1,6 +1,6 @@
 //! Wakers of the program's own, whose code may come back to the runtime.
 
-use maniple_runtime::{Edges, Error, Runtime, Shard, Start};
+use maniple_runtime::{Edges, Error, Runtime, Shard, ShardLaunch};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -44,8 +44,8 @@ fn a_wakers_destructor_may_give_up_a_wait_on_other_pairs() -> Result<(), Error> 
             top.edges("never", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?,
             top.edges("over", &gang, (0..gang.shards()).map(|s| (s, 0)), 1)?,
         );
-        let task = top.task("waits", waits);
-        top.launch(&gang, &task, |_| Start::new((never, over)))?.all().await
+        let task = top.register("waits", waits);
+        top.launch(&gang, &task, |_| ShardLaunch::new((never, over)))?.all().await
     })?;
     assert_eq!(values, [7]);
     Ok(())

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{any_virtual, mix, watched};
-use maniple_runtime::{Edges, Error, Gang, Parent, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardTask, Start};
+use maniple_runtime::{
+    Edges, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
+};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -57,8 +59,8 @@ fn arrivals_nobody_awaits(runtime: &Runtime, shards: u32, from: u32, to: u32) ->
     let top = move |top: maniple_runtime::Top| async move {
         let gang = top.gang("all", shards)?;
         let edge = top.edges("unheard", &gang, [(from, to)], 1)?;
-        let task = top.task("shouts", shard);
-        top.launch(&gang, &task, |_| Start::new((edge, from)))?.all().await?;
+        let task = top.register("shouts", shard);
+        top.launch(&gang, &task, |_| ShardLaunch::new((edge, from)))?.all().await?;
         Ok(())
     };
     runtime.run(top).map(|_| ())
@@ -129,8 +131,8 @@ fn a_shard_may_await_a_thread_of_its_own() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let task = top.task("awaits a thread", shard);
-                let values = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+                let task = top.register("awaits a thread", shard);
+                let values = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
                 said_after(Duration::from_millis(1)).await;
                 Ok(values)
             })
@@ -158,8 +160,8 @@ fn a_waker_that_is_dropped_without_a_wake_is_awaited_no_longer() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let task = top.task("forgotten", shard);
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                let task = top.register("forgotten", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         let report = report_of(&at, outcome);
@@ -208,8 +210,8 @@ fn a_combinator_that_keeps_the_waker_raises_no_false_alarm() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
-                let task = top.task("combines", shard);
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                let task = top.register("combines", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
         });
         outcome.expect(&at);
@@ -259,10 +261,10 @@ fn wakes_from_outside_are_never_taken_for_a_deadlock() {
             let stop = stopping.clone();
             async move {
                 let (one, two) = (top.gang("one", 1)?, top.gang("two", 2)?);
-                let first = top.task("stale", move |shard, ()| stale(shard, stop.clone()));
-                top.launch(&one, &first, |_| Start::new(()))?.all().await?;
-                let second = top.task("awaits", awaits);
-                top.launch(&two, &second, |_| Start::new(ROUNDS))?.all().await
+                let first = top.register("stale", move |shard, ()| stale(shard, stop.clone()));
+                top.launch(&one, &first, |_| ShardLaunch::new(()))?.all().await?;
+                let second = top.register("awaits", awaits);
+                top.launch(&two, &second, |_| ShardLaunch::new(ROUNDS))?.all().await
             }
         })
     });
@@ -330,8 +332,8 @@ fn whoever_polled_last_is_woken() {
                 let gang = top.gang("all", 3)?;
                 let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
                 let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang))?;
-                let task = top.task("moves", shard);
-                top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
+                let task = top.register("moves", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
             })
         });
         outcome.expect(&at);
@@ -378,8 +380,8 @@ fn polling_again_and_again_registers_once() {
                 let gang = top.gang("one", 1)?;
                 let pairs = top.edges("own", &gang, (0..gang.shards()).map(|s| (s, s)), 1)?;
                 let all = top.phase_barrier("own", &gang, PhaseOptions::all(&gang))?;
-                let task = top.task("polls", shard);
-                top.launch(&gang, &task, |_| Start::new((pairs, all)))?.all().await
+                let task = top.register("polls", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((pairs, all)))?.all().await
             })
         });
         outcome.expect(&at);
@@ -406,8 +408,8 @@ fn hundreds_of_workers_take_little_memory() {
         Runtime::threads(300)
             .run(|top| async move {
                 let gang = top.gang("all", 300)?;
-                let task = top.task("sums", shard);
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                let task = top.register("sums", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             })
             .expect("nothing is wrong")
     });
@@ -427,24 +429,24 @@ fn a_report_names_tasks_shards_and_parents() {
         shard.wait(&end.1).await
     }
     type Args = (Gang, ShardTask<PhaseBarrier, ()>, PhaseBarrier);
-    async fn parent(parent: Parent, (gang, task, barrier): Args) -> Result<(), Error> {
-        parent.launch_gang(&gang, &task, |_| Start::new(barrier)).await?.all().await.map(|_| ())
+    async fn parent(parent: InnerTask, (gang, task, barrier): Args) -> Result<(), Error> {
+        parent.launch_gang(&gang, &task, |_| ShardLaunch::new(barrier)).await?.all().await.map(|_| ())
     }
     for (at, runtime) in drivers() {
         let by_top = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 4)?;
                 let barrier = top.phase_barrier("never", &gang, PhaseOptions::all(&gang))?;
-                let task = top.task("stays", shard);
-                top.launch(&gang, &task, |_| Start::new(barrier))?.all().await
+                let task = top.register("stays", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?.all().await
             })
         });
         let by_parent = watched(&at, || {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 4)?;
                 let barrier = top.phase_barrier("never", &gang, PhaseOptions::all(&gang))?;
-                let (task, single) = (top.task("stays", shard), top.parent("leads", parent));
-                top.single(&single, || Start::new((gang, task, barrier))).await
+                let (task, single) = (top.register("stays", shard), top.register_inner("leads", parent));
+                top.run_inner(&single, || ShardLaunch::new((gang, task, barrier))).await
             })
         });
         for (report, by) in [(report_of(&at, by_top), "`top level`"), (report_of(&at, by_parent), "`leads`")] {
@@ -483,8 +485,8 @@ fn a_crowd_that_goes_on_is_never_taken_for_a_deadlock() {
                 let gang = top.gang("all", 2 * workers)?;
                 let ring = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % (2 * workers))), 1)?;
                 let step = top.phase_barrier("step", &gang, PhaseOptions::all(&gang))?;
-                let task = top.task("crowd", shard);
-                top.launch(&gang, &task, |_| Start::new((ring, step)))?.all().await
+                let task = top.register("crowd", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new((ring, step)))?.all().await
             })
         });
         assert_eq!(done.map(|r| r.0), Ok((0..2 * workers).collect()), "{at}");
@@ -507,8 +509,8 @@ fn a_deadlock_is_drawn() {
             runtime.run(|top| async move {
                 let gang = top.gang("all", 3)?;
                 let ring = top.edges("a \"ring\"", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % 3)), 1)?;
-                let task = top.task("waits", shard);
-                top.launch(&gang, &task, |_| Start::new(ring))?.all().await
+                let task = top.register("waits", shard);
+                top.launch(&gang, &task, |_| ShardLaunch::new(ring))?.all().await
             })
         });
         let Err(Error::Deadlock { report, graph }) = outcome else { panic!("{at}: {outcome:?}") };
@@ -543,14 +545,14 @@ fn shards_that_have_not_started_are_not_taken_for_over() {
     for (at, runtime) in drivers() {
         let outcome = watched(&at, || {
             runtime.run(|top| async move {
-                let line = top.tree("line", maniple_regions::Rect::line(0, 8), &[U.info()])?;
+                let line = top.region_tree("line", maniple_regions::Rect::line(0, 8), &[U.info()])?;
                 let (gang, one) = (top.gang("all", 2)?, top.gang("one", 1)?);
                 let pairs = top.edges("ghosts", &gang, (0..gang.shards()).map(|s| (s, 1 - s)), 1)?;
-                let (again, culprit) = (top.task("again", again), top.task("culprit", culprit));
-                top.launch(&gang, &again, |_| Start::new((0, pairs)))?.all().await?;
-                let other = top.launch(&one, &culprit, |_| Start::new(()).writes(line, [U]))?;
+                let (again, culprit) = (top.register("again", again), top.register("culprit", culprit));
+                top.launch(&gang, &again, |_| ShardLaunch::new((0, pairs)))?.all().await?;
+                let other = top.launch(&one, &culprit, |_| ShardLaunch::new(()).writes(line, [U]))?;
                 let second = top.launch(&gang, &again, |s| {
-                    let start = Start::new((1, pairs));
+                    let start = ShardLaunch::new((1, pairs));
                     // Shard 1 needs what the culprit has.
                     if s == 1 { start.writes(line, [U]) } else { start }
                 })?;

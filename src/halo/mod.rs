@@ -6,6 +6,7 @@
 //! from them. The launches wait for each other as they must, and a shard can be its own neighbour.
 //!
 //! ```
+//! use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 //! use maniple::prelude::*;
 //!
 //! const U: Field<i64> = Field::new(0, "u");
@@ -27,13 +28,13 @@
 //! }
 //!
 //! let (cells, _) = Runtime::threads(2).run(|top| async move {
-//!     let line = top.tree("line", Rect::line(0, 6), &[U.info()])?;
+//!     let line = top.region_tree("line", Rect::line(0, 6), &[U.info()])?;
 //!     let blocks = Partition::equal(line, 2)?;
 //!     let gang = top.gang("blocks", 2)?;
 //!     let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
-//!     let task = top.task("step", shard);
+//!     let task = top.register("step", shard);
 //!     let regions: Vec<Region> = blocks.iter().collect();
-//!     let start = |s: u32| Start::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
+//!     let start = |s: u32| ShardLaunch::new((regions[s as usize], halos.of(s))).writes(regions[s as usize], [U]);
 //!     top.launch(&gang, &task, start)?.all().await
 //! })?;
 //! assert_eq!(cells, [[101, 2, 1], [3, 2, 101]]);
@@ -43,7 +44,7 @@
 mod grid;
 mod task;
 
-pub use task::{Around, Borders, BordersTo, Ghosts, GhostsFrom};
+pub use task::{Around, Borders, Ghosts};
 
 use grid::{cuts, grown, pieces};
 use maniple_regions::{Element, Partition, Read, Rect};
@@ -52,7 +53,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use task::{Ends, Shape};
+use task::{BordersTo, Ends, GhostsFrom, Shape};
 
 /// How a halo reaches round a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

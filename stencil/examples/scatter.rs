@@ -5,7 +5,7 @@
 //! processor, and each leaf task goes there and back.
 
 use maniple::mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
-use maniple::prelude::Runtime;
+use maniple::runtime::Runtime;
 use maniple_stencil::reference::DominantMode;
 use maniple_stencil::{Collective, shards};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const ITERATIONS: usize = 200;
 /// The last vector, and the median time of an iteration in microseconds.
 fn run(shards: usize, workers: u32, mapper: Arc<dyn Mapper>) -> Result<(Vec<f64>, f64), maniple::runtime::Error> {
     let start = DominantMode::new(shards * CELLS).vector(0).collect();
-    let input = shards::Input { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, ahead: 2, history: false };
+    let input = shards::Problem { sizes: vec![CELLS; shards], start, iterations: ITERATIONS, ahead: 2, history: false };
     let output = shards::simulate(&Runtime::threads(workers).mapper(mapper), Collective::RecursiveDoubling, &input)?;
     Ok((output.vectors.concat(), median(output.iteration_us)))
 }

@@ -1,6 +1,6 @@
 //! What there is on the host, and what a run in virtual time takes of it.
 
-use maniple::prelude::Stats;
+use maniple::runtime::Stats;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;

@@ -36,7 +36,7 @@ pub use config::{
 
 pub use host::{HostRun, available_memory, reported_bytes};
 
-use maniple::prelude::Runtime;
+use maniple::runtime::Runtime;
 use maniple::runtime::{Check, TraceFile};
 use reference::DominantMode;
 use std::path::Path;
@@ -223,7 +223,7 @@ fn simulate(
 ) -> Result<RunOutcome, StencilError> {
     let workers = u32::try_from(config.workers).unwrap_or(u32::MAX);
     let mapper = config.mapper.slot(&maniple::plugin::load)?;
-    let input = shards::Input {
+    let input = shards::Problem {
         sizes: (0..blocks.shards()).map(|s| blocks.range(s).len()).collect(),
         start: start.clone(),
         iterations: config.iterations,

@@ -5,8 +5,12 @@
 //! while the total comes about. How it does is where the two versions differ.
 
 use crate::{Collective, kernel};
+use maniple::collectives::{Algorithm, CollectiveOptions};
+use maniple::halo::{Borders, Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
+use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Stamp;
+use maniple::runtime::{InnerTask, Stats};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,7 +26,7 @@ const SCALED: f64 = 1.0;
 
 /// What a run is given.
 #[derive(Debug, Clone)]
-pub struct Input {
+pub struct Problem {
     /// Cells of each shard's block, at least 4.
     pub sizes: Vec<usize>,
     /// The first vector.
@@ -54,7 +58,7 @@ pub struct Output {
 ///
 /// # Errors
 /// What the runtime reports.
-pub fn simulate(runtime: &Runtime, collective: Collective, input: &Input) -> Result<Output, Error> {
+pub fn simulate(runtime: &Runtime, collective: Collective, input: &Problem) -> Result<Output, Error> {
     match collective {
         Collective::RecursiveDoubling => with_allreduce(runtime, Algorithm::RecursiveDoubling, input),
         Collective::TwoLevel => with_allreduce(runtime, Algorithm::TwoLevel, input),
@@ -68,7 +72,7 @@ fn now() -> u64 {
 }
 
 /// The leaf task before the first iteration: the first vector, and the edges of the block.
-pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Val<Vec<f64>>) {
+pub fn load(mut d: Write<f64>, mut borders: Borders<f64>, values: Arg<Vec<f64>>) {
     d.copy_from_slice(&values);
     borders.send([&values[..]].into_iter());
 }
@@ -79,8 +83,8 @@ pub fn advance(
     mut d: ReadWrite<f64>,
     ghosts: Ghosts<f64>,
     mut borders: Borders<f64>,
-    total: Val<f64>,
-    h: Val<f64>,
+    total: Arg<f64>,
+    h: Arg<f64>,
 ) -> f64 {
     let side = |number| {
         let piece: &[f64] = ghosts.piece(number);
@@ -92,7 +96,7 @@ pub fn advance(
 }
 
 /// The leaf task after the last iteration: the vector that a derivative and the total give.
-pub fn store(d: Read<f64>, total: Val<f64>) -> Vec<f64> {
+pub fn store(d: Read<f64>, total: Arg<f64>) -> Vec<f64> {
     let mut u = vec![0.0; d.as_slice().len()];
     kernel::scale(d.as_slice(), total.sqrt(), &mut u);
     u
@@ -156,7 +160,7 @@ fn iterate(shard: Shard, args: ShardArgs) -> impl Future<Output = Result<ShardRe
         let mut vectors = Vec::new();
         let mut ahead: VecDeque<(TaskFuture<f64>, Option<Stamps>)> = VecDeque::new();
         shard.launch(load, (d.write(D), halo.borders(), start.into())).go()?.detach();
-        let mut last_total = Value::Now(SCALED);
+        let mut last_total = Input::Now(SCALED);
         let mut launched = 0;
         loop {
             if launched < iterations {
@@ -247,17 +251,17 @@ fn advance_from(
     borders: Borders<f64>,
     total: Read<f64>,
     mut sum: Write<f64>,
-    h: Val<f64>,
+    h: Arg<f64>,
 ) -> u64 {
     let began = now();
-    sum.fill(advance(d, ghosts, borders, Val(total.as_slice()[0]), h));
+    sum.fill(advance(d, ghosts, borders, Arg(total.as_slice()[0]), h));
     began
 }
 
 /// The vector, and when the total was read.
 fn store_from(d: Read<f64>, total: Read<f64>) -> (Vec<f64>, u64) {
     let began = now();
-    (store(d, Val(total.as_slice()[0])), began)
+    (store(d, Arg(total.as_slice()[0])), began)
 }
 
 /// One iteration of one shard of the aggregation version: the shard task ends with it.
@@ -285,7 +289,7 @@ async fn step(shard: Shard, args: StepArgs) -> Result<StepResult, Error> {
 type AggregationResult = (Vec<f64>, Vec<Vec<f64>>, u64, Vec<(u64, u64)>);
 
 /// The aggregation version's parent: combines the sums of all shards and starts them again with the total.
-async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, Error> {
+async fn aggregate(parent: InnerTask, a: Aggregation) -> Result<AggregationResult, Error> {
     let began = now();
     let blocks = Partition::blocks(a.line, &a.sizes)?;
     let (mut sums, mut vectors, mut stamps) = (Vec::new(), Vec::new(), Vec::new());
@@ -308,8 +312,8 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
                 let start = first.then(|| a.start[rect.lo(0) as usize..rect.hi(0) as usize].to_vec());
                 let (halo, h, total) = (a.halos[s as usize].clone(), a.h, a.total);
                 let args = StepArgs { block, halo, h, sum, total, start, store, iterate: !last };
-                let start = Start::new(args).writes(block, [D]);
-                let start = start.holds(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
+                let start = ShardLaunch::new(args).writes(block, [D]);
+                let start = start.require(sum, [S], Privilege::WriteDiscard, Coherence::Exclusive);
                 start.reads(total, [S])
             })
             .await?
@@ -337,9 +341,9 @@ async fn aggregate(parent: Parent, a: Aggregation) -> Result<AggregationResult, 
 }
 
 /// The gang, the line, its blocks and their halos.
-fn layout(top: &Top, input: &Input) -> Result<(Gang, Region, Partition, Halos<f64>), Error> {
+fn layout(top: &Top, input: &Problem) -> Result<(Gang, Region, Partition, Halos<f64>), Error> {
     let gang = top.gang("stencil", input.sizes.len() as u32)?;
-    let line = top.tree("line", Rect::line(0, input.start.len() as i64), &[D.info()])?;
+    let line = top.region_tree("line", Rect::line(0, input.start.len() as i64), &[D.info()])?;
     let blocks = Partition::blocks(line, &input.sizes)?;
     let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
     let halos = Halos::new(top, "ghosts", &gang, &blocks, options)?;
@@ -347,23 +351,23 @@ fn layout(top: &Top, input: &Input) -> Result<(Gang, Region, Partition, Halos<f6
 }
 
 /// Runs the version with an allreduce.
-fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Result<Output, Error> {
+fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Problem) -> Result<Output, Error> {
     let input = input.clone();
     let ((results, sizes), stats) = runtime.run(move |top| {
         let input = input.clone();
         async move {
             let (gang, _, blocks, halos) = layout(&top, &input)?;
             let h = 1.0 / input.start.len() as f64;
-            let options = Options { algorithm: Some(algorithm), ..Options::default() };
+            let options = CollectiveOptions { algorithm: Some(algorithm), ..CollectiveOptions::default() };
             let total = Allreduce::with(&top, &gang, "sum of squares", Operator::sum(), options)?;
-            let task = top.task("stencil", iterate);
+            let task = top.register("stencil", iterate);
             let blocks: Vec<Region> = blocks.iter().collect();
             let results = top.launch(&gang, &task, |s| {
                 let block = blocks[s as usize];
                 let start = input.start[block.rect.lo(0) as usize..block.rect.hi(0) as usize].to_vec();
-                let Input { iterations, ahead, history, .. } = input;
+                let Problem { iterations, ahead, history, .. } = input;
                 let args = ShardArgs { block, halo: halos.of(s), h, start, total, iterations, ahead, history };
-                Start::new(args).writes(block, [D])
+                ShardLaunch::new(args).writes(block, [D])
             })?;
             Ok((results.all().await?, input.sizes))
         }
@@ -376,7 +380,7 @@ fn with_allreduce(runtime: &Runtime, algorithm: Algorithm, input: &Input) -> Res
 }
 
 /// Runs the aggregation version.
-fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
+fn aggregation(runtime: &Runtime, input: &Problem) -> Result<Output, Error> {
     let input = input.clone();
     let ((sums, vectors, began, stamps), stats) = runtime.run(move |top| {
         let input = input.clone();
@@ -384,15 +388,17 @@ fn aggregation(runtime: &Runtime, input: &Input) -> Result<Output, Error> {
             let (gang, line, _, halos) = layout(&top, &input)?;
             let (shards, h) = (gang.shards(), 1.0 / input.start.len() as f64);
             let halos = (0..shards).map(|s| halos.of(s)).collect();
-            let sums = top.tree("sums", Rect::line(0, i64::from(shards)), &[S.info()])?;
-            let total = top.tree("total", Rect::line(0, 1), &[S.info()])?;
-            let step = top.task("stencil step", step);
-            let parent = top.parent("aggregation", aggregate);
-            let Input { sizes, start, iterations, history, .. } = input;
+            let sums = top.region_tree("sums", Rect::line(0, i64::from(shards)), &[S.info()])?;
+            let total = top.region_tree("total", Rect::line(0, 1), &[S.info()])?;
+            let step = top.register("stencil step", step);
+            let parent = top.register_inner("aggregation", aggregate);
+            let Problem { sizes, start, iterations, history, .. } = input;
             let start = start.to_vec();
             let args = Aggregation { halos, h, line, sizes, sums, total, gang, step, start, iterations, history };
-            top.single(&parent, || Start::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S]))
-                .await
+            top.run_inner(&parent, || {
+                ShardLaunch::new(args.clone()).writes(line, [D]).writes(sums, [S]).writes(total, [S])
+            })
+            .await
         }
     })?;
     Ok(output(&sums, vectors, began, &stamps, stats))

@@ -1,22 +1,22 @@
 //! Both versions, on both drivers, against the closed form.
 
-use maniple::mapper::{names, stock};
 use maniple::prelude::*;
+use maniple_mapper::{names, stock};
 use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Input, Output, simulate};
+use maniple_stencil::shards::{Output, Problem, simulate};
 use maniple_stencil::{Blocks, Collective};
 
 const VERSIONS: [Collective; 3] = [Collective::RecursiveDoubling, Collective::TwoLevel, Collective::Aggregation];
 
-fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Input) {
+fn input(shards: usize, cells: usize, iterations: usize) -> (DominantMode, Problem) {
     let blocks = Blocks::uniform(shards, cells).unwrap();
     let mode = DominantMode::new(blocks.total());
     let start = mode.vector(0).collect();
-    (mode, Input { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, history: false })
+    (mode, Problem { sizes: vec![cells; shards], start, iterations, ahead: shards % 4, history: false })
 }
 
 /// Every cell within 1e-10 of the closed form, every √S within 1e-12 of λ, and the right number of each.
-fn assert_verified(mode: &DominantMode, input: &Input, output: &Output, what: &str) {
+fn assert_verified(mode: &DominantMode, input: &Problem, output: &Output, what: &str) {
     assert_eq!(output.sums.len(), input.iterations, "{what}");
     for (k, sum) in output.sums.iter().enumerate() {
         let root = sum.sqrt();

@@ -2,17 +2,17 @@
 #![cfg(feature = "plant")]
 
 use maniple::prelude::*;
-use maniple::runtime::plant::Bug;
+use maniple_runtime::plant::Bug;
 use maniple_stencil::Collective;
 use maniple_stencil::reference::DominantMode;
-use maniple_stencil::shards::{Input, simulate};
+use maniple_stencil::shards::{Problem, simulate};
 
 /// Whether a run gives the closed form, with a bug or without.
 fn correct(seed: u64, bug: Option<(Bug, u64)>) -> bool {
     let (shards, cells, iterations) = (5, 8, 6);
     let mode = DominantMode::new(shards * cells);
     let start: Vec<f64> = mode.vector(0).collect();
-    let input = Input { sizes: vec![cells; shards], start: start.into(), iterations, ahead: 2, history: false };
+    let input = Problem { sizes: vec![cells; shards], start: start.into(), iterations, ahead: 2, history: false };
     let mut runtime = Runtime::seeded(3, seed);
     if let Some((bug, first)) = bug {
         runtime = runtime.plant(bug, first, 7);

@@ -6,10 +6,10 @@ mod watchdog;
 
 pub use watchdog::watched;
 
-use maniple_collectives::{Algorithm, Allreduce, Operator, Options};
+use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
 use maniple_mapper::{DefaultMapper, ExchangeInput, ExchangeOutput, Mapper, PlaceShardsInput, Placement, stock};
 use maniple_regions::Element;
-use maniple_runtime::{Error, Runtime, Shard, Start, Stats, TaskFuture, Val, Value};
+use maniple_runtime::{Arg, Error, Input, Runtime, Shard, ShardLaunch, Stats, TaskFuture};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -160,7 +160,7 @@ pub const HOWS: [How; 4] = [How::Value, How::Leaf, How::Chained, How::Mixed];
 /// The two forms of a call.
 pub trait Form<T: Element>: 'static {
     type V: Clone + Send + 'static;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Value<Self::V>) -> Result<TaskFuture<Self::V>, Error>;
+    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<Self::V>) -> Result<TaskFuture<Self::V>, Error>;
     fn of(values: Vec<T>) -> Self::V;
     fn slice(value: &Self::V) -> &[T];
 }
@@ -172,7 +172,7 @@ pub struct Many;
 
 impl<T: Element> Form<T> for One {
     type V = T;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Value<T>) -> Result<TaskFuture<T>, Error> {
+    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<T>) -> Result<TaskFuture<T>, Error> {
         on.call(shard, input)
     }
     fn of(values: Vec<T>) -> T {
@@ -185,7 +185,7 @@ impl<T: Element> Form<T> for One {
 
 impl<T: Element> Form<T> for Many {
     type V = Vec<T>;
-    fn call(on: &Allreduce<T>, shard: &Shard, input: Value<Vec<T>>) -> Result<TaskFuture<Vec<T>>, Error> {
+    fn call(on: &Allreduce<T>, shard: &Shard, input: Input<Vec<T>>) -> Result<TaskFuture<Vec<T>>, Error> {
         on.call_vec(shard, input)
     }
     fn of(values: Vec<T>) -> Vec<T> {
@@ -261,10 +261,11 @@ impl<T: Element> Plan<T> {
             let plan = plan.clone();
             async move {
                 let gang = top.gang("all", plan.shards)?;
-                let options = Options { elements: plan.elements, slots: plan.slots, algorithm: Some(plan.algorithm) };
+                let options =
+                    CollectiveOptions { elements: plan.elements, slots: plan.slots, algorithm: Some(plan.algorithm) };
                 let total = Allreduce::with(&top, &gang, "total", plan.kind.operator.clone(), options)?;
-                let task = top.task("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
-                top.launch(&gang, &task, |_| Start::new(()))?.all().await
+                let task = top.register("shard", move |shard, (): ()| calls::<T, F>(shard, total, plan.clone()));
+                top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await
             }
         })
     }
@@ -321,18 +322,18 @@ async fn calls<T: Element, F: Form<T>>(
     let mut last: Option<TaskFuture<F::V>> = None;
     for (call, how) in plan.hows.iter().enumerate() {
         let own = F::of(plan.own(call, shard.index()));
-        let input: Value<F::V> = match (&last, how) {
+        let input: Input<F::V> = match (&last, how) {
             (Some(last), How::Chained) => last.into(),
             (Some(last), How::Mixed) => {
                 let combine = plan.kind.combine;
-                let mixed = move |own: Val<F::V>, last: Val<F::V>| {
+                let mixed = move |own: Arg<F::V>, last: Arg<F::V>| {
                     let pairs = F::slice(&own).iter().zip(F::slice(&last));
                     F::of(pairs.map(|(a, b)| combine(a, b)).collect())
                 };
                 (&shard.launch(mixed, (own.into(), last.into())).go()?).into()
             }
             (_, How::Leaf) => {
-                let leaf = |own: Val<F::V>| own.0;
+                let leaf = |own: Arg<F::V>| own.0;
                 (&shard.launch(leaf, (own.into(),)).go()?).into()
             }
             _ => own.into(),
@@ -340,7 +341,7 @@ async fn calls<T: Element, F: Form<T>>(
         let result = F::call(&total, &shard, input)?;
         pending.push_back(if call % 2 == 1 {
             // A leaf task takes the result.
-            let look = |result: Val<F::V>| bytes(F::slice(&result));
+            let look = |result: Arg<F::V>| bytes(F::slice(&result));
             Box::pin(shard.launch(look, ((&result).into(),)).go()?)
         } else {
             let result = result.clone();

@@ -18,7 +18,7 @@ fn graph(index: usize) -> &'static Graph {
     &GRAPHS.get().expect("set at the start")[index]
 }
 
-fn prepare(mut scratch: ReadWrite<u8>, index: Val<usize>) {
+fn prepare(mut scratch: ReadWrite<u8>, index: Arg<usize>) {
     graph(*index).prepare(scratch.as_mut_slice());
 }
 
@@ -26,9 +26,9 @@ fn execute(
     inputs: Many<Get<u8>>,
     mut output: Put<u8>,
     scratch: Option<ReadWrite<u8>>,
-    index: Val<usize>,
-    timestep: Val<i64>,
-    point: Val<u32>,
+    index: Arg<usize>,
+    timestep: Arg<i64>,
+    point: Arg<u32>,
 ) {
     let inputs: SmallVec<[&[u8]; 16]> = inputs.iter().map(|input| &**input).collect();
     let mut scratch = scratch;
@@ -89,9 +89,9 @@ async fn top_level(top: Top) -> Result<f64, Error> {
         all.sort_unstable();
         all.dedup();
         let edges = top.edges("dependences", &gang, all, 16)?;
-        let scratch = top.tree("scratch", Rect::line(0, (width as usize * bytes) as i64), &[SCRATCH.info()])?;
+        let scratch = top.region_tree("scratch", Rect::line(0, (width as usize * bytes) as i64), &[SCRATCH.info()])?;
         let blocks: Vec<Region> = Partition::equal(scratch, width as usize)?.iter().collect();
-        runs.push((index, gang, edges, blocks, top.task("point", point)));
+        runs.push((index, gang, edges, blocks, top.register("point", point)));
     }
     let mut seconds = 0.0;
     for _ in 0..2 {
@@ -100,7 +100,7 @@ async fn top_level(top: Top) -> Result<f64, Error> {
         for (index, gang, edges, blocks, task) in &runs {
             launched.push(top.launch(gang, task, |s| {
                 let block = Some(blocks[s as usize]).filter(|block| !block.rect.is_empty());
-                let start = Start::new((*index, *edges, block));
+                let start = ShardLaunch::new((*index, *edges, block));
                 block.into_iter().fold(start, |start, block| start.writes(block, [SCRATCH]))
             })?);
         }

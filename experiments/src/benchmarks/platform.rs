@@ -8,7 +8,7 @@ use crate::machines::reduced;
 use crate::measure::yardstick::Yardstick;
 use crate::micro::kernel;
 use crate::options::wire::{Invocation, OnWire};
-use maniple::prelude::Runtime;
+use maniple::runtime::Runtime;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::Config;
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use crate::Failure;
 use crate::measure::noise::Beside;
 use crate::micro::allreduce::{Op, Spec};
 use crate::micro::{gang, memory, tasks};
-use maniple::prelude::{Algorithm, Runtime};
+use maniple::collectives::Algorithm;
+use maniple::runtime::Runtime;
 use maniple_stencil::{Collective, Config, Session, StencilError};
 use std::rc::Rc;
 

@@ -156,7 +156,7 @@ pub fn calibrate(plan: Plan, repeat: usize, runtime: Runtime, yardstick: Yardsti
 mod tests {
     use super::*;
     use crate::machines::file::MachineFile;
-    use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+    use maniple::runtime::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
     use std::collections::BTreeMap;
 
     fn plan() -> Plan {
@@ -178,14 +178,14 @@ mod tests {
             ..Costs::default()
         };
         let task = |task_ns, byte_ns| TaskCost { task_ns, byte_ns };
-        let crowded = Crowded {
+        let crowded = CostLevel {
             shards: 16,
             costs: Costs { launch_ns: 45.0, poll_ns: 25.0, replayed_ns: 12.0, requirement_ns: 50.0, ..costs },
             tasks: [("advance".to_owned(), task(42.0, 0.0625))].into(),
             other_tasks: task(0.0, 0.002),
         };
         let tasks = BTreeMap::from([("advance".to_owned(), task(37.0, 0.05))]);
-        let as_few = Crowded { shards: 8, costs, tasks: tasks.clone(), other_tasks: task(0.0, 0.001) };
+        let as_few = CostLevel { shards: 8, costs, tasks: tasks.clone(), other_tasks: task(0.0, 0.001) };
         VirtualMachine {
             per_node: 2,
             memory: Link { latency_ns: 63.0, send_ns: 17.0, ..Link::default() },

@@ -1,8 +1,8 @@
 //! A replayed object of one kind of round only: two shards give each other their values, again and again.
 
 use maniple::prelude::*;
-use maniple::runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
-use maniple::runtime::{Lent, Resolver};
+use maniple_runtime::replay::{Chained, Replay, ReplayCx, ReplaySpec, RunningValue, Subtask};
+use maniple_runtime::{Lent, Resolver};
 use std::sync::Arc;
 
 /// Calls that may be under way.
@@ -92,7 +92,7 @@ pub fn call(shard: &Shard, object: u32, value: f64) -> Result<TaskFuture<f64>, E
 
 /// The same with a value that is to come. The last call but two must be over.
 pub fn feed(shard: &Shard, object: u32, input: &TaskFuture<f64>) -> Result<TaskFuture<f64>, Error> {
-    let Value::Later(input) = Value::from(input) else { unreachable!("made of a future") };
+    let Input::Later(input) = Input::from(input) else { unreachable!("made of a future") };
     shard.replay(object, |values: &mut Values, (position, count), cx| {
         let number = SLOTS * position + (count % u64::from(SLOTS)) as u32;
         let (resolver, future) = TaskFuture::pending();

@@ -16,6 +16,7 @@ use crate::options::{Cells, GrowingShards, Repeat, Reported};
 use crate::output::Output;
 use crate::stencil::failure;
 use clap::ArgAction;
+use maniple::collectives::Algorithm;
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::{Collective, Config, Session};

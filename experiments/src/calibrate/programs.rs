@@ -4,6 +4,8 @@
 use super::exchange;
 use crate::Failure;
 use maniple::prelude::*;
+use maniple::regions::{Privilege, ReadShared, WriteShared};
+use maniple::runtime::Consumer;
 use maniple_stencil::kernel;
 use maniple_stencil::shards::D;
 use serde::{Deserialize, Serialize};
@@ -126,7 +128,7 @@ fn no_regions_used(
 ) {
 }
 
-fn no_values_used(_: ReadWrite<f64>, _: Many<Get<f64>>, _: Many<Put<f64>>, _: Val<f64>, _: Val<f64>) -> f64 {
+fn no_values_used(_: ReadWrite<f64>, _: Many<Get<f64>>, _: Many<Put<f64>>, _: Arg<f64>, _: Arg<f64>) -> f64 {
     0.0
 }
 
@@ -135,8 +137,8 @@ fn advance(
     mut d: ReadWrite<f64>,
     ghosts: Many<Get<f64>>,
     mut borders: Many<Put<f64>>,
-    total: Val<f64>,
-    h: Val<f64>,
+    total: Arg<f64>,
+    h: Arg<f64>,
 ) -> f64 {
     let side = |number: usize| std::array::from_fn(|i| ghosts[number][i]);
     let d = d.as_mut_slice();
@@ -269,7 +271,7 @@ async fn launch(top: &Top, gang: &Gang, task: &ShardTask<Given, u64>, given: Giv
         }
         let block = |s| given.block(s);
         let given = Given { program, ..given };
-        top.launch(gang, task, |s| Start::new(given).writes(block(s), [D]))?.all().await?;
+        top.launch(gang, task, |s| ShardLaunch::new(given).writes(block(s), [D]))?.all().await?;
     }
     Ok(vec![ns() - began])
 }
@@ -282,8 +284,8 @@ impl Program {
             let all = self.shards * self.processors;
             let gang = top.gang("all", all)?;
             let line = Rect::line(0, i64::from(all) * i64::from(self.what.cells()));
-            let line = top.tree("line", line, &[D.info()])?;
-            let ghosts = top.tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
+            let line = top.region_tree("line", line, &[D.info()])?;
+            let ghosts = top.region_tree("ghosts", Rect::line(0, 4 * i64::from(all)), &G.map(|slot| slot.info()))?;
             let near = top.edges("near", &gang, (0..all).map(|s| (s, beside(&self, s, 1))), 2)?;
             let back = top.edges("back", &gang, (0..all).map(|s| (s, beside(&self, s, self.shards - 1))), 2)?;
             let far = top.edges("far", &gang, (0..all).map(|s| (s, across(&self, s)[0])), 2)?;
@@ -294,13 +296,13 @@ impl Program {
                 _ => 0,
             };
             let given = Given { program: self, line, ghosts, near, back, far, rounds };
-            let task = top.task("calibrate", shard);
+            let task = top.register("calibrate", shard);
             let with_ghosts = self.what == What::Regions;
             if self.what == What::Gang {
                 return launch(&top, &gang, &task, given).await;
             }
             let done = top.launch(&gang, &task, |s| {
-                let start = Start::new(given).writes(given.block(s), [D]);
+                let start = ShardLaunch::new(given).writes(given.block(s), [D]);
                 if !with_ghosts {
                     return start;
                 }

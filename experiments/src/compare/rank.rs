@@ -5,7 +5,7 @@ use super::sides::{Answer, MARK};
 use crate::Failure;
 use crate::micro::allreduce::{Op, Spec};
 use crate::output::Stdout;
-use maniple::prelude::Algorithm;
+use maniple::collectives::Algorithm;
 use maniple_stencil::mpi::{Operation, World};
 use maniple_stencil::reference::{DominantMode, verify_mode};
 use maniple_stencil::{StencilError, Times};

@@ -1,8 +1,8 @@
 //! Machines in virtual time, from files: every number with its unit in its name and the reason for it beside it.
 
 use crate::Failure;
-use maniple::mapper::files;
-use maniple::runtime::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+use maniple::runtime::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
+use maniple_mapper::files;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -255,14 +255,14 @@ impl MachineFile {
         let levels = own.costs.shards.map_or_else(Vec::new, |shards| shards.value);
         let mut level = |level: usize, shards: u32| {
             let at = |_: &str, given: &mut Given<Levels>| given.value.at(level);
-            Crowded {
+            CostLevel {
                 shards,
                 costs: own.costs.costs.each_mut().map(at),
                 tasks: own.tasks.iter_mut().map(|(name, task)| (name.clone(), task.each_mut().map(at))).collect(),
                 other_tasks: own.other_tasks.each_mut().map(at),
             }
         };
-        let Crowded { costs, tasks, other_tasks, .. } = level(0, 1);
+        let CostLevel { costs, tasks, other_tasks, .. } = level(0, 1);
         let link = |link: &mut Link<Given<f64>>| link.each_mut().map(|_, given| given.value);
         VirtualMachine {
             name: own.name,

@@ -6,7 +6,7 @@ use crate::options::wire::OnWire;
 use crate::options::workers::Threads;
 use crate::output::Stdout;
 use clap::ValueEnum;
-use maniple::mapper::Topology;
+use maniple_mapper::Topology;
 use serde::Serialize;
 use serde_json::Value;
 

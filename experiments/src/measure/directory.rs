@@ -1,7 +1,7 @@
 //! The directory of a report: files that are replaced as a whole, and files that grow.
 
 use crate::Failure;
-use maniple::mapper::files::Whole;
+use maniple_mapper::files::Whole;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! Where figures come from: the machine, the toolchain and the time, to be kept beside them.
 
-use maniple::mapper::topology::cpu_list;
+use maniple_mapper::topology::cpu_list;
 use serde::Serialize;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};

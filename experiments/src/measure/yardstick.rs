@@ -49,8 +49,8 @@ pub fn between_shards_ns(two: VirtualMachine, iterations: u64) -> Result<f64, Fa
     let outcome = runtime.run(move |top| async move {
         let gang = top.gang("two", 2)?;
         let pairs = top.edges("there and back", &gang, (0..gang.shards()).map(|shard| (shard, 1 - shard)), 1)?;
-        let task = top.task("exchange", exchange);
-        top.launch(&gang, &task, |_| Start::new((pairs, warm_up, iterations)))?.all().await
+        let task = top.register("exchange", exchange);
+        top.launch(&gang, &task, |_| ShardLaunch::new((pairs, warm_up, iterations)))?.all().await
     });
     let (times, _) = outcome.map_err(|e| Failure::Run(e.to_string()))?;
     Ok(times[0] as f64 / iterations as f64 / 2.0)

@@ -6,7 +6,9 @@ use crate::options::help::{exchange_column, exit_codes, machine_columns};
 use crate::options::numbers::{check_memory, count};
 use crate::options::{AllreduceAlgorithm, Iterations, Shards};
 use crate::output::{Field, field};
+use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::prelude::*;
+use maniple::runtime::Stats;
 use maniple_stencil::HostRun;
 use std::str::FromStr;
 use std::time::Instant;
@@ -231,11 +233,11 @@ impl Spec {
         let warm_up = self.warm_up();
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
-            let options = Options { elements, algorithm: Some(algorithm), ..Options::default() };
+            let options = CollectiveOptions { elements, algorithm: Some(algorithm), ..CollectiveOptions::default() };
             let total = Allreduce::with(&top, &gang, "total", op.operator(), options)?;
-            let task = top.task("calls", calls);
+            let task = top.register("calls", calls);
             let start = Calls { total, elements, warm_up, iterations, op: op as u8 };
-            top.launch(&gang, &task, |_| Start::new(start))?.all().await
+            top.launch(&gang, &task, |_| ShardLaunch::new(start))?.all().await
         });
         let (results, stats) = outcome.map_err(run_error)?;
         // The last shard to be done has waited for all.

@@ -70,8 +70,8 @@ pub fn execute(args: &BarrierOptions) -> Result<(), Failure> {
         let outcome = runtime.run(move |top| async move {
             let gang = top.gang("all", shards)?;
             let all = top.phase_barrier("all", &gang, PhaseOptions::all(&gang).reduce(|a, b| a + b))?;
-            let task = top.task("pass", pass);
-            top.launch(&gang, &task, |_| Start::new((all, warm_up, iterations)))?.all().await
+            let task = top.register("pass", pass);
+            top.launch(&gang, &task, |_| ShardLaunch::new((all, warm_up, iterations)))?.all().await
         });
         Ok(outcome.map_err(run_error)?.0)
     };

@@ -43,11 +43,11 @@ async fn started(shard: Shard, _: ()) -> Result<(u32, u64), Error> {
 /// One run; nanoseconds a launch, and whether each started every shard once.
 pub fn measure(runtime: &Runtime, shards: u32, launches: usize) -> Result<(f64, bool), Failure> {
     let outcome = runtime.run(move |top| async move {
-        let (gang, task) = (top.gang("all", shards)?, top.task("started", started));
+        let (gang, task) = (top.gang("all", shards)?, top.register("started", started));
         let (mut ns, mut verified) = (0, true);
         for launch in 0..=launches {
             let start = now();
-            let all = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+            let all = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
             verified &= all.iter().map(|(shard, _)| *shard).eq(0..shards) && all.iter().all(|(_, at)| *at >= start);
             if launch > 0 {
                 ns += all.iter().map(|(_, at)| *at).max().unwrap_or(start) - start;

@@ -6,6 +6,7 @@ use crate::machines::reduced;
 use crate::options::help::exit_codes;
 use crate::options::numbers::count;
 use crate::output::field;
+use maniple::halo::{Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use maniple::runtime::VirtualMachine;
 use maniple_stencil::reference::{DominantMode, verify_mode};
@@ -67,11 +68,11 @@ pub fn measure_on(machine: &VirtualMachine, cells: usize, iterations: usize) -> 
     let machine = reduced::tasks_alone(reduced::one_processor(machine));
     let mode = DominantMode::new(cells);
     let outcome = Runtime::virtual_time(machine).run(move |top| async move {
-        let line = top.tree("line", Rect::line(0, cells as i64), &[D.info()])?;
-        let (gang, task) = (top.gang("one", 1)?, top.task("iterate", iterate));
+        let line = top.region_tree("line", Rect::line(0, cells as i64), &[D.info()])?;
+        let (gang, task) = (top.gang("one", 1)?, top.register("iterate", iterate));
         let options = HaloOptions::new(kernel::GHOSTS).periodic([true]);
         let halos = Halos::new(&top, "ghosts", &gang, &Partition::equal(line, 1)?, options)?;
-        top.launch(&gang, &task, |s| Start::new((line, halos.of(s), iterations)).writes(line, [D]))?.all().await
+        top.launch(&gang, &task, |s| ShardLaunch::new((line, halos.of(s), iterations)).writes(line, [D]))?.all().await
     });
     let (mut results, _) = outcome.map_err(run_error)?;
     let (ns, sums, last) = results.pop().ok_or_else(|| Failure::Run("the shard gave no result".into()))?;

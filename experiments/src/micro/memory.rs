@@ -12,6 +12,7 @@ use crate::options::wire::Invocation;
 use crate::options::workers::OnWorkers;
 use crate::options::{AllreduceAlgorithm, ReportedRuns, Shards, Traced};
 use crate::output::field;
+use maniple::collectives::{Algorithm, CollectiveOptions};
 use maniple::prelude::*;
 use maniple_stencil::reported_bytes;
 use std::io::Write;
@@ -95,10 +96,10 @@ fn grown(runtime: &Runtime, shards: u32, algorithm: Algorithm) -> Result<u64, Fa
     let outcome = runtime.run(move |top| async move {
         let before = resident();
         let gang = top.gang("all", shards)?;
-        let options = Options { algorithm: Some(algorithm), slots: WARM_UP, ..Options::default() };
+        let options = CollectiveOptions { algorithm: Some(algorithm), slots: WARM_UP, ..CollectiveOptions::default() };
         let total = Allreduce::with(&top, &gang, "total", Operator::sum(), options)?;
-        let task = top.task("wait", wait);
-        Ok((before, top.launch(&gang, &task, |_| Start::new(total))?.all().await?))
+        let task = top.register("wait", wait);
+        Ok((before, top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await?))
     });
     let ((before, mut all), _) = outcome.map_err(run_error)?;
     if let Some((_, sum)) = all.iter().find(|(_, sum)| *sum != f64::from(shards)) {

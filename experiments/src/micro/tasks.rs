@@ -74,7 +74,7 @@ const AHEAD: usize = 1024;
 /// Launches the tasks; the sum of all values at the end, and the nanoseconds it took.
 async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) -> Result<(u64, u64), Error> {
     let parts = Partition::equal(line, line.rect.volume())?;
-    let parts: Vec<Local> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
+    let parts: Vec<RegionView> = parts.iter().map(|r| shard.region(r)).collect::<Result<_, _>>()?;
     let mut next = 0;
     let mut x = || {
         next = if next + 1 < parts.len() { next + 1 } else { 0 };
@@ -103,9 +103,9 @@ async fn launch(shard: Shard, (line, count, regions): (Region, usize, usize)) ->
 /// One run of `count` tasks; nanoseconds a task, and whether each changed its regions once.
 pub fn measure(runtime: &Runtime, count: usize, regions: usize, set: usize) -> Result<(f64, bool), Failure> {
     let outcome = runtime.run(move |top| async move {
-        let line = top.tree("line", Rect::line(0, set as i64), &[X.info()])?;
-        let (gang, task) = (top.gang("one", 1)?, top.task("tasks", launch));
-        top.launch(&gang, &task, |_| Start::new((line, count, regions)).writes(line, [X]))?.all().await
+        let line = top.region_tree("line", Rect::line(0, set as i64), &[X.info()])?;
+        let (gang, task) = (top.gang("one", 1)?, top.register("tasks", launch));
+        top.launch(&gang, &task, |_| ShardLaunch::new((line, count, regions)).writes(line, [X]))?.all().await
     });
     let (results, stats) = outcome.map_err(run_error)?;
     let verified = results[0].0 == (count * regions) as u64 && stats.leaf_tasks == count as u64 + 1;

@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::output::Format;
 use clap::Args;
 use counts::Counts;
-use maniple::prelude::Algorithm;
+use maniple::collectives::Algorithm;
 use maniple_stencil::{Config, DEFAULT_CELLS};
 use numbers::{at_least_one, count};
 use std::path::PathBuf;

@@ -108,7 +108,7 @@ impl Objects {
                 let expected = format!("a part of region tree `{}`, which is {}", t.name, t.rect);
                 Err(Error::misuse(what(), expected, region))
             }
-            _ => Err(Error::misuse(what(), "a region of a tree made with `Top::tree`", region)),
+            _ => Err(Error::misuse(what(), "a region of a tree made with `Top::region_tree`", region)),
         })
     }
 
@@ -119,7 +119,7 @@ impl Objects {
                 let known: Vec<_> = t.fields.iter().map(|f| f.name).collect();
                 Error::misuse(format!("region tree `{}`", t.name), format!("one of its fields {known:?}"), field)
             }),
-            _ => Err(Error::misuse("a region", "a region of a tree made with `Top::tree`", tree)),
+            _ => Err(Error::misuse("a region", "a region of a tree made with `Top::region_tree`", tree)),
         })
     }
 }

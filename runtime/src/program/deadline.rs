@@ -40,7 +40,7 @@ impl Shard {
     ///     let other = pairs.consumer(&shard, 1)?;
     ///     let mut turns = 0;
     ///     loop {
-    ///         match shard.within(Duration::from_millis(1), shard.wait(other.ready())).await {
+    ///         match shard.timeout(Duration::from_millis(1), shard.wait(other.ready())).await {
     ///             Ok(()) => return Ok(turns),
     ///             Err(Error::TimedOut { .. }) => turns += 1,
     ///             Err(other) => return Err(other),
@@ -50,8 +50,8 @@ impl Shard {
     /// # Runtime::threads(2).run(|top| async move {
     /// #     let gang = top.gang("both", 2)?;
     /// #     let pairs = top.edges("there", &gang, [(0, 1), (1, 0)], 1)?;
-    /// #     let task = top.task("waits", shard);
-    /// #     top.launch(&gang, &task, |_| Start::new(pairs))?.all().await
+    /// #     let task = top.register("waits", shard);
+    /// #     top.launch(&gang, &task, |_| ShardLaunch::new(pairs))?.all().await
     /// # })?;
     /// # Ok::<(), Error>(())
     /// ```
@@ -64,13 +64,13 @@ impl Shard {
     /// async fn shard(shard: Shard, _: ()) -> Result<u64, Error> {
     ///     let mut answer = shard.launch(|| 42, ()).go()?;
     ///     // The task has not run: it runs when the shard waits.
-    ///     let now = shard.within(Duration::ZERO, &mut answer).await;
+    ///     let now = shard.timeout(Duration::ZERO, &mut answer).await;
     ///     assert!(matches!(now, Err(Error::TimedOut { .. })));
-    ///     shard.within(Duration::from_secs(10), &mut answer).await
+    ///     shard.timeout(Duration::from_secs(10), &mut answer).await
     /// }
     /// # Runtime::threads(1).run(|top| async move {
-    /// #     let (gang, task) = (top.gang("one", 1)?, top.task("asks", shard));
-    /// #     let answers = top.launch(&gang, &task, |_| Start::new(()))?.all().await?;
+    /// #     let (gang, task) = (top.gang("one", 1)?, top.register("asks", shard));
+    /// #     let answers = top.launch(&gang, &task, |_| ShardLaunch::new(()))?.all().await?;
     /// #     assert_eq!(answers, [42]);
     /// #     Ok(())
     /// # })?;
@@ -87,8 +87,8 @@ impl Shard {
     /// # Errors
     /// [`Error::TimedOut`] with this shard's place and `limit`; otherwise those of `wait`. What is there when the time is
     /// over counts, an error too.
-    #[must_use = "a wait begins when it is awaited: `shard.within(..).await?`"]
-    pub fn within<T>(
+    #[must_use = "a wait begins when it is awaited: `shard.timeout(..).await?`"]
+    pub fn timeout<T>(
         &self,
         limit: Duration,
         wait: impl Future<Output = Result<T, Error>>,

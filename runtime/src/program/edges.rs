@@ -27,21 +27,21 @@ use std::rc::Rc;
 /// its end announces the next. An edge that a launch does not name rests, and nothing is owed for it.
 ///
 /// ```
-/// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, Start, Val};
+/// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, ShardLaunch, Arg};
 ///
 /// /// Each shard sends its number, doubled, to the next.
 /// async fn shard(shard: Shard, ring: Edges<u64>) -> Result<u64, Error> {
 ///     let (me, all) = (shard.index(), shard.shards());
 ///     let next = ring.producer(&shard, (me + 1) % all)?;
 ///     let previous = ring.consumer(&shard, (me + all - 1) % all)?;
-///     shard.launch(|mut out: Put<u64>, me: Val<u32>| out[0] = 2 * u64::from(*me), (next.put(1), me.into())).go()?.detach();
+///     shard.launch(|mut out: Put<u64>, me: Arg<u32>| out[0] = 2 * u64::from(*me), (next.put(1), me.into())).go()?.detach();
 ///     shard.launch(|came: Get<u64>| came[0], (previous.get(),)).go()?.await
 /// }
 /// # let (came, _) = Runtime::threads(2).run(|top| async move {
 /// let gang = top.gang("ring", 3)?;
 /// let ring = top.edges("ring", &gang, (0..3).map(|s| (s, (s + 1) % 3)), 1)?;
-/// let task = top.task("send", shard);
-/// let came = top.launch(&gang, &task, |_| Start::new(ring))?.all().await?;
+/// let task = top.register("send", shard);
+/// let came = top.launch(&gang, &task, |_| ShardLaunch::new(ring))?.all().await?;
 /// # Ok(came)
 /// # })?;
 /// assert_eq!(came, [4, 0, 2]);

@@ -42,7 +42,7 @@ impl Gang {
     }
 }
 
-/// A shard task with argument `A` and result `R`. Made by [`crate::Top::task`]; plain data that may travel in arguments.
+/// A shard task with argument `A` and result `R`. Made by [`crate::Top::register`]; plain data that may travel in arguments.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct ShardTask<A, R> {
@@ -66,7 +66,11 @@ impl<A, R> ShardTask<A, R> {
             Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
             _ => {
                 let came = format!("task {}, of another run or of none", self.id);
-                Err(Error::misuse("a gang launch", "a task made with `Top::task` or `Top::parent` in this run", came))
+                Err(Error::misuse(
+                    "a gang launch",
+                    "a task made with `Top::register` or `Top::register_inner` in this run",
+                    came,
+                ))
             }
         })
     }
@@ -79,12 +83,12 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
 
 /// What one shard is started with: its argument and the regions it may use.
 #[derive(Debug)]
-pub struct Start<A> {
+pub struct ShardLaunch<A> {
     pub(crate) args: A,
     pub(crate) held: Vec<Held>,
 }
 
-impl<A> Start<A> {
+impl<A> ShardLaunch<A> {
     /// A shard with argument `args` and no regions.
     pub fn new(args: A) -> Self {
         Self { args, held: Vec::new() }
@@ -92,14 +96,14 @@ impl<A> Start<A> {
 
     /// The shard may use `fields` of `region` with at most this privilege and coherence. Its leaf tasks use what is held
     /// with exclusive or atomic coherence through slices, and what is held with simultaneous coherence through shared
-    /// accessors; a [`crate::Parent`] may pass the former on to shards that share it.
+    /// accessors; a [`crate::InnerTask`] may pass the former on to shards that share it.
     ///
     /// A region without points is legal, so that no shard need be left out where there are more shards than cells.
     ///
     /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
     /// coherence share one instance of it, and what overlaps must be one and the same region. So a block's ghost cells are
     /// not cells of its neighbours but slots of their own, in a separate tree (`examples/heat.rs`).
-    pub fn holds<F: Into<FieldId>>(
+    pub fn require<F: Into<FieldId>>(
         mut self,
         region: Region,
         fields: impl IntoIterator<Item = F>,
@@ -111,17 +115,17 @@ impl<A> Start<A> {
         self
     }
 
-    /// [`Self::holds`] to read, with exclusive coherence: nobody writes meanwhile.
+    /// [`Self::require`] to read, with exclusive coherence: nobody writes meanwhile.
     pub fn reads<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
-        self.holds(region, fields, Privilege::Read, Coherence::Exclusive)
+        self.require(region, fields, Privilege::Read, Coherence::Exclusive)
     }
 
-    /// [`Self::holds`] to read and write, with exclusive coherence: nobody else uses the region meanwhile.
+    /// [`Self::require`] to read and write, with exclusive coherence: nobody else uses the region meanwhile.
     pub fn writes<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
-        self.holds(region, fields, Privilege::ReadWrite, Coherence::Exclusive)
+        self.require(region, fields, Privilege::ReadWrite, Coherence::Exclusive)
     }
 
-    /// [`Self::holds`] with simultaneous coherence: other shards use the same instance. Tasks on it run in any order, even
+    /// [`Self::require`] with simultaneous coherence: other shards use the same instance. Tasks on it run in any order, even
     /// two tasks of the same shard that are launched one after the other, unless a barrier or a future orders them; [`Check::Races`](crate::Check) finds those that nothing
     /// orders.
     pub fn shares<F: Into<FieldId>>(
@@ -130,6 +134,6 @@ impl<A> Start<A> {
         fields: impl IntoIterator<Item = F>,
         privilege: Privilege,
     ) -> Self {
-        self.holds(region, fields, privilege, Coherence::Simultaneous)
+        self.require(region, fields, privilege, Coherence::Simultaneous)
     }
 }

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 /// An index launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
 #[must_use = "nothing is launched before `go`"]
-pub struct IndexLaunch<'s, F: Leaf<M, O>, M, O> {
+pub struct IndexLaunch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
     function: F,
     args: Vec<F::Args>,
@@ -26,7 +26,7 @@ pub struct IndexLaunch<'s, F: Leaf<M, O>, M, O> {
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
 }
 
-impl<'s, F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static> IndexLaunch<'s, F, M, O> {
+impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     pub(crate) fn new(shard: &'s Shard, function: F, args: Vec<F::Args>) -> Self {
         let name = std::any::type_name::<F>();
         Self { shard, function, args, name, priority: None, waits: SmallVec::new(), arrivals: SmallVec::new() }
@@ -62,9 +62,9 @@ impl<'s, F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static> IndexLaunch<'s, F
     /// [`Error::Interference`] when two points interfere, and a region, field or privilege that
     /// [`Launch::go`](super::launch::Launch::go) refuses: nothing is launched then, and no generation is taken. After an
     /// illegal decision of the mapper the points before the one in question run.
-    pub fn go(self) -> Result<FutureMap<O>, Error> {
+    pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
         let Self { shard, function, args, name, priority, waits, arrivals } = self;
-        check::<F, M, O>(shard, &args, name)?;
+        check::<F, M>(shard, &args, name)?;
         let (task, points) = (short_name(name), args.len());
         let slices = match points {
             0 => Vec::new(),
@@ -85,11 +85,13 @@ impl<'s, F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static> IndexLaunch<'s, F
             let launch = shard.launch(function.clone(), args).named(name).meant_for(target).after(&waits);
             if let Some(priority) = priority { launch.priority(priority).go() } else { launch.go() }
         };
-        let futures: Vec<TaskFuture<O>> = args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?;
+        let futures: Vec<TaskFuture<F::Output>> =
+            args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?;
         if !arrivals.is_empty() {
             // A task that follows all points arrives for them; where there are none, it still waits.
-            let all: Many<TaskFuture<O>> = futures.iter().cloned().collect();
-            let last = shard.launch(|_: Many<Done<O>>| (), (all,)).named("end of points").follows().after(&waits);
+            let all: Many<TaskFuture<F::Output>> = futures.iter().cloned().collect();
+            let last =
+                shard.launch(|_: Many<Done<F::Output>>| (), (all,)).named("end of points").follows().after(&waits);
             arrivals.iter().fold(last, |last, barrier| last.arrive_at(*barrier)).go()?.detach();
         }
         Ok(FutureMap::new(futures))
@@ -97,7 +99,7 @@ impl<'s, F: Leaf<M, O> + Clone, M: 'static, O: Send + 'static> IndexLaunch<'s, F
 }
 
 /// Refuses an index launch of which two points interfere.
-fn check<F: Leaf<M, O>, M, O>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(), Error> {
+fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().tasks.reserve_leaf();
     let mut declaring = Declaring::new(shard, task, &mut body);

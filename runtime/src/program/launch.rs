@@ -21,14 +21,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a
-/// [`Val`](crate::Val)), by value. It is not `async`, captures nothing that cannot move to another thread and returns no
+/// [`Arg`](crate::Arg)), by value. It is not `async`, captures nothing that cannot move to another thread and returns no
 /// accessor.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
-/// fn sum(u: Read<f64>, scale: Val<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
-/// async fn shard(shard: Shard, u: Local) -> Result<f64, Error> {
+/// fn sum(u: Read<f64>, scale: Arg<f64>) -> f64 { u.as_slice().iter().sum::<f64>() * *scale }
+/// async fn shard(shard: Shard, u: RegionView) -> Result<f64, Error> {
 ///     let first = shard.launch(sum, (u.read(U), 2.0.into())).go()?;
 ///     shard.launch(sum, (u.read(U), (&first).into())).go()?.await
 /// }
@@ -40,18 +40,18 @@ use std::time::Duration;
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
 /// fn reads(_: Read<f64>) {}
-/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.write(U),)).go(); }
+/// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(reads, (u.write(U),)).go(); }
 /// ```
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
 /// fn reads(_: Read<f32>) {}
-/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(reads, (u.read(U),)).go(); }
+/// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(reads, (u.read(U),)).go(); }
 /// ```
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
-/// async fn shard(shard: Shard, u: Local) {
+/// async fn shard(shard: Shard, u: RegionView) {
 ///     let rc = std::rc::Rc::new(1.0);
 ///     let _ = shard.launch(move |_: Read<f64>| *rc, (u.read(U),)).go();
 /// }
@@ -60,12 +60,14 @@ use std::time::Duration;
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
 /// fn leaks<'a>(u: Read<'a, f64>) -> Read<'a, f64> { u }
-/// async fn shard(shard: Shard, u: Local) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
+/// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
 /// ```
 #[diagnostic::on_unimplemented(
-    note = "a leaf task takes up to eight parameters by value, each an accessor (Read, Write, …) or a Val<T>, and is not async"
+    note = "a leaf task takes up to eight parameters by value, each an accessor (Read, Write, …) or a Arg<T>, and is not async"
 )]
-pub trait Leaf<Marker, O>: Send + 'static {
+pub trait Leaf<Marker>: Send + 'static {
+    /// What the function returns.
+    type Output: Send + 'static;
     /// The arguments of a launch.
     type Args: 'static;
     #[doc(hidden)]
@@ -81,20 +83,21 @@ pub trait Leaf<Marker, O>: Send + 'static {
     #[doc(hidden)]
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
-    fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<O, RegionError>;
+    fn call(&self, sent: Self::Sent, bindings: Bindings<'_>) -> Result<Self::Output, RegionError>;
     #[doc(hidden)]
-    fn call_here(&self, kept: Self::Kept, bindings: Bindings<'_>) -> Result<O, Box<Error>>;
+    fn call_here(&self, kept: Self::Kept, bindings: Bindings<'_>) -> Result<Self::Output, Box<Error>>;
 }
 
 macro_rules! leaf {
     ($($P:ident $a:ident),*) => {
         #[allow(non_snake_case, unused_variables, unused_mut, clippy::too_many_arguments, clippy::unused_unit)]
-        impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O, O> for Func
+        impl<Func, O, $($P: Param),*> Leaf<fn($($P),*) -> O> for Func
         where
             Func: Send + Sync + 'static,
             O: Send + 'static,
             for<'x> &'x Func: Fn($($P),*) -> O + Fn($($P::Item<'_>),*) -> O,
         {
+            type Output = O;
             type Args = ($($P::Arg,)*);
             type Kept = ($($P::Kept,)*);
             type Sent = ($($P::Sent,)*);
@@ -157,23 +160,23 @@ leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
 /// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
 /// may do what it likes.
-enum Call<F: Leaf<M, O>, M, O> {
+enum Call<F: Leaf<M>, M> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
     /// The result, while it is held back.
-    Done(O),
+    Done(F::Output),
     /// Running, elsewhere, or over.
     Gone,
 }
 
 /// A function with everything resolved, so that it can move to another thread.
-struct Detached<F: Leaf<M, O>, M, O> {
+struct Detached<F: Leaf<M>, M> {
     call: Option<(F, F::Sent)>,
-    output: Option<O>,
+    output: Option<F::Output>,
     marker: PhantomData<fn() -> M>,
 }
 
-impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Cell<Call<F, M, O>>> {
+impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>> {
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         // The function is dropped here, where a panic of its destructor is caught.
         if let Call::Waits(function, kept) = self.task().replace(Call::Gone) {
@@ -193,7 +196,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
     }
 
     fn take_back(&self, ran: &mut dyn SendTask) {
-        if let Some(output) = ran.output().downcast_mut::<Option<O>>().and_then(Option::take) {
+        if let Some(output) = ran.output().downcast_mut::<Option<F::Output>>().and_then(Option::take) {
             self.task().set(Call::Done(output));
         }
     }
@@ -220,7 +223,7 @@ impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> LeafTask for FutureCell<O, Ce
     }
 }
 
-impl<F: Leaf<M, O>, M: 'static, O: Send + 'static> SendTask for Detached<F, M, O> {
+impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>> {
         if let Some((function, sent)) = self.call.take() {
             let bindings = Bindings::new(leases, values);
@@ -287,7 +290,7 @@ impl Arrivable for PhaseArriver {
 
 /// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
 #[must_use = "nothing is launched before `go`"]
-pub struct Launch<'s, F: Leaf<M, O>, M, O> {
+pub struct Launch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
     function: F,
     args: F::Args,
@@ -303,10 +306,10 @@ pub struct Launch<'s, F: Leaf<M, O>, M, O> {
     /// Generations that were taken for several tasks.
     after: &'s [WaitAt],
     arrivals: SmallVec<[&'s dyn Arrivable; 2]>,
-    marker: PhantomData<fn() -> (M, O)>,
+    marker: PhantomData<fn() -> M>,
 }
 
-impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
+impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     #[inline]
     pub(crate) fn new(shard: &'s Shard, function: F, args: F::Args) -> Self {
         Self {
@@ -397,7 +400,7 @@ impl<'s, F: Leaf<M, O>, M: 'static, O: Send + 'static> Launch<'s, F, M, O> {
     /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
     /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
     #[inline]
-    pub fn go(self) -> Result<TaskFuture<O>, Error> {
+    pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
         let Launch { shard, name, target, priority, .. } = self;
         let tasks = &shard.core().tasks;
         let (id, mut body) = tasks.reserve_leaf();

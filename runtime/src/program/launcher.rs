@@ -11,7 +11,7 @@ use crate::message::{Held, ShardStart};
 use crate::object::GangTable;
 use crate::parcel::{Parcel, Portable};
 use crate::processor::Core;
-use crate::program::gang::{Gang, ShardTask, Start};
+use crate::program::gang::{Gang, ShardLaunch, ShardTask};
 use maniple_regions::{FieldId, Privilege, Rect, Region};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -60,7 +60,7 @@ impl Launcher {
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
-        start: impl Fn(u32) -> Start<A>,
+        start: impl Fn(u32) -> ShardLaunch<A>,
         show: ShowPlan<'_>,
     ) -> Result<FutureMap<R>, Error> {
         let table = gang.table(&self.core, "a gang launch")?;

@@ -54,36 +54,36 @@ impl<A> Requirement<A> {
 
 /// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Val<T>(pub T);
+pub struct Arg<T>(pub T);
 
-impl<T> Deref for Val<T> {
+impl<T> Deref for Arg<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
-/// Argument for a [`Val`] parameter: `value.into()` or `(&future).into()`.
+/// Argument for a [`Arg`] parameter: `value.into()` or `(&future).into()`.
 #[derive(Debug)]
-pub enum Value<T> {
+pub enum Input<T> {
     /// Known now.
     Now(T),
     /// Known when the future is.
     Later(TaskFuture<T>),
 }
 
-impl<T> From<T> for Value<T> {
+impl<T> From<T> for Input<T> {
     fn from(value: T) -> Self {
-        Value::Now(value)
+        Input::Now(value)
     }
 }
-impl<T: 'static> From<&TaskFuture<T>> for Value<T> {
+impl<T: 'static> From<&TaskFuture<T>> for Input<T> {
     fn from(future: &TaskFuture<T>) -> Self {
-        Value::Later(future.clone())
+        Input::Later(future.clone())
     }
 }
 
-/// A parameter of a leaf task: an accessor or a [`Val`].
+/// A parameter of a leaf task: an accessor or a [`Arg`].
 pub trait Param {
     /// The parameter as the task sees it.
     type Item<'a>;
@@ -283,31 +283,31 @@ accessor_param!(ReadShared);
 accessor_param!(WriteShared);
 accessor_param!(ReadWriteShared);
 
-impl<T: Clone + Send + 'static> Param for Val<T> {
-    type Item<'a> = Val<T>;
-    type Arg = Value<T>;
-    type Kept = Value<T>;
+impl<T: Clone + Send + 'static> Param for Arg<T> {
+    type Item<'a> = Arg<T>;
+    type Arg = Input<T>;
+    type Kept = Input<T>;
     type Sent = T;
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error> {
-        if let Value::Later(future) = arg {
+        if let Input::Later(future) = arg {
             declaring.input(future);
         }
         Ok(())
     }
-    fn keep(arg: Value<T>) -> Value<T> {
+    fn keep(arg: Input<T>) -> Input<T> {
         arg
     }
-    fn resolve(kept: Value<T>) -> Result<T, Error> {
+    fn resolve(kept: Input<T>) -> Result<T, Error> {
         match kept {
-            Value::Now(value) => Ok(value),
-            Value::Later(future) => {
+            Input::Now(value) => Ok(value),
+            Input::Later(future) => {
                 future.peek(|outcome| outcome.cloned().map_err(Clone::clone)).unwrap_or_else(unsettled)
             }
         }
     }
     #[inline]
-    fn bind<'a>(_: &mut Bindings<'a>, sent: T) -> Result<Val<T>, RegionError> {
-        Ok(Val(sent))
+    fn bind<'a>(_: &mut Bindings<'a>, sent: T) -> Result<Arg<T>, RegionError> {
+        Ok(Arg(sent))
     }
 }
 
@@ -341,14 +341,14 @@ fn unsettled<T>() -> Result<T, Error> {
 }
 
 /// Any number of parameters of one kind, for a task whose number of regions, values or edges is known only when it is
-/// launched: `Many<ReadShared<f64>>`, `Many<Val<f64>>`, `Many<Get<f64>>`. Its argument is a `Many` of the single arguments,
+/// launched: `Many<ReadShared<f64>>`, `Many<Arg<f64>>`, `Many<Get<f64>>`. Its argument is a `Many` of the single arguments,
 /// collected from an iterator; in the task it is a slice of the single parameters.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
 /// fn sum(parts: Many<Read<f64>>) -> f64 { parts.iter().flat_map(|part| part.as_slice()).sum() }
-/// async fn shard(shard: Shard, parts: Vec<Local>) -> Result<f64, Error> {
+/// async fn shard(shard: Shard, parts: Vec<RegionView>) -> Result<f64, Error> {
 ///     shard.launch(sum, (parts.iter().map(|part| part.read(U)).collect(),)).go()?.await
 /// }
 /// ```

@@ -10,7 +10,7 @@ use maniple_regions::{
 /// Each method names a field and a privilege; the shard must hold both (see [`crate::Shard::region`]). The types say
 /// which accessor the leaf task's parameter must be.
 #[derive(Clone, Copy, Debug)]
-pub struct Local {
+pub struct RegionView {
     pub(crate) index: u32,
     pub(crate) region: Region,
 }
@@ -24,7 +24,7 @@ macro_rules! requirement {
     };
 }
 
-impl Local {
+impl RegionView {
     /// The logical region.
     pub fn region(&self) -> Region {
         self.region

@@ -53,7 +53,7 @@ pub enum Check {
     Races,
     /// Nodes whose top-level tasks do not do the same: [`Error::Divergence`]. Debug builds always look for these. Costs a
     /// message for each call of [`Top`] on each node but the first.
-    Replicas,
+    ControlReplication,
 }
 
 /// A run to be: driver, mapper and binding.
@@ -67,8 +67,8 @@ pub enum Check {
 ///
 /// let (lines, _) = Runtime::threads(2).run(|top| async move {
 ///     let gang = top.gang("all", 3)?;
-///     let task = top.task("hello", hello);
-///     top.launch(&gang, &task, |_| Start::new("hello".to_string()))?.all().await
+///     let task = top.register("hello", hello);
+///     top.launch(&gang, &task, |_| ShardLaunch::new("hello".to_string()))?.all().await
 /// })?;
 /// assert_eq!(lines[2], "hello from shard 2 of 3");
 /// # Ok::<(), Error>(())
@@ -191,17 +191,17 @@ impl Runtime {
     /// The result is that of the first node, with the counts of all processors.
     ///
     /// Data gets in through the closure, which every process calls, so it gives each call a clone of what it captured (of an
-    /// `Arc`, where that is large); from there each shard gets its block in its argument, through [`crate::Start::new`], and
+    /// `Arc`, where that is large); from there each shard gets its block in its argument, through [`crate::ShardLaunch::new`], and
     /// writes it to its region. Data gets out as the shards' results, and as what the top-level task returns.
     ///
     /// ```
     /// use maniple_regions::{Field, Partition, Read, Rect, Region, Write};
-    /// use maniple_runtime::{Error, Runtime, Shard, Start, Val};
+    /// use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Arg};
     /// use std::sync::Arc;
     ///
     /// const U: Field<f64> = Field::new(0, "u");
     ///
-    /// fn put(mut u: Write<f64>, block: Val<Vec<f64>>) {
+    /// fn put(mut u: Write<f64>, block: Arg<Vec<f64>>) {
     ///     u.copy_from_slice(&block);
     /// }
     /// fn doubled(u: Read<f64>) -> Vec<f64> {
@@ -217,13 +217,13 @@ impl Runtime {
     /// let (blocks, _) = Runtime::threads(2).run(move |top| {
     ///     let data = data.clone();
     ///     async move {
-    ///         let line = top.tree("line", Rect::line(0, data.len() as i64), &[U.info()])?;
+    ///         let line = top.region_tree("line", Rect::line(0, data.len() as i64), &[U.info()])?;
     ///         let blocks: Vec<Region> = Partition::equal(line, 2)?.iter().collect();
-    ///         let (gang, task) = (top.gang("all", 2)?, top.task("double", shard));
+    ///         let (gang, task) = (top.gang("all", 2)?, top.register("double", shard));
     ///         let done = top.launch(&gang, &task, |s| {
     ///             let region = blocks[s as usize];
     ///             let block = data[region.rect.lo(0) as usize..region.rect.hi(0) as usize].to_vec();
-    ///             Start::new((region, block)).writes(region, [U])
+    ///             ShardLaunch::new((region, block)).writes(region, [U])
     ///         })?;
     ///         done.all().await
     ///     }
@@ -287,7 +287,7 @@ impl Runtime {
             mapper: self.mapper.clone(),
             trace: self.trace.as_ref().map(TraceFile::tracing),
             races: self.checks.contains(&Check::Races).then(Arc::default),
-            compares: cfg!(debug_assertions) || self.checks.contains(&Check::Replicas),
+            compares: cfg!(debug_assertions) || self.checks.contains(&Check::ControlReplication),
             counts_ends: matches!(&self.driver, Driver::Virtual(machine) if !machine.replay),
             #[cfg(feature = "plant")]
             plant: self.plant.map(|(bug, first, period)| crate::plant::Plant::new(bug, first, period)),

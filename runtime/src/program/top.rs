@@ -10,9 +10,9 @@ use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tre
 use crate::parcel::{Parcel, Portable};
 use crate::processor::{Core, ShardCode};
 use crate::program::edges::Edges;
-use crate::program::gang::{Gang, ShardTask, Start};
+use crate::program::gang::{Gang, ShardLaunch, ShardTask};
+use crate::program::inner::InnerTask;
 use crate::program::launcher::Launcher;
-use crate::program::parent::Parent;
 use crate::program::phase::{PhaseBarrier, PhaseOptions, members};
 use crate::program::shard::Shard;
 use crate::replay::{Chains, ReplayObject, ReplaySpec};
@@ -61,7 +61,7 @@ pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 /// without a message: it must be deterministic. "Collective" below means: made by every process alike.
 ///
 /// It sets no deadlines: the time would be over in one process and not in another, and they would go different ways. Set
-/// them in shards and parents ([`Shard::within`]).
+/// them in shards and parents ([`Shard::timeout`]).
 #[derive(Clone)]
 pub struct Top {
     launcher: Rc<Launcher>,
@@ -113,7 +113,7 @@ impl Top {
     ///
     /// # Errors
     /// Two fields with the same number or name, or more bytes of a field than can be addressed.
-    pub fn tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
+    pub fn region_tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
         let fields = match fields.iter().find(large) {
@@ -177,7 +177,7 @@ impl Top {
     ///
     /// `A` and `R` can cross to another process ([`Portable`]): a struct of one's own needs
     /// `#[derive(serde::Serialize, serde::Deserialize)]`. Tuples do for a few arguments, a struct names them.
-    pub fn task<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    pub fn register<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
         R: Portable,
@@ -195,21 +195,21 @@ impl Top {
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
-    /// Makes a parent task, for [`Self::single`], out of an `async fn(Parent, A) -> Result<R, Error>`. Collective; never
+    /// Makes a parent task, for [`Self::run_inner`], out of an `async fn(InnerTask, A) -> Result<R, Error>`. Collective; never
     /// waits.
     ///
     /// [`Self::launch`] can run it too, as one or several parents that hold disjoint regions. Then the top-level task
     /// itself must await earlier launches that use these regions before, and the parents before it uses the regions
     /// again: what a parent's gangs do is known only when the parent is over.
-    pub fn parent<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
+    pub fn register_inner<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
         R: Portable,
-        F: Fn(Parent, A) -> Fut + Send + Sync + 'static,
+        F: Fn(InnerTask, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + 'static,
     {
-        self.task(name, move |shard, args| {
-            let parent = Parent::new(shard);
+        self.register(name, move |shard, args| {
+            let parent = InnerTask::new(shard);
             let future = function(parent.clone(), args);
             parent.run(future)
         })
@@ -359,20 +359,20 @@ impl Top {
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
-        start: impl Fn(u32) -> Start<A>,
+        start: impl Fn(u32) -> ShardLaunch<A>,
     ) -> Result<FutureMap<R>, Error> {
         self.launcher.launch(gang, task, start, &|_| {})
     }
 
-    /// Runs a parent task (see [`Self::parent`]) on processor 0 alone and gives its result to every process.
+    /// Runs a parent task (see [`Self::register_inner`]) on processor 0 alone and gives its result to every process.
     /// Collective; waits for the parent and all it launches.
     ///
     /// # Errors
     /// The parent's error.
-    pub async fn single<A: Portable + Clone, R: Portable + Clone>(
+    pub async fn run_inner<A: Portable + Clone, R: Portable + Clone>(
         &self,
         task: &ShardTask<A, R>,
-        start: impl Fn() -> Start<A>,
+        start: impl Fn() -> ShardLaunch<A>,
     ) -> Result<R, Error> {
         self.launcher.settle().await;
         let results = self.launcher.launch(&SINGLE, task, |_| start(), &|_| {})?;
@@ -391,8 +391,8 @@ impl Top {
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
         if self.core().effects().copies().nodes() > 1 {
             let newest = |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };
-            let task = self.launcher.newest_mapper.get_or_init(|| self.task("newest mapper", newest));
-            let numbers = self.launcher.launch(&SINGLE, task, |_| Start::new(()), &|_| {})?;
+            let task = self.launcher.newest_mapper.get_or_init(|| self.register("newest mapper", newest));
+            let numbers = self.launcher.launch(&SINGLE, task, |_| ShardLaunch::new(()), &|_| {})?;
             self.core().effects().agree_on_mapper(numbers.get(0)?.clone().await?)?;
         }
         Ok(())

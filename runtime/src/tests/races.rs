@@ -1,7 +1,7 @@
 //! That what the check keeps does not grow with the length of a run.
 
 use crate::diagnose::races::MOST_ALIKE;
-use crate::{Check, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, Start, Val};
+use crate::{Arg, Check, Edges, Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
 use maniple_regions::{Field, Partition, Privilege, ReadShared, ReadWrite, Rect, Region, WriteShared};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn put(mut slot: WriteShared<u64>, own: ReadWrite<u64>) {
 fn get(slot: ReadShared<u64>, mut own: ReadWrite<u64>) {
     own.as_mut_slice()[0] = slot.get([slot.rect().lo(0)]) + 1;
 }
-fn after(_: Val<()>) {}
+fn after(_: Arg<()>) {}
 
 type Args = (Edges, PhaseBarrier, Vec<Region>, Region, u32);
 
@@ -34,7 +34,7 @@ async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[us
         if step % 3 == 0 {
             end.await?;
             // A wait that is given up leaves nothing behind either.
-            let early = shard.within(Duration::ZERO, shard.wait(&waiter)).await;
+            let early = shard.timeout(Duration::ZERO, shard.wait(&waiter)).await;
             assert!(matches!(early, Err(Error::TimedOut { .. })), "{early:?}");
             shard.arrive(&arriver);
             shard.wait(&waiter).await?;
@@ -47,17 +47,17 @@ async fn ring(shard: Shard, (ring, gate, slots, own, steps): Args) -> Result<[us
 
 fn sizes(runtime: &Runtime, steps: u32) -> Result<[usize; 6], Error> {
     let (sizes, _) = runtime.clone().check(Check::Races).run(move |top| async move {
-        let slots = top.tree("slots", Rect::line(0, SHARDS.into()), &[U.info()])?;
+        let slots = top.region_tree("slots", Rect::line(0, SHARDS.into()), &[U.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, SHARDS as usize)?.iter().collect();
-        let own = top.tree("own", Rect::line(0, SHARDS.into()), &[U.info()])?;
+        let own = top.region_tree("own", Rect::line(0, SHARDS.into()), &[U.info()])?;
         let own: Vec<Region> = Partition::equal(own, SHARDS as usize)?.iter().collect();
         let gang = top.gang("all", SHARDS)?;
         let pairs = top.edges("ring", &gang, (0..gang.shards()).map(|s| (s, (s + 1) % SHARDS)), 1)?;
         let gate = top.phase_barrier("gate", &gang, PhaseOptions::all(&gang))?;
-        let task = top.task("ring", ring);
+        let task = top.register("ring", ring);
         let done = top.launch(&gang, &task, |s| {
             let (s, from) = (s as usize, ((s + SHARDS - 1) % SHARDS) as usize);
-            let start = Start::new((pairs, gate, slots.clone(), own[s], steps));
+            let start = ShardLaunch::new((pairs, gate, slots.clone(), own[s], steps));
             let start = start.shares(slots[s], [U], Privilege::ReadWrite).shares(slots[from], [U], Privilege::Read);
             start.writes(own[s], [U])
         })?;
@@ -96,9 +96,9 @@ fn readers_that_nobody_awaits_are_not_kept_for_ever() -> Result<(), Error> {
     }
     for runtime in [Runtime::threads(2), Runtime::seeded(3, 5)] {
         let (sizes, _) = runtime.check(Check::Races).run(|top| async move {
-            let slot = top.tree("slot", Rect::line(0, 1), &[U.info()])?;
-            let (gang, task) = (top.gang("all", SHARDS)?, top.task("looks", looks));
-            top.launch(&gang, &task, |_| Start::new(slot).shares(slot, [U], Privilege::Read))?.all().await
+            let slot = top.region_tree("slot", Rect::line(0, 1), &[U.info()])?;
+            let (gang, task) = (top.gang("all", SHARDS)?, top.register("looks", looks));
+            top.launch(&gang, &task, |_| ShardLaunch::new(slot).shares(slot, [U], Privilege::Read))?.all().await
         })?;
         for [lanes, .., accesses] in sizes {
             let most = MOST_ALIKE * SHARDS as usize;

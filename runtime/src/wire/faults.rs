@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Messages of an ordered pair of processors that all take longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slow {
+pub struct SlowLink {
     /// The sender.
     pub from: u32,
     /// The receiver.
@@ -29,7 +29,7 @@ pub struct Pause {
 /// A processor that stops for ever, unless the run is over for it before. What it has sent still comes; then the others hear
 /// of it, and whoever waits for anything fails with [`Error::Lost`]. A run in which nothing can go on before is in a deadlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Death {
+pub struct ProcessorLoss {
     /// Which processor.
     pub processor: u32,
     /// At this step.
@@ -41,11 +41,11 @@ pub struct Death {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {
     /// Slow pairs.
-    pub slow: Vec<Slow>,
+    pub slow: Vec<SlowLink>,
     /// Pauses.
     pub pauses: Vec<Pause>,
     /// Deaths.
-    pub deaths: Vec<Death>,
+    pub deaths: Vec<ProcessorLoss>,
 }
 
 impl Faults {
@@ -96,7 +96,7 @@ impl Faults {
             for _ in 0..[0, 0, 1, 1, 2, processors][random.usize(0..6)] {
                 let from = random.u32(0..processors);
                 let to = (from + random.u32(1..processors)) % processors;
-                faults.slow.push(Slow { from, to, steps: step(&mut random) });
+                faults.slow.push(SlowLink { from, to, steps: step(&mut random) });
             }
         }
         for _ in 0..[0, 0, 1, 2][random.usize(0..4)] {
@@ -105,7 +105,7 @@ impl Faults {
         }
         if deaths && random.bool() {
             for _ in 0..[1, 1, 1, 2][random.usize(0..4)] {
-                faults.deaths.push(Death { processor: random.u32(0..processors), step: step(&mut random) });
+                faults.deaths.push(ProcessorLoss { processor: random.u32(0..processors), step: step(&mut random) });
             }
         }
         faults

@@ -22,8 +22,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 pub use bind::Binding;
-pub use faults::{Death, Faults, Pause, Slow};
-pub use virtual_time::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+pub use faults::{Faults, Pause, ProcessorLoss, SlowLink};
+pub use virtual_time::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
 
 /// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
 const OUTSIDE: Duration = Duration::from_millis(50);

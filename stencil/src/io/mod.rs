@@ -16,7 +16,7 @@ mod text;
 pub use error::{Fault, FileError};
 
 use crate::host::available_memory;
-use maniple::mapper::files;
+use maniple_mapper::files;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use crate::data::{Column, Store};
 use crate::gang::{Right, Versions};
 use crate::ids::ColumnKey;
 use crate::message::{Held, Valid};
-use crate::program::region::Local;
+use crate::program::region::RegionView;
 use maniple_regions::{Coherence, FieldId, FieldInfo, Privilege, Region};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -44,7 +44,7 @@ impl Shard {
     ///
     /// # Errors
     /// When no requirement of the launch contains the region, or its tree does not.
-    pub fn region(&self, region: Region) -> Result<Local, Error> {
+    pub fn region(&self, region: Region) -> Result<RegionView, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         if regions.is_empty() {
             regions.reserve_exact(self.inner.held.len());
@@ -56,7 +56,7 @@ impl Shard {
             _ => false,
         };
         if let Some(index) = regions.iter().position(is_it) {
-            return Ok(Local { index: index as u32, region });
+            return Ok(RegionView { index: index as u32, region });
         }
         let index = regions.len() as u32;
         let which = match held {
@@ -68,7 +68,7 @@ impl Shard {
             }
         };
         regions.push(LocalRegion { which, columns: SmallVec::new() });
-        Ok(Local { index, region })
+        Ok(RegionView { index, region })
     }
 
     /// Refuses a region that is no part of what the shard holds.
@@ -195,7 +195,7 @@ impl Shard {
     }
 
     fn not_held(&self, region: Region, field: FieldId, privilege: Privilege, coherence: Option<Coherence>) -> Error {
-        let call = if coherence.is_some() { "a launch" } else { "Parent::map" };
+        let call = if coherence.is_some() { "a launch" } else { "InnerTask::map" };
         let what = format!("{call} in {}", self.place());
         let name = self.field_name(region, field);
         let held = self.inner.held.iter().filter(|h| h.region.contains(&region));
@@ -249,7 +249,7 @@ impl Shard {
         }
         let what = format!("a launch in {}", self.place());
         let expected = format!(
-            "{} mapped again (`Parent::map`) since a gang was launched that {does} part of it",
+            "{} mapped again (`InnerTask::map`) since a gang was launched that {does} part of it",
             self.shown(*region)
         );
         Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without that", field.name)))

@@ -17,7 +17,7 @@ impl Shard {
     /// Enough leaf tasks for [`Self::window`] in most loops.
     pub const WINDOW: u32 = 8;
 
-    /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::within`] sets a limit.
+    /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::timeout`] sets a limit.
     ///
     /// A wait that is dropped before it is over, after a time-out or as the loser of a `select!`, gives its generation
     /// back: the next wait is for the same one. Of several waits under way on one end of a barrier only the last can do so;

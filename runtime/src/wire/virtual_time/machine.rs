@@ -107,7 +107,7 @@ numbers! {
 
 /// What operations and tasks take where a processor has many shards, whose data a cache does not hold.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Crowded {
+pub struct CostLevel {
     /// The most shards, with parents and top-level tasks, that the processor has had at a time: more than 1.
     pub shards: u32,
     /// Of the runtime's operations.
@@ -172,7 +172,7 @@ pub struct VirtualMachine {
     pub other_tasks: TaskCost,
     /// Where costs and tasks depend on the shards of a processor: those above are for one shard, these for more, in ascending
     /// order. Between two of them values go with the logarithm of the shards, and beyond the last they stay.
-    pub crowded: Vec<Crowded>,
+    pub crowded: Vec<CostLevel>,
     /// Each latency and each leaf task takes up to this much longer, as a part of it, drawn from the seed; 0: none does.
     pub noise: f64,
     /// Seed of the noise.
@@ -284,7 +284,7 @@ impl VirtualMachine {
         self.network.each_mut().map(|number, value| add("network", number, value));
         self.memory.each_mut().map(|number, value| add("memory", number, value));
         let levels = self.crowded.iter_mut().map(|c| {
-            let Crowded { shards, costs, tasks, other_tasks } = c;
+            let CostLevel { shards, costs, tasks, other_tasks } = c;
             (format!(" with {shards} shards"), costs, tasks, other_tasks)
         });
         let own = (String::new(), &mut self.costs, &mut self.tasks, &mut self.other_tasks);
@@ -342,7 +342,7 @@ impl VirtualMachine {
     }
 
     /// What stands for so many shards: two levels, and how far from the first to the second.
-    fn between(&self, shards: usize) -> (Option<&Crowded>, Option<&Crowded>, f64) {
+    fn between(&self, shards: usize) -> (Option<&CostLevel>, Option<&CostLevel>, f64) {
         let above = self.crowded.partition_point(|c| c.shards as usize <= shards);
         let below = above.checked_sub(1).map(|at| &self.crowded[at]);
         let Some(next) = self.crowded.get(above) else { return (below, below, 0.0) };

@@ -25,7 +25,7 @@ use crate::payload::Payload;
 use crate::processor::Core;
 use crate::time::{Clock, Ticks};
 use crate::wire::{AnyResult, Begin, OUTSIDE, crashed, deadlock, one_thread, too_many_steps};
-pub use machine::{Costs, Crowded, Link, TaskCost, VirtualMachine};
+pub use machine::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
 use machine::{LinkPs, Ps};
 use mail::Mail;
 use maniple_mapper::Machine;

@@ -1,8 +1,8 @@
 //! A parent's view of the run.
 
-use super::gang::{Gang, ShardTask, Start};
+use super::gang::{Gang, ShardLaunch, ShardTask};
 use super::launcher::Launcher;
-use super::region::Local;
+use super::region::RegionView;
 use super::shard::Shard;
 use crate::Error;
 use crate::error::panic_message;
@@ -36,21 +36,21 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
 /// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
 #[derive(Clone)]
-pub struct Parent {
+pub struct InnerTask {
     shard: Shard,
     launcher: Rc<Launcher>,
     /// How many gangs it has launched.
     gangs: Rc<Cell<u64>>,
 }
 
-impl Deref for Parent {
+impl Deref for InnerTask {
     type Target = Shard;
     fn deref(&self) -> &Shard {
         &self.shard
     }
 }
 
-impl Parent {
+impl InnerTask {
     /// A parent that is this shard.
     pub(super) fn new(shard: Shard) -> Self {
         let core = shard.core().clone();
@@ -99,7 +99,7 @@ impl Parent {
         &self,
         gang: &Gang,
         task: &ShardTask<A, R>,
-        start: impl Fn(u32) -> Start<A>,
+        start: impl Fn(u32) -> ShardLaunch<A>,
     ) -> Result<FutureMap<R>, Error> {
         self.shard.no_leaves().await;
         let pass_on = |held: &[Arc<[Held]>]| {
@@ -121,7 +121,7 @@ impl Parent {
         region: Region,
         fields: impl IntoIterator<Item = F>,
         privilege: Privilege,
-    ) -> Result<Local, Error> {
+    ) -> Result<RegionView, Error> {
         let local = self.shard.region(region)?;
         let fields: Vec<FieldId> = fields.into_iter().map(Into::into).collect();
         let mut parts = Vec::with_capacity(fields.len());
@@ -134,7 +134,7 @@ impl Parent {
         // The parent may have gone on meanwhile, in another branch.
         self.shard.no_leaves().await;
         if self.gangs.get() != gangs {
-            let what = format!("Parent::map of {region} in {}", self.place());
+            let what = format!("InnerTask::map of {region} in {}", self.place());
             return Err(Error::misuse(what, "no gang launched before it is over", "one launched meanwhile"));
         }
         fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
