@@ -70,7 +70,7 @@
 //! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
 //! `maniple_barriers`, `maniple_mapper`, `maniple_plugin` and `maniple_collectives`.
 //!
-//! What a program that can't go on says, and what to do then, is in [`when_it_hangs`].
+//! What a program that can't go on says, and what to do then, is in [`guide::when_it_hangs`].
 //!
 //! The words are explained [below](#vocabulary), next to those of Legion and MPI.
 //!
@@ -147,11 +147,9 @@ pub mod collectives {
 }
 
 pub mod explore;
+pub mod guide;
 pub mod halo;
 pub use explore::explore;
-
-#[doc = include_str!("when_it_hangs.md")]
-pub mod when_it_hangs {}
 
 /// What most programs use.
 pub mod prelude {

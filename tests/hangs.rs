@@ -170,7 +170,7 @@ fn mistakes() -> Vec<(&'static str, Run, bool)> {
 
 /// The block of text in each section of the page.
 fn page() -> Vec<(String, String)> {
-    let page = include_str!("../src/when_it_hangs.md");
+    let page = include_str!("../src/guide/when_it_hangs.md");
     let sections = page.split("\n## ").skip(1).filter_map(|section| {
         let (title, rest) = section.split_once('\n')?;
         let (_, rest) = rest.split_once("```text\n")?;

@@ -1,0 +1,56 @@
+//! The guide: one chapter for each thing one wants to do, with code that runs.
+//!
+//! | chapter | what you learn |
+//! |---|---|
+//! | [A first program](first_program) | write, run and check a program of four shards |
+//! | [Shards, regions and barriers](regions_and_barriers) | give shards data, order their tasks, send values along edges |
+//! | [Halos](halos) | exchange the cells round a block with its neighbours |
+//! | [Collectives](collectives) | combine values of all shards |
+//! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
+//! | [Workers and binding](workers) | choose the threads of a run and pin them |
+//! | [Traces](traces) | see what a run did, and when |
+//! | [When it hangs](when_it_hangs) | read the report of a program that can't go on |
+//! | [Races](races) | find tasks that use the same data in no order |
+//! | [Explore](explore) | run a program under many orders of its messages and tasks |
+//! | [Virtual time](virtual_time) | run a program on a machine that you do not have |
+//! | [Beside MPI](beside_mpi) | compare with MPI, and find MPI's terms here |
+//! | [Measuring](measuring) | measure an operation, an application, and how it scales |
+
+#[doc = include_str!("first_program.md")]
+pub mod first_program {}
+
+#[doc = include_str!("regions_and_barriers.md")]
+pub mod regions_and_barriers {}
+
+#[doc = include_str!("halos.md")]
+pub mod halos {}
+
+#[doc = include_str!("collectives.md")]
+pub mod collectives {}
+
+#[doc = include_str!("mappers.md")]
+pub mod mappers {}
+
+#[doc = include_str!("workers.md")]
+pub mod workers {}
+
+#[doc = include_str!("traces.md")]
+pub mod traces {}
+
+#[doc = include_str!("when_it_hangs.md")]
+pub mod when_it_hangs {}
+
+#[doc = include_str!("races.md")]
+pub mod races {}
+
+#[doc = include_str!("explore.md")]
+pub mod explore {}
+
+#[doc = include_str!("virtual_time.md")]
+pub mod virtual_time {}
+
+#[doc = include_str!("beside_mpi.md")]
+pub mod beside_mpi {}
+
+#[doc = include_str!("measuring.md")]
+pub mod measuring {}
