@@ -1,4 +1,7 @@
 //! The cells of edges that live on this processor.
+//!
+//! A cell can have several waiters. A shard that launches ahead has tasks that wait for generations g, g + 1, … of the
+//! same barrier at once. The first two are kept in the cell, the others in a list beside it.
 
 use super::{Waited, owned};
 use crate::Error;

@@ -1,4 +1,7 @@
 //! The checks of a launch: its shards must not interfere, and an inner task can pass on only what it holds.
+//!
+//! Atomic coherence works only within a shard. Between shards it would need a lock held across processors, and results
+//! would depend on the order of its holders. Shards use barriers or a collective instead.
 
 use super::Planner;
 use super::claims::{Claim, Claimants, conflict};

@@ -29,7 +29,7 @@ pub(crate) struct Seat<'a> {
     pub refused: Option<&'a Error>,
 }
 
-/// The code of a task: starts a shard.
+/// The code of a task: starts a shard. This room can't call `program`, which is above it, so it is given this closure.
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {

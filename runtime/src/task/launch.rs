@@ -88,8 +88,9 @@ impl Tasks {
             requirements: Requirements::worked_out(uses.len(), &requirement),
             machine,
         };
-        // Holds an answer that decides more than a priority. Other answers are checked in place. Moving an answer makes
-        // the processor wait for its own latest stores, and a leaf task then takes 7 to 16% longer.
+        // Holds an answer that decides more than a priority, and which is checked in full. Any other is looked at in
+        // place. Moving an answer makes the processor wait for its own latest stores, and a leaf task then takes 7 to
+        // 16% longer.
         let more = OnceCell::new();
         let question = |mapper: &dyn Mapper| {
             let out = mapper.map_leaf(&input);

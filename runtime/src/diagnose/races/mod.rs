@@ -3,8 +3,8 @@
 //!
 //! The check looks at what orders tasks, not at when they ran. So it finds a race even if the two tasks ran far apart
 //! in time, provided that both ran. It is a debugging tool that [`crate::Runtime::check`] turns on, and it slows a run
-//! down. It is one structure behind a lock for all processors of the run. So they must share an address space.
-//! Elsewhere each processor owns its state.
+//! down. It is one structure behind a lock for all processors of the run, so they must share an address space.
+//! Processors share no other knowledge of the protocol.
 //!
 //! **Order.** A leaf task comes after everything that its shard had awaited at the launch. It comes after tasks of its
 //! shard that it follows because of their data. It comes after the arrivals for the barrier generations that it waits

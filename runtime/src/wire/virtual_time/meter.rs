@@ -1,8 +1,11 @@
 //! A processor's clock in virtual time. An operation takes its count times its cost.
 //!
 //! Processors count their operations on every wire. The meter puts a cost on each count and adds them up. So the
-//! runtime never asks what time it is, and does the same work on every wire. The time of a leaf task is added when it
+//! runtime reads no clock for this, and does the same work on every wire. The time of a leaf task is added when it
 //! ends.
+//!
+//! Launching a shard again is charged to the launcher, as a launch with its requirements. The start of the shard is
+//! charged to the processor that runs it.
 //!
 //! A machine may be without replay, as Legion was when the founding paper was written. Each subtask of a collective
 //! then costs as much as launching, mapping, starting and completing a leaf task. All of that is charged when the
