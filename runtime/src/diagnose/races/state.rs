@@ -7,7 +7,8 @@ use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::HashMap;
 
-/// Runs code of the program: a shard of a launch, or with [`NOBODY`] the top-level task of a processor's node.
+/// An actor runs code of the program. It is a shard of a launch or, with [`NOBODY`] as the launch, the top-level task of
+/// a processor's node.
 ///
 /// [`NOBODY`]: crate::ids::NOBODY
 pub(crate) type Actor = (LaunchKey, u32);
