@@ -90,7 +90,7 @@ pub(crate) struct Operations {
     /// Operations for which nothing had to be looked up. When each of them came, all others here were launches that it
     /// is part of. They are listed once an operation comes that may have to follow them.
     unlisted: Vec<Number>,
-    /// Orders whose inner task belongs to a launch that has not started here. Another process sends that launch.
+    /// Orders whose inner task belongs to a launch that has not started here. Another processor sends it.
     early: Vec<Order>,
     /// Launches under way that have started here and have regions at home here, so that other processors ask for them.
     started: HashSet<LaunchKey>,
@@ -245,7 +245,7 @@ impl Operations {
         if lasting(does) && lasting(theirs) && operation.within == other.within {
             // Nobody writes these points, so the values brought are the ones that others there already read. Neither
             // has to wait for the other. But an operation of the same launcher may count on the values, so it waits
-            // until they have been brought.
+            // until the one that brings them has started.
             let brings = matches!(theirs, Does::Brings { .. });
             return (operation.parent == other.parent && queued.is_some() && brings).then_some(Until::Started);
         }

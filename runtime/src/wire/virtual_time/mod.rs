@@ -7,12 +7,11 @@
 //! keeps it busy for its bytes. It is under way for the latency, waits for the other node's way in, and costs the
 //! receiver `receive_ns`.
 //!
-//! Shards run on utility processors if the machine has some, because a shard does the runtime's work: it launches,
-//! handles messages and runs collectives. Leaf tasks run on the node's other processors.
+//! Shards run on utility processors if the machine has some, unless a mapper puts them elsewhere. A shard does the
+//! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors.
 //!
 //! Events at the same time happen in the order in which they were queued. So a program gives the same run, event for
 //! event, on every host and in every build.
-//! event for event, wherever it is compiled and however often it runs.
 
 mod machine;
 mod mail;
