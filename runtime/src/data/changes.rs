@@ -1,8 +1,8 @@
 //! The changes that a task has made to its copy of a region.
 //!
 //! A task on another node than the region's home works on a copy, and only values that differ from the fetched ones go
-//! back. So tasks that set different values of one region at the same time do not overwrite each other, as within a
-//! node. A task with write-discard privilege fetches nothing and puts everything back.
+//! back. So tasks that set different values of one region at the same time do not overwrite each other. Within a node
+//! they do not either. A task with write-discard privilege fetches nothing and puts everything back.
 
 use maniple_regions::{Buffer, Rect};
 use std::ops::Range;
