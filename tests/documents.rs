@@ -48,7 +48,9 @@ fn files_that_are_named_exist() {
             if word.contains(['{', ' ', '\n']) {
                 continue;
             }
-            assert!(root().join(word).exists(), "{document} names {word}");
+            // ARCHITECTURE.md leaves out `runtime/src/`.
+            let there = root().join(word).exists() || root().join("runtime/src").join(word).exists();
+            assert!(there, "{document} names {word}");
         }
     }
 }
