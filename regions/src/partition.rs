@@ -158,7 +158,7 @@ impl Partition {
     /// writes the same field there. Ghost cells that neighbours exchange as they go are slots of their own instead: a
     /// separate tree with one slot for each side of each block, shared by the block's shard and the neighbour that fills
     /// it, under [simultaneous coherence](crate::Coherence::Simultaneous), and one ready/empty pair for each direction
-    /// (`Top::pairs`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
+    /// (`Top::edges`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
     ///
     /// # Errors
     ///
