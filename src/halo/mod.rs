@@ -47,7 +47,7 @@ mod task;
 pub use task::{Around, Borders, Ghosts};
 
 use grid::{cuts, grown, pieces};
-use maniple_regions::{Element, Partition, Read, Rect};
+use maniple_regions::{Element, Partition, Read, Rect, Region};
 use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -95,7 +95,7 @@ pub struct Halos<T, const D: usize = 1> {
 /// A block, the same with its halo, its ghost cells by incoming edge, what it sends by outgoing edge.
 #[derive(Clone, Serialize, Deserialize)]
 struct Shapes {
-    block: Rect,
+    block: Region,
     around: Rect,
     ghosts: Vec<Rect>,
     borders: Vec<Rect>,
@@ -144,13 +144,11 @@ impl<T: Element, const D: usize> Halos<T, D> {
             let expected = format!("a grid of blocks in {D} dimensions, all of its parent");
             Error::misuse(what(), expected, format!("a partition of {} in {dimensions}", blocks.parent()))
         })?;
-        let shape = |block: &Rect| Shapes {
-            block: *block,
-            around: grown(block, options.width),
-            ghosts: Vec::new(),
-            borders: Vec::new(),
+        let shape = |block: Region| {
+            let around = grown(&block.rect, options.width);
+            Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() }
         };
-        let mut shapes: Vec<Shapes> = rects.iter().map(shape).collect();
+        let mut shapes: Vec<Shapes> = blocks.iter().map(shape).collect();
         let mut edges = Vec::new();
         for to in 0..rects.len() {
             for (tag, (from, here, there)) in (0u32..).zip(pieces(&cuts, to, &options)) {
@@ -173,6 +171,11 @@ impl<T: Element, const D: usize> Halos<T, D> {
 }
 
 impl<T: Element, const D: usize> Halo<T, D> {
+    /// The block that the halo is round.
+    pub fn block(&self) -> Region {
+        self.shapes.block
+    }
+
     /// This shard's ends of the exchange. Local; never waits.
     ///
     /// # Errors
@@ -184,7 +187,7 @@ impl<T: Element, const D: usize> Halo<T, D> {
             let what = format!("Halo::join in shard {}", shard.index());
             return Err(Error::misuse(what, "the part that `Halos::of` gives for this shard", "another shard's"));
         }
-        let shape = |pieces| Arc::new(Shape { block, around, pieces });
+        let shape = |pieces| Arc::new(Shape { block: block.rect, around, pieces });
         let (ghosts, borders) = (shape(ghosts), shape(borders));
         Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { edges, ghosts, borders }) })
     }

@@ -28,7 +28,7 @@ impl Shard {
     /// - anything else: pin it and pass `&mut`, as what is passed by value is dropped.
     ///
     /// ```
-    /// use maniple_runtime::{Error, Edges, Runtime, Shard, Start};
+    /// use maniple_runtime::{Error, Edges, Runtime, Shard, ShardLaunch};
     /// use std::time::Duration;
     ///
     /// /// Shard 0 does something else until shard 1 is there.
@@ -59,7 +59,7 @@ impl Shard {
     /// A future that keeps its place, and a test:
     ///
     /// ```
-    /// # use maniple_runtime::{Error, Runtime, Shard, Start};
+    /// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
     /// # use std::time::Duration;
     /// async fn shard(shard: Shard, _: ()) -> Result<u64, Error> {
     ///     let mut answer = shard.launch(|| 42, ()).go()?;

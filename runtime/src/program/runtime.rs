@@ -59,7 +59,7 @@ pub enum Check {
 /// A run to be: driver, mapper and binding.
 ///
 /// ```
-/// use maniple_runtime::{Error, Runtime, Shard, Start};
+/// use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 ///
 /// async fn hello(shard: Shard, greeting: String) -> Result<String, Error> {
 ///     Ok(format!("{greeting} from shard {} of {}", shard.index(), shard.shards()))
