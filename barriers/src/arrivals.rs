@@ -14,10 +14,10 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The most generations by which an arrival may come before the first missing one.
+    /// The most generations that an arrival may be ahead of the first missing one.
     pub const WINDOW: u64 = u64::BITS as u64;
 
-    /// Makes arrivals of which those for the first `generations` generations count as made.
+    /// The state in which the arrivals for the first `generations` generations count as made.
     pub fn starting_at(generations: u64) -> Self {
         Self { next: generations, early: 0 }
     }

@@ -188,7 +188,7 @@ impl fmt::Display for Program {
             let flags = [
                 (stage.daring, "shards may arrive too early"),
                 (stage.awaited, "the top-level task awaits it"),
-                (stage.adopts, "and then adopts the newest mapper"),
+                (stage.adopts, "the top-level task then adopts the newest mapper"),
             ];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {
                 write!(f, ", {what}")?;
