@@ -94,12 +94,9 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     {
         let Shape { block, around, .. } = self.known.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
-        let mut put = 0;
-        for (row, values) in rows_of::<D>(block).zip(rows) {
+        for (row, values) in rows_with::<T, D>(block, rows) {
             around.row_mut(row, values.len()).copy_from_slice(values);
-            put += values.len();
         }
-        assert_eq!(put, block.volume(), "the rows of the block {block} are needed");
         for (piece, values) in self.pieces() {
             let length = piece.extent(D - 1);
             for (row, values) in rows_of::<D>(&piece).zip(values.chunks_exact(length)) {
@@ -120,9 +117,7 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
         T: 'r,
     {
         let Shape { block, pieces, .. } = self.known.shape();
-        let mut seen = 0;
-        for (at, values) in rows_of::<D>(block).zip(rows) {
-            seen += values.len();
+        for (at, values) in rows_with::<T, D>(block, rows) {
             for (piece, value) in pieces.iter().zip(self.values.iter_mut()) {
                 let Some(row) = row_within(piece, &at) else { continue };
                 let (from, length) = ((piece.lo(D - 1) - block.lo(D - 1)) as usize, piece.extent(D - 1));
@@ -130,7 +125,6 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
                 put[row * length..][..length].copy_from_slice(&values[from..][..length]);
             }
         }
-        assert_eq!(seen, block.volume(), "the rows of the block {block} are needed");
     }
 }
 
@@ -242,6 +236,19 @@ fn rows_of<const D: usize>(rect: &Rect) -> impl Iterator<Item = [i64; D]> {
         hi[D - 1] = lo[D - 1] + 1;
     }
     Rect::new(lo, hi).points::<D>()
+}
+
+/// The rows of a block, with their values, which must be as many.
+fn rows_with<'r, T: 'r, const D: usize>(
+    block: &Rect,
+    mut rows: impl Iterator<Item = &'r [T]>,
+) -> impl Iterator<Item = ([i64; D], &'r [T])> {
+    let length = block.extent(D - 1);
+    rows_of(block).map(move |at| {
+        let values = rows.next().unwrap_or_default();
+        assert_eq!(values.len(), length, "the rows of the block {block} are needed, each with {length} values");
+        (at, values)
+    })
 }
 
 /// Number of the row of a rectangle that a row of another one, which contains it, has.

@@ -1,6 +1,6 @@
 //! The subtasks of one chain: waiting for barriers, storing values, reading them and arriving.
 //!
-//! The protocol is that of `collectives/README.md`. The object decides what the values are and how they combine
+//! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
 //! ([`RunningValue`]).
 
 use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, PlannedSubtask, SubtaskKind, unknown};
