@@ -151,6 +151,8 @@ impl<T: Element> Allreduce<T> {
             Some(algorithm) => algorithm,
             None => {
                 let all = Algorithm::ALL.iter().copied();
+                // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
+                // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
                 let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&blocks);
                 let choices: Vec<Algorithm> = all.filter(alike).collect();
                 let names: Vec<&str> = choices.iter().map(|a| a.name()).collect();

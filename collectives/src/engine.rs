@@ -1,5 +1,5 @@
 //! The engine of an allreduce. To the chains that the runtime replays it adds typed values, their combination, and
-//! calls.
+//! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;

@@ -54,7 +54,8 @@ impl fmt::Display for Privilege {
 pub enum Coherence {
     /// Nobody else interferes. Uses take effect in program order.
     Exclusive,
-    /// Uses happen one at a time, in any order.
+    /// Uses happen one at a time, in any order. The runtime offers it within a shard only: between shards it would need a lock
+    /// held across processors, and results would depend on the order of its holders.
     Atomic,
     /// Uses happen at the same time on the same values. The program orders them with barriers.
     Simultaneous,
