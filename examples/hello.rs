@@ -1,10 +1,11 @@
 //! A gang of shards, each with an argument and a result.
 
+use maniple::mapper::ProcessorId;
 use maniple::prelude::*;
 mod common;
 
 /// A shard task: it knows its place in the gang, and the processor it runs on.
-async fn hello(shard: Shard, greeting: String) -> Result<(String, u32), Error> {
+async fn hello(shard: Shard, greeting: String) -> Result<(String, ProcessorId), Error> {
     let line = format!("{greeting} from shard {} of {}", shard.index(), shard.shards());
     Ok((line, shard.processor()))
 }
@@ -23,7 +24,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
         let word = if s % 2 == 0 { "hello" } else { "good day" };
         common::verify("line", line.as_str(), &format!("{word} from shard {s} of {shards}"))?;
         // Shards are placed in blocks: shard s of P on processor ⌊s·W/P⌋ of W.
-        common::verify("processor", *processor, s as u32 * workers / shards)?;
+        common::verify("processor", *processor, ProcessorId(s as u32 * workers / shards))?;
     }
     let lines: Vec<String> =
         results.iter().map(|(line, processor)| format!("{line} (processor {processor})")).collect();

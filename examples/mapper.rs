@@ -2,7 +2,7 @@
 //! the result stays the same.
 
 use maniple::mapper::{Access, ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, PlaceShardsInput, Placement};
-use maniple::mapper::{CollectiveMapper, Mapper, Priority};
+use maniple::mapper::{CollectiveMapper, Mapper, Priority, ProcessorId};
 use maniple::prelude::*;
 use std::sync::Arc;
 mod common;
@@ -18,7 +18,8 @@ impl Mapper for Scatter {
         Placement::Cyclic
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        LeafOutput { processor: (input.processor + 1) % input.machine.processors(), ..LeafOutput::local(input) }
+        let next = ProcessorId((input.processor.0 + 1) % input.machine.processors());
+        LeafOutput { processor: next, ..LeafOutput::local(input) }
     }
     fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
         ExchangeOutput { access: Access::Copy, priority: Priority::RAISED, ..Default::default() }
@@ -29,7 +30,7 @@ fn cube(x: Arg<u64>) -> u64 {
     x.pow(3)
 }
 
-async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<(u32, u64), Error> {
+async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<(ProcessorId, u64), Error> {
     let local = shard.launch(cube, (u64::from(shard.index() + 1).into(),)).go()?;
     Ok((shard.processor(), total.call(&shard, &local)?.await?))
 }
@@ -44,7 +45,7 @@ fn run(shards: u32, workers: u32) -> Result<String, Error> {
             let task = top.register("cubes", shard);
             top.launch(&gang, &task, |_| ShardLaunch::new(total))?.all().await
         })?;
-        let placed = |s: u32| if cyclic { s % workers } else { s * workers / shards };
+        let placed = |s: u32| ProcessorId(if cyclic { s % workers } else { s * workers / shards });
         let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();
         common::verify("processor and sum of cubes of each shard", results, expected)?;
         let (copies, staged) = (stats.region_copies, stats.staged_bytes);

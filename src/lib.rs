@@ -112,8 +112,8 @@ pub mod mapper {
     pub use maniple_mapper::{
         Access, AlgorithmInput, CollectiveMapper, DefaultMapper, ExchangeInput, ExchangeOutput, IllegalDecision,
         InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine, Mapper, MapperError, MapperSlot, MapperSpec,
-        MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput,
-        Requirements, SliceInput, Slicing, SourceInput, SpecError,
+        MemoryKind, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange,
+        ProfileInput, RequirementInput, Requirements, SliceInput, Slicing, SourceInput, SpecError,
     };
 }
 

@@ -4,7 +4,7 @@
 mod watchdog;
 
 use maniple::mapper::Mapper;
-use maniple::mapper::{LeafInput, LeafOutput};
+use maniple::mapper::{LeafInput, LeafOutput, ProcessorId};
 use maniple::prelude::*;
 use maniple::runtime::Top;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl Mapper for Lost {
         "lost"
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        LeafOutput { processor: input.machine.processors(), ..LeafOutput::local(input) }
+        LeafOutput { processor: ProcessorId(input.machine.processors()), ..LeafOutput::local(input) }
     }
 }
 

@@ -6,30 +6,30 @@
 /// barrier on W processors costs at most 2·(W − 1) messages a generation. The longest chain of them is twice the depth of
 /// the tree, which grows as the logarithm of W if the arity is 2 or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CombiningTree {
-    members: Vec<u32>,
+pub struct CombiningTree<M> {
+    members: Vec<M>,
     arity: usize,
 }
 
-impl CombiningTree {
+impl<M: Copy + PartialEq> CombiningTree<M> {
     /// Makes a tree over `members`, each named once, with at most `arity` children a member. An arity of 0 counts as 1.
-    pub fn new(members: Vec<u32>, arity: usize) -> Self {
+    pub fn new(members: Vec<M>, arity: usize) -> Self {
         Self { members, arity: arity.max(1) }
     }
 
     /// All members, the root first.
-    pub fn members(&self) -> &[u32] {
+    pub fn members(&self) -> &[M] {
         &self.members
     }
 
     /// The parent of `member`. `None` for the root, and for a processor that is no member.
-    pub fn parent(&self, member: u32) -> Option<u32> {
+    pub fn parent(&self, member: M) -> Option<M> {
         let i = self.position(member)?;
         (i > 0).then(|| self.members[(i - 1) / self.arity])
     }
 
     /// The children of `member`. None for a processor that is no member.
-    pub fn children(&self, member: u32) -> &[u32] {
+    pub fn children(&self, member: M) -> &[M] {
         let Some(i) = self.position(member) else {
             return &[];
         };
@@ -38,7 +38,7 @@ impl CombiningTree {
         &self.members[first..last]
     }
 
-    fn position(&self, member: u32) -> Option<usize> {
+    fn position(&self, member: M) -> Option<usize> {
         self.members.iter().position(|&m| m == member)
     }
 }

@@ -13,7 +13,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// Makes blocks of the longest runs of ranks with the same place. `place` has the place of each rank.
-    pub fn runs(place: &[u32]) -> Self {
+    pub fn runs(place: &[impl PartialEq]) -> Self {
         let starts = (0..place.len()).filter(|&r| r == 0 || place[r] != place[r - 1]);
         let mut bounds: Vec<u32> = starts.map(|r| r as u32).collect();
         bounds.push(place.len() as u32);

@@ -5,6 +5,7 @@ mod common;
 
 use common::watched;
 use maniple_collectives::{Algorithm, Allreduce, CollectiveOptions, Operator};
+use maniple_mapper::ProcessorId;
 use maniple_runtime::{Error, Faults, Input, ProcessorLoss, Runtime, Shard, ShardLaunch};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -27,13 +28,14 @@ fn a_call_learns_that_a_processor_is_lost() {
             shard.yield_now().await;
         }
         let error = total.call(&shard, 1)?.await.expect_err("the other shard makes no call");
-        assert!(matches!(error.origin(), Error::Lost { processor: 1, .. }), "{error}");
+        assert!(matches!(error.origin(), Error::Lost { processor: ProcessorId(1), .. }), "{error}");
         LEARNED[learned as usize].store(true, Ordering::Relaxed);
         Err(error)
     }
     static LEARNED: [AtomicBool; 20] = [const { AtomicBool::new(false) }; 20];
     for seed in 0..LEARNED.len() as u32 {
-        let faults = Faults { deaths: vec![ProcessorLoss { processor: 1, step: 60 }], ..Faults::default() };
+        let faults =
+            Faults { deaths: vec![ProcessorLoss { processor: ProcessorId(1), step: 60 }], ..Faults::default() };
         let outcome = watched(&format!("seed {seed}"), || {
             Runtime::seeded(2, seed.into()).faults(faults).run(move |top| async move {
                 let gang = top.gang("two", 2)?;
@@ -43,7 +45,7 @@ fn a_call_learns_that_a_processor_is_lost() {
             })
         });
         let error = outcome.expect_err("a run that lost a processor is no success");
-        assert!(matches!(error.origin(), Error::Lost { processor: 1, .. }), "seed {seed}: {error}");
+        assert!(matches!(error.origin(), Error::Lost { processor: ProcessorId(1), .. }), "seed {seed}: {error}");
     }
     let learned = LEARNED.iter().filter(|learned| learned.load(Ordering::Relaxed)).count();
     assert!(learned > 0, "the run was over each time before the call was told");

@@ -1,7 +1,7 @@
 //! The mapper's choice of an algorithm: only among those that give the same bits.
 
 use maniple_collectives::{Allreduce, Operator};
-use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, names, stock};
+use maniple_mapper::{AlgorithmInput, Mapper, PlaceShardsInput, Placement, ProcessorId, names, stock};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ impl Mapper for Choosing {
     }
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let processors = input.machine.processors();
-        let runs = (0..processors).cycle().zip(self.runs.iter().cycle());
+        let runs = (0..processors).map(ProcessorId).cycle().zip(self.runs.iter().cycle());
         Placement::Explicit(
             runs.flat_map(|(p, &n)| std::iter::repeat_n(p, n as usize)).take(input.shards as usize).collect(),
         )

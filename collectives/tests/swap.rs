@@ -32,8 +32,9 @@ impl Mapper for Other {
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let asked = self.leaves.fetch_add(1, Ordering::Relaxed);
-        let node = input.machine.processors_of(input.machine.node_of(input.processor));
-        let processor = node.start + (asked % node.len() as u64) as u32;
+        let mut node = input.machine.processors_of(input.machine.node_of(input.processor));
+        let nth = (asked % node.len() as u64) as usize;
+        let processor = node.nth(nth).unwrap_or(input.processor);
         LeafOutput { processor, priority: Priority((asked % 8) as u8), ..LeafOutput::local(input) }
     }
     fn map_exchange(&self, _: &ExchangeInput<'_>) -> ExchangeOutput {
@@ -84,7 +85,7 @@ async fn shard(shard: Shard, args: Args, slot: MapperSlot, next: Arc<dyn Mapper>
             x.clone().await?;
         }
     }
-    Ok((shard.processor(), x.await?.to_bits()))
+    Ok((shard.processor().0, x.await?.to_bits()))
 }
 
 type Outcome = (Vec<(u32, u64)>, Vec<(u32, u64)>);

@@ -7,6 +7,7 @@ use crate::area::place;
 use crate::play::play;
 use crate::program::{Act, Loose, Program};
 use crate::values::{folded, fresh, joined, updated};
+use maniple::mapper::ProcessorId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The cause of a missing value.
@@ -15,7 +16,7 @@ pub enum Cause {
     /// The bomb with this number went off.
     Bomb(u32),
     /// A processor was lost.
-    Lost(u32),
+    Lost(ProcessorId),
     /// A mapper gave an illegal answer or panicked.
     Mapper,
     /// An arrival was refused.

@@ -4,8 +4,8 @@ use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Error;
 use maniple_mapper::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RandomMapper, SliceInput, Slicing,
-    SourceInput,
+    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, RandomMapper, SliceInput,
+    Slicing, SourceInput,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,15 +102,15 @@ impl Mapper for Wild {
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let (shards, processors) = (input.shards as usize, input.machine.processors());
         match self.mood_about("place_shards", 2, input.gang) {
-            Mood::Illegal(n) if n % 2 == 0 => Placement::Explicit(vec![0; shards + 1]),
-            Mood::Illegal(n) => Placement::Explicit(vec![processors.saturating_add(n as u32); shards]),
+            Mood::Illegal(n) if n % 2 == 0 => Placement::Explicit(vec![ProcessorId(0); shards + 1]),
+            Mood::Illegal(n) => Placement::Explicit(vec![ProcessorId(processors.saturating_add(n as u32)); shards]),
             Mood::Legal => self.legal.place_shards(input),
         }
     }
 
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         match self.mood_about("place_shared", 4, input.region) {
-            Mood::Illegal(n) => input.machine.processors().saturating_add(n as u32),
+            Mood::Illegal(n) => ProcessorId(input.machine.processors().saturating_add(n as u32)),
             Mood::Legal => self.legal.place_shared(input),
         }
     }
@@ -123,9 +123,11 @@ impl Mapper for Wild {
         }
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         match self.mood_about("select_source", 4, (input.region, input.to)) {
-            Mood::Illegal(_) => (0..).find(|p| !input.holders.contains(p)).unwrap_or(u32::MAX),
+            Mood::Illegal(_) => {
+                (0..).map(ProcessorId).find(|p| !input.holders.contains(p)).unwrap_or(ProcessorId(u32::MAX))
+            }
             Mood::Legal => self.legal.select_source(input),
         }
     }
@@ -135,7 +137,7 @@ impl Mapper for Wild {
         match self.mood("slice_index", 4) {
             Mood::Illegal(n) => Slicing::Explicit(match n % 4 {
                 0 => vec![],
-                1 => vec![(0..points, u32::MAX)],
+                1 => vec![(0..points, ProcessorId(u32::MAX))],
                 2 => vec![(1..points, here)],
                 _ => vec![(0..points, here), (points - 1..points, here)],
             }),
@@ -153,7 +155,7 @@ impl Mapper for Wild {
                 Some(i) if n % 3 == 0 => out.copied.push(i as u32),
                 None if n % 3 == 0 => out.copied.push((input.requirements.len() as u32).saturating_add(n as u32)),
                 _ if n % 3 == 1 => out.priority = Priority(Priority::LEVELS + (n % 100) as u8),
-                _ => out.processor = input.machine.processors().saturating_add(n as u32),
+                _ => out.processor = ProcessorId(input.machine.processors().saturating_add(n as u32)),
             }
         }
         out

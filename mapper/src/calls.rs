@@ -1,6 +1,6 @@
 //! What a mapper is asked and what it answers: one input and, where it is more than a number, one output a call.
 
-use crate::{Machine, MemoryKind};
+use crate::{Machine, MemoryKind, ProcessorId};
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub enum Placement {
     /// Shard s on the processor s mod W of the W that have shards ([`Machine::shard_processors`]).
     Cyclic,
     /// Shard s on processor `.0[s]`, which may be a utility processor.
-    Explicit(Vec<u32>),
+    Explicit(Vec<ProcessorId>),
 }
 
 /// Input of [`Mapper::place_shards`](crate::Mapper::place_shards).
@@ -57,7 +57,7 @@ pub struct PlaceSharedInput<'a> {
     /// The field.
     pub field: FieldId,
     /// Processor and privilege of each shard that names the region, in shard order.
-    pub namers: &'a [(u32, Privilege)],
+    pub namers: &'a [(ProcessorId, Privilege)],
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -72,7 +72,7 @@ pub struct InstanceInput<'a> {
     /// Size in bytes.
     pub bytes: usize,
     /// The processor whose memory it is to be in.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// [`Coherence::Simultaneous`] if several shards share it, else [`Coherence::Exclusive`].
     pub coherence: Coherence,
     /// The kind of memory of the instance that is there already, with its values, if there is one. It may be replaced: no
@@ -99,9 +99,9 @@ pub struct SourceInput<'a> {
     /// The field.
     pub field: FieldId,
     /// The processor that needs it.
-    pub to: u32,
+    pub to: ProcessorId,
     /// Processors that hold valid values of all of it, each once, the last writer first; at least two.
-    pub holders: &'a [u32],
+    pub holders: &'a [ProcessorId],
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -114,7 +114,7 @@ pub struct SliceInput<'a> {
     /// The shard that launches it.
     pub shard: u32,
     /// The processor of that shard.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// Number of points, at least 1.
     pub points: usize,
     /// The machine.
@@ -130,7 +130,7 @@ pub enum Slicing {
     Blocked,
     /// These runs, which together are all points, each once, in order, each with a processor of the node that runs leaf
     /// tasks.
-    Explicit(Vec<(Range<usize>, u32)>),
+    Explicit(Vec<(Range<usize>, ProcessorId)>),
 }
 
 /// One region requirement of a leaf task.
@@ -215,7 +215,7 @@ pub struct LeafInput<'a> {
     /// The shard that launches it.
     pub shard: u32,
     /// The processor of that shard or, of a point of an index launch, that of its slice.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// Its region requirements, in the order of its parameters.
     pub requirements: Requirements<'a>,
     /// The machine.
@@ -226,7 +226,7 @@ pub struct LeafInput<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutput {
     /// A processor of the shard's own node. Default: [`LeafInput::processor`].
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// Default: [`Priority::NORMAL`].
     pub priority: Priority,
     /// The requirements that the task reads from a copy, each by its position, from 0, in the order of the parameters. Only
@@ -298,7 +298,7 @@ pub struct AlgorithmInput<'a> {
     /// What it is, such as `allreduce`.
     pub kind: &'a str,
     /// The processor of each participant, in rank order.
-    pub placement: &'a [u32],
+    pub placement: &'a [ProcessorId],
     /// Bytes that each participant contributes.
     pub bytes: usize,
     /// Names of the algorithms that give the same bits here, at least one. The first is what the program gets from a mapper
@@ -316,7 +316,7 @@ pub struct ProfileInput<'a> {
     /// The shard that launched it.
     pub shard: u32,
     /// The processor that ran it.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// Nanoseconds from its launch until it ran.
     pub waited_ns: u64,
     /// Nanoseconds it ran.

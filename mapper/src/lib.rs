@@ -6,6 +6,7 @@
 
 mod calls;
 pub mod files;
+mod ids;
 mod machine;
 mod mapper;
 mod slot;
@@ -19,6 +20,7 @@ pub use calls::{
     PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, RequirementInput, Requirements, SliceInput,
     Slicing, SourceInput,
 };
+pub use ids::{NodeId, ProcessorId, ProcessorRange};
 pub use machine::{Machine, MemoryKind};
 pub use mapper::Mapper;
 pub use slot::{MapperSlot, Named, Reader};

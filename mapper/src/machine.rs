@@ -1,5 +1,6 @@
 //! The machine as mappers see it: nodes, processors and memories.
 
+use crate::{NodeId, ProcessorId, ProcessorRange};
 use maniple_regions::MemoryId;
 use serde::{Deserialize, Serialize};
 
@@ -60,79 +61,79 @@ impl Machine {
     }
 
     /// The node of a processor.
-    pub fn node_of(&self, processor: u32) -> u32 {
-        processor / self.per_node
+    pub fn node_of(&self, processor: ProcessorId) -> NodeId {
+        NodeId(processor.0 / self.per_node)
     }
 
     /// The first processor of a node: the one that runs the node's copy of the top-level task.
-    pub fn first_of(&self, node: u32) -> u32 {
-        node * self.per_node
+    pub fn first_of(&self, node: NodeId) -> ProcessorId {
+        ProcessorId(node.0 * self.per_node)
     }
 
     /// The processors of a node.
-    pub fn processors_of(&self, node: u32) -> std::ops::Range<u32> {
-        let first = self.first_of(node);
-        first..(first + self.per_node).min(self.processors)
+    pub fn processors_of(&self, node: NodeId) -> ProcessorRange {
+        let first = self.first_of(node).0;
+        ProcessorRange::new(first, (first + self.per_node).min(self.processors))
     }
 
     /// Those of a node that run leaf tasks: all but its utility processors, never none.
-    pub fn leaf_processors_of(&self, node: u32) -> std::ops::Range<u32> {
-        let all = self.processors_of(node);
-        let utility = self.utility.min((all.end - all.start).saturating_sub(1));
-        all.start..all.end - utility
+    pub fn leaf_processors_of(&self, node: NodeId) -> ProcessorRange {
+        let (first, number) = (self.first_of(node).0, self.processors_of(node).len() as u32);
+        let utility = self.utility.min(number.saturating_sub(1));
+        ProcessorRange::new(first, first + number - utility)
     }
 
     /// Those of a node that have shards where a mapper does not say which, by number.
-    fn shard_processors_of(&self, node: u32) -> std::ops::Range<u32> {
-        let leaves = self.leaf_processors_of(node);
-        let utility = leaves.end..self.processors_of(node).end;
-        if self.shards_on_utility && !utility.is_empty() { utility } else { leaves }
+    fn shard_processors_of(&self, node: NodeId) -> ProcessorRange {
+        let (all, leaves) = (self.processors_of(node), self.leaf_processors_of(node));
+        let utility = ProcessorRange::new(all.at(leaves.len() as u32).0, all.at(all.len() as u32).0);
+        if self.shards_on_utility && utility.len() > 0 { utility } else { leaves }
     }
 
     /// Number of processors that have shards where a mapper does not say which, on all nodes: all but the utility
     /// processors or, [if so](Self::with_shards_on_utility), these alone.
     pub fn shard_processors(&self) -> u32 {
         let last = self.nodes() - 1;
-        last * self.shard_processors_of(0).len() as u32 + self.shard_processors_of(last).len() as u32
+        last * self.shard_processors_of(NodeId(0)).len() as u32 + self.shard_processors_of(NodeId(last)).len() as u32
     }
 
     /// The nth of them, modulo their number.
-    pub fn shard_processor(&self, nth: u32) -> u32 {
-        let (nth, each) = (nth % self.shard_processors(), self.shard_processors_of(0).len() as u32);
-        self.shard_processors_of(nth / each).start + nth % each
+    pub fn shard_processor(&self, nth: u32) -> ProcessorId {
+        let (nth, each) = (nth % self.shard_processors(), self.shard_processors_of(NodeId(0)).len() as u32);
+        self.shard_processors_of(NodeId(nth / each)).at(nth % each)
     }
 
     /// Whether a processor runs no leaf tasks.
     #[inline]
-    pub fn is_utility(&self, processor: u32) -> bool {
-        self.utility > 0 && processor >= self.leaf_processors_of(self.node_of(processor)).end
+    pub fn is_utility(&self, processor: ProcessorId) -> bool {
+        self.utility > 0 && !self.leaf_processors_of(self.node_of(processor)).contains(processor)
     }
 
     /// Where a leaf task meant for `processor` may run: there or, if that is a utility processor, on the nth of the node's
     /// others, modulo their number.
     #[inline]
-    pub fn near(&self, processor: u32, nth: u32) -> u32 {
+    pub fn near(&self, processor: ProcessorId, nth: u32) -> ProcessorId {
         if !self.is_utility(processor) {
             return processor;
         }
         let others = self.leaf_processors_of(self.node_of(processor));
-        others.start + nth % (others.end - others.start)
+        others.at(nth % others.len() as u32)
     }
 
     /// Whether two processors share an address space.
-    pub fn same_node(&self, a: u32, b: u32) -> bool {
+    pub fn same_node(&self, a: ProcessorId, b: ProcessorId) -> bool {
         self.node_of(a) == self.node_of(b)
     }
 
     /// The memory of `processor` of the given kind.
-    pub fn memory(&self, processor: u32, kind: MemoryKind) -> MemoryId {
-        MemoryId(2 * processor + u32::from(kind == MemoryKind::Registered))
+    pub fn memory(&self, processor: ProcessorId, kind: MemoryKind) -> MemoryId {
+        MemoryId(2 * processor.0 + u32::from(kind == MemoryKind::Registered))
     }
 
     /// The processor a memory belongs to, and its kind.
-    pub fn owner(&self, memory: MemoryId) -> (u32, MemoryKind) {
+    pub fn owner(&self, memory: MemoryId) -> (ProcessorId, MemoryKind) {
         let kind = if memory.0 % 2 == 1 { MemoryKind::Registered } else { MemoryKind::Ordinary };
-        (memory.0 / 2, kind)
+        (ProcessorId(memory.0 / 2), kind)
     }
 }
 
@@ -147,21 +148,21 @@ mod tests {
         {
             let m = Machine::new(processors, per_node).with_utility(utility);
             // One after the other, as the definition has it.
-            let runs_leaves = |p: &u32| {
-                let node = m.processors_of(m.node_of(*p));
-                *p == node.start || *p + utility < node.end
+            let runs_leaves = |p: &ProcessorId| {
+                let node = m.node_of(*p);
+                *p == m.first_of(node) || m.processors_of(node).contains(ProcessorId(p.0 + utility))
             };
-            let expected: Vec<u32> = (0..processors).filter(runs_leaves).collect();
+            let expected: Vec<_> = (0..processors).map(ProcessorId).filter(runs_leaves).collect();
             let shards = |m: Machine| (0..m.shard_processors()).map(|i| m.shard_processor(i)).collect::<Vec<_>>();
             assert_eq!(shards(m), expected, "{m:?}");
             assert_eq!(m.shard_processor(m.shard_processors() + 1), expected[1 % expected.len()]);
-            let has_shards = |p: &u32| {
+            let has_shards = |p: &ProcessorId| {
                 let node = m.processors_of(m.node_of(*p));
                 m.is_utility(*p) || node.len() == 1 || utility == 0
             };
-            let on_utility: Vec<u32> = (0..processors).filter(has_shards).collect();
+            let on_utility: Vec<_> = (0..processors).map(ProcessorId).filter(has_shards).collect();
             assert_eq!(shards(m.with_shards_on_utility()), on_utility, "{m:?}");
-            for p in 0..processors {
+            for p in (0..processors).map(ProcessorId) {
                 assert_eq!(m.is_utility(p), !expected.contains(&p), "{p} of {m:?}");
                 let near = m.near(p, 5);
                 assert!(expected.contains(&near) && m.same_node(p, near) && (m.is_utility(p) || near == p));
@@ -173,9 +174,10 @@ mod tests {
     fn nodes_and_memories() {
         let m = Machine::new(7, 3);
         assert_eq!(m.nodes(), 3);
-        assert_eq!(m.processors_of(2), 6..7);
-        assert!(m.same_node(3, 5) && !m.same_node(2, 3));
-        for p in 0..7 {
+        assert_eq!(m.processors_of(NodeId(2)).collect::<Vec<_>>(), [ProcessorId(6)]);
+        let same = |a, b| m.same_node(ProcessorId(a), ProcessorId(b));
+        assert!(same(3, 5) && !same(2, 3));
+        for p in (0..7).map(ProcessorId) {
             for kind in [MemoryKind::Ordinary, MemoryKind::Registered] {
                 assert_eq!(m.owner(m.memory(p, kind)), (p, kind));
             }

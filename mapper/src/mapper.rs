@@ -1,10 +1,10 @@
 //! The calls of a mapper.
 
-use crate::CollectiveMapper;
 use crate::calls::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
     PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
 };
+use crate::{CollectiveMapper, ProcessorId};
 
 /// The decisions a user may take over from the runtime, one call each. A mapper implements those that it changes; the others
 /// are its [base](Self::base)'s. "Default" below is what [`DefaultMapper`](crate::DefaultMapper) decides.
@@ -72,7 +72,7 @@ pub trait Mapper: Send + Sync {
 
     /// Who decides which processor holds the one instance that all namers of a simultaneous region share. Legal: a
     /// processor of the machine. Default: the first reader's, else the first namer's.
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         self.base().place_shared(input)
     }
 
@@ -84,7 +84,7 @@ pub trait Mapper: Send + Sync {
 
     /// Who decides which of several processors that hold the same valid values sends them to one that needs them. Legal:
     /// one of the holders. Default: the first of the same node, else the first.
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         self.base().select_source(input)
     }
 

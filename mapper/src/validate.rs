@@ -2,7 +2,7 @@
 
 use crate::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
-    PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+    PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ fn collective(name: &str) -> String {
 ///
 /// # Errors
 /// When a list has the wrong length or names a processor that is not there.
-pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> Result<Vec<u32>, MapperError> {
+pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> Result<Vec<ProcessorId>, MapperError> {
     let (shards, processors) = (input.shards, input.machine.processors());
     let fail = |what: &str, value: String, legal: String| {
         Err(error(mapper, "place_shards", &format!("gang `{}`", input.gang), what, value, legal))
@@ -68,7 +68,7 @@ pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> 
         Placement::Explicit(list) if list.len() != shards as usize => {
             fail("number of shards placed", list.len().to_string(), shards.to_string())
         }
-        Placement::Explicit(list) => match list.iter().position(|&p| p >= processors) {
+        Placement::Explicit(list) => match list.iter().position(|p| p.0 >= processors) {
             Some(s) => fail(&format!("processor of shard {s}"), list[s].to_string(), format!("0..{processors}")),
             None => Ok(list),
         },
@@ -79,9 +79,9 @@ pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> 
 ///
 /// # Errors
 /// When the processor is not there.
-pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: u32) -> Result<u32, MapperError> {
+pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: ProcessorId) -> Result<ProcessorId, MapperError> {
     let processors = input.machine.processors();
-    if home < processors {
+    if home.0 < processors {
         return Ok(home);
     }
     let subject = format!("{}", input.region);
@@ -105,7 +105,7 @@ pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) ->
 ///
 /// # Errors
 /// When the processor is no holder of them.
-pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, MapperError> {
+pub fn source(mapper: &str, input: &SourceInput<'_>, out: ProcessorId) -> Result<ProcessorId, MapperError> {
     if input.holders.contains(&out) {
         return Ok(out);
     }
@@ -119,7 +119,11 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: u32) -> Result<u32, Ma
 /// # Errors
 /// When the runs are not all points in order, each once, or name a processor of another node or a utility
 /// processor.
-pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<(Range<usize>, u32)>, MapperError> {
+pub fn slices(
+    mapper: &str,
+    input: &SliceInput<'_>,
+    out: Slicing,
+) -> Result<Vec<(Range<usize>, ProcessorId)>, MapperError> {
     let (points, node) = (input.points, input.machine.leaf_processors_of(input.machine.node_of(input.processor)));
     let fail = |what: &str, value: String, legal: String| {
         Err(error(mapper, "slice_index", &task(input.task, input.shard), what, value, legal))
@@ -139,8 +143,8 @@ pub fn slices(mapper: &str, input: &SliceInput<'_>, out: Slicing) -> Result<Vec<
         if run.start != next || run.end < run.start || run.end > points {
             return fail(&format!("points of slice {i}"), format!("{run:?}"), format!("{next}..n, n up to {points}"));
         }
-        if !node.contains(processor) {
-            let legal = near(node, input.shard, input.machine);
+        if !node.contains(*processor) {
+            let legal = near(input.processor, input.shard, input.machine);
             return fail(&format!("processor of slice {i}"), processor.to_string(), legal);
         }
         next = run.end;
@@ -166,8 +170,9 @@ pub fn algorithm(mapper: &str, input: &AlgorithmInput<'_>, out: usize) -> Result
 
 /// The processors that may run a shard's leaf tasks, in words.
 #[cold]
-fn near(of_node: Range<u32>, shard: u32, machine: &Machine) -> String {
-    let all = machine.processors_of(machine.node_of(of_node.start));
+fn near(processor: ProcessorId, shard: u32, machine: &Machine) -> String {
+    let node = machine.node_of(processor);
+    let (all, of_node) = (machine.processors_of(node), machine.leaf_processors_of(node));
     let but = if of_node != all { " without its utility processors" } else { "" };
     format!("{of_node:?}, the node of shard {shard}{but}")
 }
@@ -188,8 +193,8 @@ fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Prior
 pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(), MapperError> {
     let machine = input.machine;
     let node = || machine.leaf_processors_of(machine.node_of(input.processor));
-    if (out.processor != input.processor || machine.is_utility(out.processor)) && !node().contains(&out.processor) {
-        let (value, legal) = (out.processor.to_string(), near(node(), input.shard, machine));
+    if (out.processor != input.processor || machine.is_utility(out.processor)) && !node().contains(out.processor) {
+        let (value, legal) = (out.processor.to_string(), near(input.processor, input.shard, machine));
         return Err(error(mapper, "map_leaf", &task(input.task, input.shard), "processor", value, legal));
     }
     priority(mapper, "map_leaf", || task(input.task, input.shard), out.priority)?;
@@ -231,7 +236,7 @@ mod tests {
             let machine = Machine::new(w, w);
             let input = PlaceShardsInput { gang: "g", shards: p, machine: &machine };
             let at = placement("m", &input, Placement::Blocked).unwrap();
-            let count = |x| at.iter().filter(|&&y| y == x).count() as u32;
+            let count = |x| at.iter().filter(|y| y.0 == x).count() as u32;
             assert!(at.is_sorted());
             assert!((0..w).all(|x| count(x) == p / w || count(x) == p / w + 1), "{p} {w} {at:?}");
         }
@@ -241,15 +246,25 @@ mod tests {
     fn illegal_decisions_name_call_value_and_legal_values() {
         let machine = Machine::new(4, 2);
         let input = PlaceShardsInput { gang: "g", shards: 3, machine: &machine };
-        let e = placement("mine", &input, Placement::Explicit(vec![0, 9, 1])).unwrap_err();
+        let e = placement("mine", &input, Placement::Explicit([0, 9, 1].map(ProcessorId).into())).unwrap_err();
         assert_eq!(
             e.to_string(),
             "mapper `mine`, call place_shards for gang `g`: illegal processor of shard 1: 9; legal: 0..4"
         );
-        assert!(placement("mine", &input, Placement::Explicit(vec![0])).unwrap_err().to_string().contains("legal: 3"));
-        let input =
-            LeafInput { task: "t", shard: 5, processor: 1, requirements: Requirements::listed(&[]), machine: &machine };
-        let far = LeafOutput { processor: 2, ..LeafOutput::local(&input) };
+        assert!(
+            placement("mine", &input, Placement::Explicit(vec![ProcessorId(0)]))
+                .unwrap_err()
+                .to_string()
+                .contains("legal: 3")
+        );
+        let input = LeafInput {
+            task: "t",
+            shard: 5,
+            processor: ProcessorId(1),
+            requirements: Requirements::listed(&[]),
+            machine: &machine,
+        };
+        let far = LeafOutput { processor: ProcessorId(2), ..LeafOutput::local(&input) };
         assert!(leaf("mine", &input, &far).unwrap_err().to_string().contains("illegal processor: 2; legal: 0..2"));
         let high = LeafOutput { priority: Priority(8), ..LeafOutput::local(&input) };
         assert!(leaf("mine", &input, &high).unwrap_err().to_string().contains("illegal priority: 8; legal: 0..8"));
@@ -266,12 +281,12 @@ mod tests {
             privilege: if i % 4 == 2 { Privilege::ReadWrite } else { Privilege::Read },
             coherence: if i.is_multiple_of(4) { Coherence::Exclusive } else { Coherence::Simultaneous },
             bytes: 64,
-            memory: machine.memory(0, MemoryKind::Ordinary),
+            memory: machine.memory(ProcessorId(0), MemoryKind::Ordinary),
         };
         let requirements: Vec<_> = (0..12).map(requirement).collect();
         let answer = |number: usize, copied: &[u32]| {
             let requirements = Requirements::listed(&requirements[..number]);
-            let input = LeafInput { task: "t", shard: 5, processor: 1, requirements, machine: &machine };
+            let input = LeafInput { task: "t", shard: 5, processor: ProcessorId(1), requirements, machine: &machine };
             let out = LeafOutput { copied: copied.to_vec(), ..LeafOutput::local(&input) };
             assert_eq!(out.is_plain(&input), copied.is_empty());
             leaf("mine", &input, &out).map_err(|e| e.to_string())
@@ -304,13 +319,13 @@ mod tests {
     fn utility_processors_get_shards_by_number_only_and_no_leaf_tasks() {
         let machine = Machine::new(6, 3).with_utility(1);
         let input = PlaceShardsInput { gang: "g", shards: 8, machine: &machine };
-        assert_eq!(placement("mine", &input, Placement::Blocked).unwrap(), [0, 0, 1, 1, 3, 3, 4, 4]);
-        assert_eq!(placement("mine", &input, Placement::Cyclic).unwrap(), [0, 1, 3, 4, 0, 1, 3, 4]);
-        let by_number = vec![2, 5, 5, 2, 0, 1, 3, 4];
+        assert_eq!(placement("mine", &input, Placement::Blocked).unwrap(), [0, 0, 1, 1, 3, 3, 4, 4].map(ProcessorId));
+        assert_eq!(placement("mine", &input, Placement::Cyclic).unwrap(), [0, 1, 3, 4, 0, 1, 3, 4].map(ProcessorId));
+        let by_number = [2, 5, 5, 2, 0, 1, 3, 4].map(ProcessorId).to_vec();
         assert_eq!(placement("mine", &input, Placement::Explicit(by_number.clone())), Ok(by_number));
 
         let legal = "legal: 3..5, the node of shard 7 without its utility processors";
-        for processor in [3, 4, 5] {
+        for processor in [3, 4, 5].map(ProcessorId) {
             let input = LeafInput {
                 task: "t",
                 shard: 7,
@@ -319,16 +334,19 @@ mod tests {
                 machine: &machine,
             };
             let local = LeafOutput::local(&input);
-            assert_eq!(local.processor, if processor == 5 { 4 } else { processor });
+            assert_eq!(local.processor, if processor == ProcessorId(5) { ProcessorId(4) } else { processor });
             assert!(leaf("mine", &input, &local).is_ok());
-            for there in [2, 5] {
+            for there in [2, 5].map(ProcessorId) {
                 let e =
                     leaf("mine", &input, &LeafOutput { processor: there, ..local.clone() }).unwrap_err().to_string();
                 assert!(e.ends_with(&format!("illegal processor: {there}; {legal}")), "{e}");
             }
             let input = SliceInput { task: "t", shard: 7, processor, points: 4, machine: &machine };
-            assert_eq!(slices("mine", &input, Slicing::Blocked), Ok(vec![(0..2, 3), (2..4, 4)]));
-            let e = slices("mine", &input, Slicing::Explicit(vec![(0..4, 5)])).unwrap_err().to_string();
+            assert_eq!(
+                slices("mine", &input, Slicing::Blocked),
+                Ok(vec![(0..2, ProcessorId(3)), (2..4, ProcessorId(4))])
+            );
+            let e = slices("mine", &input, Slicing::Explicit(vec![(0..4, ProcessorId(5))])).unwrap_err().to_string();
             assert!(e.ends_with(&format!("illegal processor of slice 0: 5; {legal}")), "{e}");
         }
     }
@@ -336,15 +354,17 @@ mod tests {
     #[test]
     fn slices_are_all_points_once() {
         let machine = Machine::new(6, 3);
-        let input = SliceInput { task: "t", shard: 2, processor: 4, points: 10, machine: &machine };
-        let refused =
-            |list: Vec<(Range<usize>, u32)>| slices("mine", &input, Slicing::Explicit(list)).unwrap_err().0.legal;
+        let input = SliceInput { task: "t", shard: 2, processor: ProcessorId(4), points: 10, machine: &machine };
+        let refused = |list: Vec<(Range<usize>, u32)>| {
+            let list = list.into_iter().map(|(run, p)| (run, ProcessorId(p))).collect();
+            slices("mine", &input, Slicing::Explicit(list)).unwrap_err().0.legal
+        };
         assert_eq!(refused(vec![(0..4, 3), (5..10, 4)]), "4..n, n up to 10");
         assert_eq!(refused(vec![(0..4, 3), (3..10, 4)]), "4..n, n up to 10");
         assert_eq!(refused(vec![(0..11, 3)]), "0..n, n up to 10");
         assert_eq!(refused(vec![(0..4, 3), (4..10, 2)]), "3..6, the node of shard 2");
         assert_eq!(refused(vec![(0..9, 5)]), "10");
-        assert_eq!(slices("mine", &input, Slicing::Here), Ok(vec![(0..10, 4)]));
+        assert_eq!(slices("mine", &input, Slicing::Here), Ok(vec![(0..10, ProcessorId(4))]));
         for points in 1..20 {
             let input = SliceInput { points, ..input.clone() };
             let all = slices("mine", &input, Slicing::Blocked).unwrap();
@@ -359,20 +379,31 @@ mod tests {
         let region = Region::new(TreeId(1), Rect::line(0, 8));
         let (field, coherence) = (FieldId(0), Coherence::Exclusive);
         let machine_of = &machine;
-        let input =
-            |found| InstanceInput { region, field, bytes: 64, processor: 1, coherence, found, machine: machine_of };
+        let input = |found| InstanceInput {
+            region,
+            field,
+            bytes: 64,
+            processor: ProcessorId(1),
+            coherence,
+            found,
+            machine: machine_of,
+        };
         let (there, create) = (Some(MemoryKind::Ordinary), InstanceChoice::Create(MemoryKind::Registered));
         for (found, out) in [(None, create), (there, create), (there, InstanceChoice::Find)] {
             assert_eq!(instance("mine", &input(found), out), Ok(out));
         }
         let refused = instance("mine", &input(None), InstanceChoice::Find).unwrap_err().to_string();
         assert!(refused.ends_with("illegal instance: Find; legal: Create (there is none yet)"), "{refused}");
-        let input = SourceInput { region, field, to: 0, holders: &[2, 3], machine: &machine };
-        assert_eq!(source("mine", &input, 3), Ok(3));
+        let holders = &[2, 3].map(ProcessorId)[..];
+        let input = SourceInput { region, field, to: ProcessorId(0), holders, machine: &machine };
+        assert_eq!(source("mine", &input, ProcessorId(3)), Ok(ProcessorId(3)));
         assert!(
-            source("mine", &input, 1).unwrap_err().to_string().ends_with("illegal source: 1; legal: one of [2, 3]")
+            source("mine", &input, ProcessorId(1))
+                .unwrap_err()
+                .to_string()
+                .ends_with("illegal source: 1; legal: one of [2, 3]")
         );
-        let (placement, choices) = (&[0, 1][..], &["recursive-doubling", "two-level"][..]);
+        let (placement, choices) = (&[0, 1].map(ProcessorId)[..], &["recursive-doubling", "two-level"][..]);
         let (collective, kind) = ("total", "allreduce");
         let input = AlgorithmInput { collective, kind, placement, bytes: 8, choices, machine: &machine };
         assert_eq!(algorithm("mine", &input, 1), Ok(1));

@@ -12,15 +12,15 @@ fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
     let mut alike = String::new();
     let field = FieldId(1);
     for n in 0..40 {
-        let (name, processor) = (&*format!("task {n}"), n % machine.processors());
+        let (name, processor) = (&*format!("task {n}"), ProcessorId(n % machine.processors()));
         let region = Region::new(TreeId(2), Rect::line(i64::from(n), i64::from(n) + 9));
         let input = PlaceShardsInput { gang: name, shards: 1 + n, machine };
         let placed = validate::placement("m", &input, mapper.place_shards(&input)).unwrap();
         alike += &format!("{placed:?}");
-        let namers = [(processor, Privilege::ReadWrite), (0, Privilege::Read)];
+        let namers = [(processor, Privilege::ReadWrite), (ProcessorId(0), Privilege::Read)];
         let input = PlaceSharedInput { region, field, namers: &namers[..1 + n as usize % 2], machine };
         alike += &format!("{}", validate::shared("m", &input, mapper.place_shared(&input)).unwrap());
-        let holders: Vec<u32> = (0..machine.processors()).filter(|p| p % 2 == n % 2).collect();
+        let holders: Vec<_> = (0..machine.processors()).filter(|p| p % 2 == n % 2).map(ProcessorId).collect();
         if holders.len() > 1 {
             let input = SourceInput { region, field, to: processor, holders: &holders, machine };
             alike += &format!("{}", validate::source("m", &input, mapper.select_source(&input)).unwrap());
@@ -126,41 +126,36 @@ fn seeds_differ() {
 }
 
 fn leaf(mapper: &dyn Mapper, machine: &Machine, processor: u32) -> LeafOutput {
+    let processor = ProcessorId(processor);
     mapper.map_leaf(&LeafInput { task: "t", shard: 0, processor, requirements: Requirements::listed(&[]), machine })
 }
 
 #[test]
 fn round_robin_takes_every_processor_of_the_node_in_turn() {
     let (mapper, machine) = (RoundRobinMapper::default(), Machine::new(7, 3));
-    let turns: Vec<u32> = (0..6).map(|_| leaf(&mapper, &machine, 4).processor).collect();
+    let turns: Vec<u32> = (0..6).map(|_| leaf(&mapper, &machine, 4).processor.0).collect();
     assert_eq!(turns, [3, 4, 5, 3, 4, 5]);
-    assert_eq!(leaf(&mapper, &machine, 6).processor, 6);
+    assert_eq!(leaf(&mapper, &machine, 6).processor, ProcessorId(6));
 }
 
 #[test]
 fn numa_keeps_leaf_tasks_and_sources_near() {
     let (mapper, machine) = (NumaMapper::on(Topology::made_up(2, 3)), Machine::new(6, 6));
     for processor in 0..6 {
-        let mut turns: Vec<u32> = (0..3).map(|_| leaf(&mapper, &machine, processor).processor).collect();
+        let mut turns: Vec<u32> = (0..3).map(|_| leaf(&mapper, &machine, processor).processor.0).collect();
         turns.sort_unstable();
         assert_eq!(turns, if processor < 3 { [0, 1, 2] } else { [3, 4, 5] });
     }
     let region = Region::new(TreeId(0), Rect::line(0, 4));
-    let source = |to, holders: &[u32], machine: &Machine| {
-        mapper.select_source(&SourceInput { region, field: FieldId(0), to, holders, machine })
+    let source = |mapper: &dyn Mapper, to: u32, holders: [u32; 3], machine: &Machine| {
+        let (to, holders) = (ProcessorId(to), &holders.map(ProcessorId));
+        mapper.select_source(&SourceInput { region, field: FieldId(0), to, holders, machine }).0
     };
-    assert_eq!((source(4, &[0, 1, 3], &machine), source(2, &[5, 3, 1], &machine)), (3, 1));
+    let near = [source(&mapper, 4, [0, 1, 3], &machine), source(&mapper, 2, [5, 3, 1], &machine)];
+    assert_eq!(near, [3, 1]);
     // Of several processes each may have another host: none looks at its own.
-    assert_eq!(
-        source(4, &[0, 1, 3], &Machine::new(6, 3)),
-        CollectiveMapper.select_source(&SourceInput {
-            region,
-            field: FieldId(0),
-            to: 4,
-            holders: &[0, 1, 3],
-            machine: &Machine::new(6, 3),
-        })
-    );
+    let nodes = Machine::new(6, 3);
+    assert_eq!(source(&mapper, 4, [0, 1, 3], &nodes), source(&CollectiveMapper, 4, [0, 1, 3], &nodes));
     let copied = |home: u32| {
         let requirement = RequirementInput {
             region: &region,
@@ -168,12 +163,12 @@ fn numa_keeps_leaf_tasks_and_sources_near() {
             privilege: Privilege::Read,
             coherence: Coherence::Simultaneous,
             bytes: 32,
-            memory: machine.memory(home, MemoryKind::Ordinary),
+            memory: machine.memory(ProcessorId(home), MemoryKind::Ordinary),
         };
         let input = LeafInput {
             task: "t",
             shard: 0,
-            processor: 1,
+            processor: ProcessorId(1),
             requirements: Requirements::listed(std::slice::from_ref(&requirement)),
             machine: &machine,
         };

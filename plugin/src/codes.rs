@@ -1,7 +1,7 @@
 //! Values of the Rust interface as numbers and structures of the C interface, and back.
 
 use crate::abi;
-use maniple_mapper::{Access, Machine, MemoryKind};
+use maniple_mapper::{Access, Machine, MemoryKind, NodeId, ProcessorId};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 
 /// A number that stands for nothing.
@@ -120,10 +120,20 @@ pub fn field_of(number: u32) -> Result<FieldId, String> {
     u16::try_from(number).map(FieldId).or_else(|_| unknown("field", number, "0..65536"))
 }
 
+/// Processors as their numbers.
+pub fn processors(list: &[ProcessorId]) -> Vec<u32> {
+    list.iter().map(|p| p.0).collect()
+}
+
+/// The processors of their numbers.
+pub fn processors_of(numbers: &[u32]) -> Vec<ProcessorId> {
+    numbers.iter().copied().map(ProcessorId).collect()
+}
+
 /// A machine as a structure.
 pub fn machine(machine: &Machine) -> abi::Machine {
-    let per_node = machine.processors_of(0).len() as u32;
-    let utility = per_node - machine.leaf_processors_of(0).len() as u32;
+    let per_node = machine.processors_of(NodeId(0)).len() as u32;
+    let utility = per_node - machine.leaf_processors_of(NodeId(0)).len() as u32;
     abi::Machine { size: abi::size::<abi::Machine>(), processors: machine.processors(), per_node, utility }
 }
 

@@ -4,8 +4,8 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     AlgorithmInput, ExchangeInput, InstanceChoice, InstanceInput, LeafInput, Machine, Mapper, MemoryKind,
-    PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, RequirementInput, Requirements, SliceInput, Slicing,
-    SourceInput,
+    PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, RequirementInput, Requirements,
+    SliceInput, Slicing, SourceInput,
 };
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -265,7 +265,9 @@ unsafe extern "C-unwind" fn place_shards(
                 return Err(format!("illegal number of shards placed {}; legal: {shards}", list.len()));
             }
             Placement::Explicit(list) => {
-                unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), (*output).processors, list.len()) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(codes::processors(&list).as_ptr(), (*output).processors, list.len())
+                };
                 abi::EXPLICIT
             }
         };
@@ -285,11 +287,11 @@ unsafe extern "C-unwind" fn place_shared(
     let answer = |mapper: &dyn Mapper, input: &abi::PlaceSharedInput| {
         let (namers, machine) = unsafe { (list(input.namers, input.namers_length), machine(input.machine)) };
         // The operator of a reduction is not told; nothing about a home depends on it.
-        let namer = |n: &abi::Namer| Ok((n.processor, codes::privilege_of(n.privilege, 0)?));
+        let namer = |n: &abi::Namer| Ok((ProcessorId(n.processor), codes::privilege_of(n.privilege, 0)?));
         let namers = namers.iter().map(namer).collect::<Result<Vec<_>, String>>()?;
         let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);
         let home = mapper.place_shared(&PlaceSharedInput { region, field, namers: &namers, machine: &machine });
-        unsafe { (*output).processor = home };
+        unsafe { (*output).processor = home.0 };
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }
@@ -309,7 +311,7 @@ unsafe extern "C-unwind" fn map_instance(
             region: codes::region_of(&input.region)?,
             field: codes::field_of(input.field)?,
             bytes: input.bytes as usize,
-            processor: input.processor,
+            processor: ProcessorId(input.processor),
             coherence: codes::coherence_of(input.coherence)?,
             found,
             machine: &machine,
@@ -334,8 +336,9 @@ unsafe extern "C-unwind" fn select_source(
     let answer = |mapper: &dyn Mapper, input: &abi::SelectSourceInput| {
         let (holders, machine) = unsafe { (list(input.holders, input.holders_length), machine(input.machine)) };
         let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);
-        let source = SourceInput { region, field, to: input.to, holders, machine: &machine };
-        unsafe { (*output).processor = mapper.select_source(&source) };
+        let (to, holders) = (ProcessorId(input.to), &codes::processors_of(holders)[..]);
+        let source = SourceInput { region, field, to, holders, machine: &machine };
+        unsafe { (*output).processor = mapper.select_source(&source).0 };
         Ok(())
     };
     unsafe { call(mapper, (input, output), (message, capacity), answer) }
@@ -350,7 +353,7 @@ unsafe extern "C-unwind" fn slice_index(
 ) -> i32 {
     let answer = |mapper: &dyn Mapper, input: &abi::SliceIndexInput| {
         let (task, machine) = unsafe { (text(&input.task)?, machine(input.machine)) };
-        let (shard, processor, points) = (input.shard, input.processor, input.points as usize);
+        let (shard, processor, points) = (input.shard, ProcessorId(input.processor), input.points as usize);
         let slicing = match mapper.slice_index(&SliceInput { task, shard, processor, points, machine: &machine }) {
             Slicing::Here => abi::SLICE_HERE,
             Slicing::Blocked => abi::SLICE_BLOCKED,
@@ -358,7 +361,7 @@ unsafe extern "C-unwind" fn slice_index(
                 let (list, add) = unsafe { ((*output).list, (*output).add) };
                 let add = add.ok_or("expected a function `add`, found none")?;
                 for (run, processor) in slices {
-                    unsafe { add(list, run.start as u64, run.end as u64, processor) };
+                    unsafe { add(list, run.start as u64, run.end as u64, processor.0) };
                 }
                 abi::SLICE_EXPLICIT
             }
@@ -388,11 +391,11 @@ unsafe extern "C-unwind" fn map_leaf(
                 privilege: codes::privilege_of(r.privilege, r.reduction)?,
                 coherence: codes::coherence_of(r.coherence)?,
                 bytes: r.bytes as usize,
-                memory: machine.memory(r.processor, codes::memory_of(r.memory)?),
+                memory: machine.memory(ProcessorId(r.processor), codes::memory_of(r.memory)?),
             })
         };
         let requirements = given.iter().zip(&regions).map(requirement).collect::<Result<Vec<_>, _>>()?;
-        let (shard, processor) = (input.shard, input.processor);
+        let (shard, processor) = (input.shard, ProcessorId(input.processor));
         let leaf =
             LeafInput { task, shard, processor, requirements: Requirements::listed(&requirements), machine: &machine };
         let answer = mapper.map_leaf(&leaf);
@@ -405,7 +408,7 @@ unsafe extern "C-unwind" fn map_leaf(
             };
             *access = abi::COPY;
         }
-        output.processor = answer.processor;
+        output.processor = answer.processor.0;
         output.priority = answer.priority.0.into();
         output.copies_in = codes::memory(answer.copies_in);
         output.profile = answer.profile.into();
@@ -426,7 +429,7 @@ unsafe extern "C-unwind" fn choose_algorithm(
         let (placement, machine) = unsafe { (list(input.placement, input.placement_length), machine(input.machine)) };
         let choices = unsafe { list(input.choices, input.choices_length) };
         let choices = choices.iter().map(|t| unsafe { text(t) }).collect::<Result<Vec<_>, _>>()?;
-        let (bytes, choices) = (input.bytes as usize, &choices[..]);
+        let (bytes, choices, placement) = (input.bytes as usize, &choices[..], &codes::processors_of(placement)[..]);
         let input = AlgorithmInput { collective, kind, placement, bytes, choices, machine: &machine };
         let choice = mapper.choose_algorithm(&input);
         unsafe { (*output).choice = u32::try_from(choice).unwrap_or(u32::MAX) };
@@ -463,7 +466,7 @@ unsafe extern "C-unwind" fn profile(
 ) -> i32 {
     let answer = |mapper: &dyn Mapper, input: &abi::ProfileInput| {
         let task = unsafe { text(&input.task)? };
-        let (shard, processor) = (input.shard, input.processor);
+        let (shard, processor) = (input.shard, ProcessorId(input.processor));
         let (waited_ns, ran_ns) = (input.waited_ns, input.ran_ns);
         mapper.profile(&ProfileInput { task, shard, processor, waited_ns, ran_ns });
         Ok(())

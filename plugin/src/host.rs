@@ -3,7 +3,7 @@
 use crate::{abi, codes};
 use maniple_mapper::{
     Access, AlgorithmInput, CollectiveMapper, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput,
-    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput,
+    LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput,
     RequirementInput, SliceInput, Slicing, SourceInput,
 };
 use std::ffi::{CStr, c_char, c_void};
@@ -129,19 +129,22 @@ impl Mapper for Hosted {
         match output.placement {
             abi::BLOCKED => Placement::Blocked,
             abi::CYCLIC => Placement::Cyclic,
-            abi::EXPLICIT => Placement::Explicit(processors),
+            abi::EXPLICIT => Placement::Explicit(codes::processors_of(&processors)),
             other => self.fail(format!("illegal placement {other}; legal: 0 (blocked), 1 (cyclic), 2 (explicit)")),
         }
     }
 
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         let Some(call) = self.table.place_shared else { return CollectiveMapper.place_shared(input) };
-        let namer = |&(processor, p)| abi::Namer { processor, privilege: codes::privilege(p).0 };
+        let namer = |&(processor, p): &(ProcessorId, _)| abi::Namer {
+            processor: processor.0,
+            privilege: codes::privilege(p).0,
+        };
         let namers: Vec<_> = input.namers.iter().map(namer).collect();
         let machine = codes::machine(input.machine);
         let mut output = abi::PlaceSharedOutput {
             size: abi::size::<abi::PlaceSharedOutput>(),
-            processor: CollectiveMapper.place_shared(input),
+            processor: CollectiveMapper.place_shared(input).0,
         };
         let input = abi::PlaceSharedInput {
             size: abi::size::<abi::PlaceSharedInput>(),
@@ -152,7 +155,7 @@ impl Mapper for Hosted {
             machine: &machine,
         };
         self.call(call, &input, &mut output);
-        output.processor
+        ProcessorId(output.processor)
     }
 
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
@@ -168,7 +171,7 @@ impl Mapper for Hosted {
             field: input.field.0.into(),
             region: codes::region(&input.region),
             bytes: input.bytes as u64,
-            processor: input.processor,
+            processor: input.processor.0,
             coherence: codes::coherence(input.coherence),
             found: input.found.map_or(abi::NO_MEMORY, codes::memory),
             reserved: 0,
@@ -182,32 +185,33 @@ impl Mapper for Hosted {
         }
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let Some(call) = self.table.select_source else { return CollectiveMapper.select_source(input) };
         let machine = codes::machine(input.machine);
+        let holders = codes::processors(input.holders);
         let mut output = abi::SelectSourceOutput {
             size: abi::size::<abi::SelectSourceOutput>(),
-            processor: CollectiveMapper.select_source(input),
+            processor: CollectiveMapper.select_source(input).0,
         };
         let input = abi::SelectSourceInput {
             size: abi::size::<abi::SelectSourceInput>(),
             field: input.field.0.into(),
             region: codes::region(&input.region),
-            holders: input.holders.as_ptr(),
-            holders_length: input.holders.len(),
-            to: input.to,
+            holders: holders.as_ptr(),
+            holders_length: holders.len(),
+            to: input.to.0,
             reserved: 0,
             machine: &machine,
         };
         self.call(call, &input, &mut output);
-        output.processor
+        ProcessorId(output.processor)
     }
 
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         let Some(call) = self.table.slice_index else { return CollectiveMapper.slice_index(input) };
         let machine = codes::machine(input.machine);
-        let mut slices: Vec<(Range<usize>, u32)> = Vec::new();
-        let list: *mut Vec<(Range<usize>, u32)> = &mut slices;
+        let mut slices: Vec<(Range<usize>, ProcessorId)> = Vec::new();
+        let list: *mut Vec<(Range<usize>, ProcessorId)> = &mut slices;
         let mut output = abi::SliceIndexOutput {
             size: abi::size::<abi::SliceIndexOutput>(),
             slicing: abi::SLICE_HERE,
@@ -219,7 +223,7 @@ impl Mapper for Hosted {
             shard: input.shard,
             task: abi::Text::of(input.task),
             points: input.points as u64,
-            processor: input.processor,
+            processor: input.processor.0,
             reserved: 0,
             machine: &machine,
         };
@@ -245,7 +249,7 @@ impl Mapper for Hosted {
                 privilege,
                 coherence: codes::coherence(r.coherence),
                 memory: codes::memory(memory),
-                processor,
+                processor: processor.0,
                 reserved: 0,
                 bytes: r.bytes as u64,
                 reduction,
@@ -258,7 +262,7 @@ impl Mapper for Hosted {
         }
         let mut output = abi::MapLeafOutput {
             size: abi::size::<abi::MapLeafOutput>(),
-            processor: default.processor,
+            processor: default.processor.0,
             priority: default.priority.0.into(),
             copies_in: codes::memory(default.copies_in),
             profile: default.profile.into(),
@@ -271,7 +275,7 @@ impl Mapper for Hosted {
             task: abi::Text::of(input.task),
             requirements: requirements.as_ptr(),
             requirements_length: requirements.len(),
-            processor: input.processor,
+            processor: input.processor.0,
             reserved: 0,
             machine: &machine,
         };
@@ -279,7 +283,7 @@ impl Mapper for Hosted {
         let copied = |(i, &number): (u32, _)| (self.decoded(codes::access_of(number)) == Access::Copy).then_some(i);
         let copied = (0..).zip(&access).filter_map(copied).collect();
         LeafOutput {
-            processor: output.processor,
+            processor: ProcessorId(output.processor),
             priority: priority(output.priority),
             copied,
             copies_in: self.decoded(codes::memory_of(output.copies_in)),
@@ -289,7 +293,7 @@ impl Mapper for Hosted {
 
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         let Some(call) = self.table.choose_algorithm else { return CollectiveMapper.choose_algorithm(input) };
-        let machine = codes::machine(input.machine);
+        let (machine, placement) = (codes::machine(input.machine), codes::processors(input.placement));
         let choices: Vec<_> = input.choices.iter().map(|choice| abi::Text::of(choice)).collect();
         let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice: 0 };
         let input = abi::ChooseAlgorithmInput {
@@ -297,8 +301,8 @@ impl Mapper for Hosted {
             reserved: 0,
             collective: abi::Text::of(input.collective),
             kind: abi::Text::of(input.kind),
-            placement: input.placement.as_ptr(),
-            placement_length: input.placement.len(),
+            placement: placement.as_ptr(),
+            placement_length: placement.len(),
             bytes: input.bytes as u64,
             choices: choices.as_ptr(),
             choices_length: choices.len(),
@@ -337,7 +341,7 @@ impl Mapper for Hosted {
             size: abi::size::<abi::ProfileInput>(),
             shard: input.shard,
             task: abi::Text::of(input.task),
-            processor: input.processor,
+            processor: input.processor.0,
             reserved: 0,
             waited_ns: input.waited_ns,
             ran_ns: input.ran_ns,
@@ -358,6 +362,6 @@ fn priority(number: u32) -> Priority {
 unsafe extern "C" fn add(list: *mut c_void, begin: u64, end: u64, processor: u32) {
     let at = |point: u64| usize::try_from(point).unwrap_or(usize::MAX);
     // SAFETY: `list` is what the output holds: the list of the call under way, which nothing else touches meanwhile.
-    let slices = unsafe { &mut *list.cast::<Vec<(Range<usize>, u32)>>() };
-    slices.push((at(begin)..at(end), processor));
+    let slices = unsafe { &mut *list.cast::<Vec<(Range<usize>, ProcessorId)>>() };
+    slices.push((at(begin)..at(end), ProcessorId(processor)));
 }

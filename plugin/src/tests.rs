@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug, Clone)]
 struct Answers {
     placement: Placement,
-    home: u32,
+    home: ProcessorId,
     instance: InstanceChoice,
     slicing: Slicing,
     leaf: LeafOutput,
@@ -43,7 +43,7 @@ impl Mapper for Noting {
         self.note(input);
         self.answers.placement.clone()
     }
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         self.note(input);
         self.answers.home
     }
@@ -51,7 +51,7 @@ impl Mapper for Noting {
         self.note(input);
         self.answers.instance
     }
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         self.note(input);
         self.answers.home
     }
@@ -116,7 +116,7 @@ fn accesses() -> impl Strategy<Value = Access> {
 const MOST: u32 = 40;
 
 fn answers() -> impl Strategy<Value = Answers> {
-    let number = || prop_oneof![0_u32..10, any::<u32>()];
+    let number = || prop_oneof![0_u32..10, any::<u32>()].prop_map(ProcessorId);
     let placement = prop_oneof![
         Just(Placement::Blocked),
         Just(Placement::Cyclic),
@@ -185,20 +185,20 @@ proptest! {
         prop_assert_eq!(took(), format!("{input:?}"));
 
         // Without the operator of a reduction.
-        let namers: Vec<_> = privileges.iter().filter(|p| !matches!(p, Privilege::Reduce(_))).map(|&p| (n, p)).collect();
+        let namers: Vec<_> = privileges.iter().filter(|p| !matches!(p, Privilege::Reduce(_))).map(|&p| (ProcessorId(n), p)).collect();
         let input = PlaceSharedInput { region, field, namers: &namers, machine };
         prop_assert_eq!(hosted.place_shared(&input), answers.home);
         prop_assert_eq!(took(), format!("{input:?}"));
 
-        let input = InstanceInput { region, field, bytes, processor: n, coherence, found, machine };
+        let input = InstanceInput { region, field, bytes, processor: ProcessorId(n), coherence, found, machine };
         prop_assert_eq!(hosted.map_instance(&input), answers.instance);
         prop_assert_eq!(took(), format!("{input:?}"));
 
-        let input = SourceInput { region, field, to: n, holders: &[1, n, 3], machine };
+        let input = SourceInput { region, field, to: ProcessorId(n), holders: &[1, n, 3].map(ProcessorId), machine };
         prop_assert_eq!(hosted.select_source(&input), answers.home);
         prop_assert_eq!(took(), format!("{input:?}"));
 
-        let input = SliceInput { task: text, shard: n, processor: n / 2, points: bytes, machine };
+        let input = SliceInput { task: text, shard: n, processor: ProcessorId(n / 2), points: bytes, machine };
         prop_assert_eq!(hosted.slice_index(&input), answers.slicing);
         prop_assert_eq!(took(), format!("{input:?}"));
 
@@ -207,12 +207,12 @@ proptest! {
             region: &regions[i % 3], field, privilege: privileges[i % 3], coherence, bytes: bytes + i, memory: memory(i),
         };
         let requirements: Vec<_> = (0..requirements as usize).map(requirement).collect();
-        let input = LeafInput { task: text, shard: n, processor: n / 2, requirements: Requirements::listed(&requirements), machine };
+        let input = LeafInput { task: text, shard: n, processor: ProcessorId(n / 2), requirements: Requirements::listed(&requirements), machine };
         prop_assert_eq!(hosted.map_leaf(&input), answers.leaf);
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let input = AlgorithmInput {
-            collective: text, kind: "allreduce", placement: &[0, n], bytes, choices: &["one", text], machine,
+            collective: text, kind: "allreduce", placement: &[0, n].map(ProcessorId), bytes, choices: &["one", text], machine,
         };
         prop_assert_eq!(hosted.choose_algorithm(&input), answers.algorithm);
         prop_assert_eq!(took(), format!("{input:?}"));
@@ -222,7 +222,7 @@ proptest! {
         prop_assert_eq!(took(), format!("{input:?}"));
 
         let (waited_ns, ran_ns) = (u64::from(n) << 20, u64::from(n));
-        let input = ProfileInput { task: text, shard: n, processor: n / 2, waited_ns, ran_ns };
+        let input = ProfileInput { task: text, shard: n, processor: ProcessorId(n / 2), waited_ns, ran_ns };
         hosted.profile(&input);
         prop_assert_eq!(took(), format!("{input:?}"));
     }
@@ -272,7 +272,7 @@ fn what_a_panic_carries_is_not_dropped_into_another() {
         fn name(&self) -> &str {
             "bomb"
         }
-        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
+        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
             std::panic::panic_any(Twice)
         }
     }
@@ -384,7 +384,7 @@ fn accesses_are_those_of_the_requirements() {
     // As an error of the program that asks.
     let hosted = behind(Copies(vec![3]));
     let requirements = Requirements::listed(&[]);
-    let input = LeafInput { task: "t", shard: 0, processor: 0, requirements, machine: &machine };
+    let input = LeafInput { task: "t", shard: 0, processor: ProcessorId(0), requirements, machine: &machine };
     let panic = catch_unwind(AssertUnwindSafe(|| hosted.map_leaf(&input))).unwrap_err();
     let expected = "./libnone.so: illegal position of a copied requirement 3; legal: below 0";
     assert_eq!(*panic.downcast::<String>().unwrap(), expected);

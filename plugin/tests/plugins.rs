@@ -237,30 +237,32 @@ fn every_call_reaches_a_library_in_c() {
 
     let input = PlaceShardsInput { gang: "gäng", shards: 3, machine };
     assert_eq!(said(&|| _ = echoes.place_shards(&input)), "1 3 gäng 0 machine(1 7 3 1)");
-    assert_eq!(answers.place_shards(&input), Placement::Explicit(vec![0, 10, 20]));
+    assert_eq!(answers.place_shards(&input), Placement::Explicit([0, 10, 20].map(ProcessorId).into()));
 
     let reduce = Privilege::Reduce(ReductionId::new("sum"));
     let namers = [(6, Privilege::WriteDiscard), (5, Privilege::Read), (4, reduce), (3, Privilege::ReadWrite)];
+    let namers = namers.map(|(processor, privilege)| (ProcessorId(processor), privilege));
     let input = PlaceSharedInput { region, field, namers: &namers, machine };
     let expected = "1 65535 5 region(9 -5..9223372036854775807 6..8) 6:2 5:0 4:3 3:1 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.place_shared(&input)), expected);
-    assert_eq!(answers.place_shared(&input), 11);
+    assert_eq!(answers.place_shared(&input), ProcessorId(11));
 
     let coherence = Coherence::Simultaneous;
     let found = Some(MemoryKind::Registered);
-    let input = InstanceInput { region, field, bytes: 1 << 40, processor: 2, coherence, found, machine };
+    let input = InstanceInput { region, field, bytes: 1 << 40, processor: ProcessorId(2), coherence, found, machine };
     let expected = "1 65535 region(9 -5..9223372036854775807 6..8) 1099511627776 2 2 2, 0 1 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.map_instance(&input)), expected);
     assert_eq!(answers.map_instance(&input), InstanceChoice::Create(MemoryKind::Registered));
 
-    let input = SourceInput { region, field, to: 4, holders: &[1, 5], machine };
+    let input = SourceInput { region, field, to: ProcessorId(4), holders: &[1, 5].map(ProcessorId), machine };
     let expected = "1 65535 region(9 -5..9223372036854775807 6..8) 1 5 to 4, 5 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.select_source(&input)), expected);
-    assert_eq!(answers.select_source(&input), 12);
+    assert_eq!(answers.select_source(&input), ProcessorId(12));
 
-    let input = SliceInput { task: "t", shard: 8, processor: 4, points: 1 << 33, machine };
+    let input = SliceInput { task: "t", shard: 8, processor: ProcessorId(4), points: 1 << 33, machine };
     assert_eq!(said(&|| _ = echoes.slice_index(&input)), "1 8 t 8589934592 4, 0 machine(1 7 3 1)");
-    assert_eq!(answers.slice_index(&input), Slicing::Explicit(vec![(0..3, 4), (3..usize::MAX, 5)]));
+    let slices = vec![(0..3, ProcessorId(4)), (3..usize::MAX, ProcessorId(5))];
+    assert_eq!(answers.slice_index(&input), Slicing::Explicit(slices));
 
     let cube = Region::new(TreeId(1), Rect::new([1, 2, 3], [4, 5, 6]));
     let requirement = |region, privilege, coherence, memory| RequirementInput {
@@ -272,17 +274,27 @@ fn every_call_reaches_a_library_in_c() {
         memory,
     };
     let requirements = [
-        requirement(&cube, reduce, Coherence::Atomic, machine.memory(3, MemoryKind::Ordinary)),
-        requirement(&region, Privilege::Read, Coherence::Simultaneous, machine.memory(6, MemoryKind::Registered)),
+        requirement(&cube, reduce, Coherence::Atomic, machine.memory(ProcessorId(3), MemoryKind::Ordinary)),
+        requirement(
+            &region,
+            Privilege::Read,
+            Coherence::Simultaneous,
+            machine.memory(ProcessorId(6), MemoryKind::Registered),
+        ),
     ];
     // Meant for a utility processor: the default answer is the nearest other one.
-    let input =
-        LeafInput { task: "leaf", shard: 1, processor: 5, requirements: Requirements::listed(&requirements), machine };
+    let input = LeafInput {
+        task: "leaf",
+        shard: 1,
+        processor: ProcessorId(5),
+        requirements: Requirements::listed(&requirements),
+        machine,
+    };
     let expected = "1 1 leaf 5 region(1 1..4 2..5 3..6) 2 3 1 1 3 77 1 \
          region(9 -5..9223372036854775807 6..8) 2 0 2 2 6 77 0 , 4 3 1 0 0 0 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.map_leaf(&input)), expected);
     let (priority, copies_in) = (Priority(7), MemoryKind::Registered);
-    let copies = |copied| LeafOutput { processor: 13, priority, copied, copies_in, profile: true };
+    let copies = |copied| LeafOutput { processor: ProcessorId(13), priority, copied, copies_in, profile: true };
     assert_eq!(answers.map_leaf(&input), copies(vec![1]));
     assert_eq!(
         answers.map_leaf(&LeafInput { requirements: Requirements::listed(&[]), ..input.clone() }),
@@ -290,12 +302,12 @@ fn every_call_reaches_a_library_in_c() {
     );
     // Of many requirements, every third is shared.
     let coherence = |i| if i % 3 == 2 { Coherence::Simultaneous } else { Coherence::Exclusive };
-    let memory = machine.memory(5, MemoryKind::Ordinary);
+    let memory = machine.memory(ProcessorId(5), MemoryKind::Ordinary);
     let many: Vec<_> = (0..30).map(|i| requirement(&cube, Privilege::Read, coherence(i), memory)).collect();
     let many = LeafInput { requirements: Requirements::listed(&many), ..input };
     assert_eq!(answers.map_leaf(&many), copies((2..30).step_by(3).collect()));
 
-    let (placement, choices) = (&[3, 2][..], &["one", "two"][..]);
+    let (placement, choices) = (&[3, 2].map(ProcessorId)[..], &["one", "two"][..]);
     let input = AlgorithmInput { collective: "total", kind: "allreduce", placement, bytes: 8, choices, machine };
     let expected = "1 total allreduce 8 3 2 one two , 0 machine(1 7 3 1)";
     assert_eq!(said(&|| _ = echoes.choose_algorithm(&input)), expected);
@@ -307,7 +319,7 @@ fn every_call_reaches_a_library_in_c() {
     let expected = ExchangeOutput { memory, access: Access::InPlace, priority: Priority(5) };
     assert_eq!(answers.map_exchange(&input), expected);
 
-    let input = ProfileInput { task: "leaf", shard: 1, processor: 2, waited_ns: 1 << 50, ran_ns: 3 };
+    let input = ProfileInput { task: "leaf", shard: 1, processor: ProcessorId(2), waited_ns: 1 << 50, ran_ns: 3 };
     assert_eq!(said(&|| echoes.profile(&input)), "1 1 leaf 2 1125899906842624 3");
     answers.profile(&input);
 }

@@ -1,7 +1,7 @@
 //! From the launch of a task to its end: leaf tasks of one shard, gangs, and queues of gangs that nobody awaits.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
+use maniple_mapper::{Mapper, PlaceShardsInput, Placement, ProcessorId};
 use maniple_regions::{Field, Partition, ReadWrite, Rect, Region};
 use maniple_runtime::{Error, RegionView, Runtime, Shard, ShardLaunch, VirtualMachine};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Mapper for Dealt {
     }
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let number: u32 = input.gang.parse().expect("gangs are numbered");
-        Placement::Explicit(vec![number % input.machine.processors()])
+        Placement::Explicit(vec![ProcessorId(number % input.machine.processors())])
     }
 }
 

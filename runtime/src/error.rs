@@ -1,5 +1,6 @@
 //! What goes wrong in a run, and where.
 
+use crate::ids::{NodeId, ProcessorId};
 use maniple_barriers::BarrierError;
 use maniple_mapper::MapperError;
 use maniple_regions::{Privilege, Rect, RegionError};
@@ -139,7 +140,7 @@ pub enum Error {
         /// What node 0 does.
         expected: String,
         /// Which other node.
-        node: u32,
+        node: NodeId,
         /// What that one does.
         came: String,
     },
@@ -174,7 +175,7 @@ pub enum Error {
     #[error("processor {processor} was lost: {why}")]
     Lost {
         /// Which processor.
-        processor: u32,
+        processor: ProcessorId,
         /// What is known of it.
         why: String,
     },

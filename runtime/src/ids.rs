@@ -1,6 +1,7 @@
 //! Numbers and addresses: processors, objects, launches, tasks, cells of barriers and columns of regions.
 
 use maniple_barriers::Half;
+pub(crate) use maniple_mapper::{NodeId, ProcessorId};
 use maniple_regions::{FieldId, Rect, Region, TreeId};
 use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
@@ -43,8 +44,6 @@ impl Hash for Run {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// Number of a processor in the machine.
-pub(crate) type ProcessorId = u32;
 /// Number of an object, in the order in which the replicated top-level task makes them. Every node comes to the same
 /// numbers without a message.
 pub(crate) type ObjectId = u32;

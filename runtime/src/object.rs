@@ -95,7 +95,7 @@ impl GangTable {
         let at = (0u32..)
             .zip(placement)
             .map(|(shard, &p)| {
-                let local = &mut members[p as usize];
+                let local = &mut members[p.index()];
                 local.push(shard);
                 (p, local.len() as u32 - 1)
             })
@@ -194,10 +194,10 @@ impl EdgeTable {
     pub fn new(name: &str, gang: Arc<GangTable>, edges: Vec<Edge>, depth: u32, values: &'static str) -> Self {
         let mut counts = vec![(0, 0); gang.members.len()];
         let cells = edges.iter().map(|edge| {
-            let ready = &mut counts[gang.at[edge.to as usize].0 as usize].0;
+            let ready = &mut counts[gang.at[edge.to as usize].0.index()].0;
             *ready += 1;
             let ready = *ready - 1;
-            let empty = &mut counts[gang.at[edge.from as usize].0 as usize].1;
+            let empty = &mut counts[gang.at[edge.from as usize].0.index()].1;
             *empty += 1;
             (ready, *empty - 1)
         });
@@ -245,7 +245,7 @@ pub(crate) struct PhaseSpec {
     pub arrivers: Vec<u32>,
     pub waiters: Vec<u32>,
     pub window: u64,
-    pub tree: maniple_barriers::CombiningTree,
+    pub tree: maniple_barriers::CombiningTree<ProcessorId>,
     pub fold: Option<PhaseFold>,
 }
 

@@ -491,7 +491,7 @@ fn timers_of_several_processors_end_in_their_order() {
             total += millis;
             let e = shard.timeout(Duration::from_millis(millis), shard.wait(other.ready())).await;
             assert!(e.is_err_and(|e| is_time_out(&e)));
-            ended.lock().unwrap().push((shard.processor(), total));
+            ended.lock().unwrap().push((shard.processor().0, total));
             if round == 0 {
                 links_in_step(&shard, &links).await?;
                 total = 0;

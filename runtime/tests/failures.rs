@@ -5,7 +5,7 @@ mod common;
 use common::{any_virtual, watched};
 use maniple_mapper::{
     ExchangeInput, ExchangeOutput, LeafInput, LeafOutput, Mapper, PlaceShardsInput, PlaceSharedInput, Placement,
-    Priority,
+    Priority, ProcessorId,
 };
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
@@ -406,17 +406,17 @@ impl Mapper for Bad {
     }
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         match self.now("place_shards") {
-            true => Placement::Explicit(vec![99; input.shards as usize]),
+            true => Placement::Explicit(vec![ProcessorId(99); input.shards as usize]),
             false => Placement::Cyclic,
         }
     }
-    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
-        if self.now("place_shared") { 77 } else { 0 }
+    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
+        ProcessorId(if self.now("place_shared") { 77 } else { 0 })
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let mut out = LeafOutput::local(input);
         if self.now("map_leaf") || self.now("processor") {
-            out.processor = 1000;
+            out.processor = ProcessorId(1000);
         }
         if self.now("priority") {
             out.priority = Priority(200);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{mix, watched};
-use maniple_mapper::RoundRobinMapper;
+use maniple_mapper::{ProcessorId, RoundRobinMapper};
 use maniple_regions::{Field, Privilege, ReadShared, Rect, Region, WriteShared};
 use maniple_runtime::{
     Arg, Edges, Error, Faults, Pause, PhaseBarrier, PhaseOptions, ProcessorLoss, Runtime, Shard, ShardLaunch, SlowLink,
@@ -101,7 +101,7 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
     let mut struck = 0;
     for seed in 0..1500 {
         let processors = 2 + (seed % 4) as u32;
-        let death = ProcessorLoss { processor: mix(seed) as u32 % processors, step: mix(seed + 1) % 900 };
+        let death = ProcessorLoss { processor: ProcessorId(mix(seed) as u32 % processors), step: mix(seed + 1) % 900 };
         let faults = Faults { deaths: vec![death], ..Faults::drawn(seed, processors, false) };
         let at = format!("seed {seed}, {faults}");
         let (outcome, alive) = run(&Runtime::seeded(processors, seed).faults(faults), &at);
@@ -127,7 +127,7 @@ fn all_but_one_or_all_may_be_lost() {
     for seed in 0..200 {
         for dead in [3, 4] {
             let deaths =
-                (0..dead).map(|processor| ProcessorLoss { processor, step: mix(seed ^ u64::from(processor)) % 300 });
+                (0..dead).map(|p| ProcessorLoss { processor: ProcessorId(p), step: mix(seed ^ u64::from(p)) % 300 });
             let faults = Faults { deaths: deaths.collect(), ..Faults::default() };
             let at = format!("seed {seed}, {faults}");
             let (outcome, alive) = run(&Runtime::seeded(4, seed).faults(faults), &at);
@@ -156,7 +156,7 @@ fn a_pause_lasts_as_long_as_it_says() {
         let now = runtime.run(|_| async { Ok(maniple_runtime::now()) }).expect("a program that does nothing").0;
         now.as_micros()
     };
-    let pause = Pause { processor: 0, from: 0, steps: 5000 };
+    let pause = Pause { processor: ProcessorId(0), from: 0, steps: 5000 };
     assert!(run_with(Faults::default()) < 100);
     assert!((5000..5100).contains(&run_with(Faults { pauses: vec![pause], ..Faults::default() })));
 }
@@ -172,7 +172,7 @@ struct Learnt {
 #[test]
 fn a_shard_learns_of_a_loss_where_it_waits() {
     fn is_lost<T>(outcome: Result<T, Error>) -> bool {
-        matches!(outcome, Err(e) if matches!(e.origin(), Error::Lost { processor: 1, .. }))
+        matches!(outcome, Err(e) if matches!(e.origin(), Error::Lost { processor: ProcessorId(1), .. }))
     }
     async fn waits(shard: Shard, (pairs, slot): (Edges, Region), learnt: Arc<Learnt>) -> Result<(), Error> {
         while shard.index() == 1 {
@@ -193,7 +193,8 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
         Ok(())
     }
     for seed in 0..50 {
-        let faults = Faults { deaths: vec![ProcessorLoss { processor: 1, step: 400 }], ..Faults::default() };
+        let faults =
+            Faults { deaths: vec![ProcessorLoss { processor: ProcessorId(1), step: 400 }], ..Faults::default() };
         let learnt = Arc::new(Learnt::default());
         let (of_shard, of_top) = (learnt.clone(), learnt.clone());
         let outcome =
@@ -230,7 +231,10 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
 
 #[test]
 fn faults_need_the_seeded_driver_and_its_processors() {
-    let slow = |from, to| Faults { slow: vec![SlowLink { from, to, steps: 1 }], ..Faults::default() };
+    let slow = |from, to| {
+        let slow = SlowLink { from: ProcessorId(from), to: ProcessorId(to), steps: 1 };
+        Faults { slow: vec![slow], ..Faults::default() }
+    };
     let refused = |runtime: Runtime| match runtime.run(|_| async { Ok(()) }) {
         Err(Error::Misuse { what, expected, .. }) => (what, expected),
         other => panic!("came {other:?}"),
@@ -281,8 +285,8 @@ fn a_program_that_nobody_outside_wakes_is_ended() {
 #[test]
 fn faults_may_take_longer_than_there_is_time() {
     let ever = u64::MAX;
-    let pause = |processor, from| Pause { processor, from, steps: ever };
-    let slow = SlowLink { from: 0, to: 1, steps: ever };
+    let pause = |processor, from| Pause { processor: ProcessorId(processor), from, steps: ever };
+    let slow = SlowLink { from: ProcessorId(0), to: ProcessorId(1), steps: ever };
     let all = [
         Faults { pauses: vec![pause(0, 0)], ..Faults::default() },
         Faults { pauses: vec![pause(0, 30), pause(1, 40)], slow: vec![slow, slow], ..Faults::default() },
@@ -309,11 +313,11 @@ fn faults_in_parts() {
             let rest = faults.among(processors);
             let of_slow = rest.slow.iter().flat_map(|s| [s.from, s.to]);
             let of_others = rest.pauses.iter().map(|p| p.processor).chain(rest.deaths.iter().map(|d| d.processor));
-            assert!(of_slow.chain(of_others).all(|p| p < processors), "{rest} is not among {processors}");
+            assert!(of_slow.chain(of_others).all(|p| p.0 < processors), "{rest} is not among {processors}");
             // Nor is anything gone that could stay.
-            let gone = faults.slow.iter().filter(|s| s.from.max(s.to) >= processors).count()
-                + faults.pauses.iter().filter(|p| p.processor >= processors).count()
-                + faults.deaths.iter().filter(|d| d.processor >= processors).count();
+            let gone = faults.slow.iter().filter(|s| s.from.max(s.to).0 >= processors).count()
+                + faults.pauses.iter().filter(|p| p.processor.0 >= processors).count()
+                + faults.deaths.iter().filter(|d| d.processor.0 >= processors).count();
             assert_eq!(rest.len() + gone, faults.len());
         }
         assert_eq!(faults.to_string().split("; ").filter(|s| *s != "none").count(), faults.len());

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scatter, any_virtual, mix, runtimes, watched};
-use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
+use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{
     Coherence, Field, Partition, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Reduce, Region, Sum,
     Write, WriteShared,
@@ -34,11 +34,12 @@ impl Mapper for Anywhere {
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let n = u64::from(input.machine.processors());
         let name = input.gang.bytes().fold(self.0, |h, b| mix(h ^ u64::from(b)));
-        Placement::Explicit((0..input.shards).map(|s| (mix(name ^ u64::from(s)) % n) as u32).collect())
+        let at = |s| ProcessorId((mix(name ^ u64::from(s)) % n) as u32);
+        Placement::Explicit((0..input.shards).map(at).collect())
     }
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         let n = u64::from(input.machine.processors());
-        (mix(self.0 ^ input.region.rect.lo(0) as u64 ^ input.namers.len() as u64) % n) as u32
+        ProcessorId((mix(self.0 ^ input.region.rect.lo(0) as u64 ^ input.namers.len() as u64) % n) as u32)
     }
 }
 
@@ -559,7 +560,7 @@ fn a_reader_keeps_what_it_has_while_a_later_reader_gets_newer_data() {
         }
         fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
             let at = u32::from(input.gang == "writers") % input.machine.processors();
-            Placement::Explicit(vec![at; input.shards as usize])
+            Placement::Explicit(vec![ProcessorId(at); input.shards as usize])
         }
     }
     let seeded = (0..60).map(|s| (format!("seed {s}"), Runtime::seeded(2, s)));

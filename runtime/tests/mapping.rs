@@ -4,8 +4,8 @@ mod common;
 
 use common::{virtual_nodes, watched};
 use maniple_mapper::{
-    InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput,
-    Placement, ProfileInput, SliceInput, Slicing, SourceInput,
+    InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper, MemoryKind, NodeId, PlaceShardsInput,
+    PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{
     Coherence, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Rect, Region, Write, WriteShared,
@@ -37,7 +37,7 @@ fn here() -> Option<u32> {
 struct Answers {
     slices: Option<Box<dyn Fn(&SliceInput<'_>) -> Slicing + Send + Sync>>,
     instance: Option<Box<dyn Fn(&InstanceInput<'_>) -> InstanceChoice + Send + Sync>>,
-    source: Option<Box<dyn Fn(&SourceInput<'_>) -> u32 + Send + Sync>>,
+    source: Option<Box<dyn Fn(&SourceInput<'_>) -> ProcessorId + Send + Sync>>,
     leaf: Option<Box<dyn Fn(&LeafInput<'_>) -> LeafOutput + Send + Sync>>,
     profile: Option<Box<dyn Fn(&ProfileInput<'_>) + Send + Sync>>,
 }
@@ -56,7 +56,7 @@ impl Mapper for Answers {
         let usual = || input.found.map_or(InstanceChoice::Create(MemoryKind::Ordinary), |_| InstanceChoice::Find);
         self.instance.as_ref().map_or_else(usual, |f| f(input))
     }
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         self.source.as_ref().map_or(input.holders[0], |f| f(input))
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
@@ -86,7 +86,7 @@ fn index_launch(runtime: &Runtime, n: usize) -> Result<Vec<(usize, Option<u32>)>
 fn points_of_an_index_launch_run_where_their_slices_say() {
     type Slices = fn(&SliceInput<'_>) -> Slicing;
     let reversed: Slices = |input| {
-        let node = input.machine.processors_of(0);
+        let node = input.machine.processors_of(NodeId(0));
         Slicing::Explicit(node.rev().enumerate().map(|(i, p)| (i * 4..i * 4 + 4, p)).collect())
     };
     type Expected = fn(usize) -> u32;
@@ -105,10 +105,13 @@ fn points_of_an_index_launch_run_where_their_slices_say() {
         }
     };
     refused(
-        |_| Slicing::Explicit(vec![(0..12, 77)]),
+        |_| Slicing::Explicit(vec![(0..12, ProcessorId(77))]),
         &["`answers`", "slice_index", "illegal processor of slice 0: 77"],
     );
-    refused(|_| Slicing::Explicit(vec![(0..11, 0)]), &["slice_index", "number of points in slices: 11; legal: 12"]);
+    refused(
+        |_| Slicing::Explicit(vec![(0..11, ProcessorId(0))]),
+        &["slice_index", "number of points in slices: 11; legal: 12"],
+    );
     refused(|_| panic!("no slices today"), &["`answers`", "slice_index", "failed: no slices today"]);
     for (at, runtime) in drivers() {
         let mapper = Arc::new(Answers { slices: Some(Box::new(|_| panic!("never asked"))), ..Answers::default() });
@@ -234,7 +237,7 @@ fn copies_come_from_the_holder_the_mapper_selects() {
             let asked = Arc::new(Mutex::new(Vec::new()));
             let list = asked.clone();
             let select = move |input: &SourceInput<'_>| {
-                list.lock().unwrap().push((input.to, input.holders.to_vec()));
+                list.lock().unwrap().push((input.to.0, input.holders.iter().map(|p| p.0).collect::<Vec<_>>()));
                 input.holders[which % input.holders.len()]
             };
             let mapper = Arc::new(Answers { source: Some(Box::new(select)), ..Answers::default() });
@@ -243,7 +246,7 @@ fn copies_come_from_the_holder_the_mapper_selects() {
             // Every node plans the last launch alike: processor 3 needs what the other three have.
             assert_eq!(*asked.lock().unwrap(), vec![(3, vec![0, 1, 2]); 4], "{at}");
         }
-        let mapper = Arc::new(Answers { source: Some(Box::new(|_| 3)), ..Answers::default() });
+        let mapper = Arc::new(Answers { source: Some(Box::new(|_| ProcessorId(3))), ..Answers::default() });
         let e = watched(&at, || runtime.mapper(mapper).run(spread)).unwrap_err().to_string();
         assert!(e.contains("select_source") && e.contains("illegal source: 3; legal: one of [0, 1, 2]"), "{at}: {e}");
     }
@@ -271,13 +274,13 @@ fn the_mapper_is_told_how_long_the_tasks_took_that_it_asked_about() {
         let list = told.clone();
         let mapper = Answers {
             leaf: Some(Box::new(|input| {
-                let node = input.machine.processors_of(input.machine.node_of(input.processor));
+                let mut node = input.machine.processors_of(input.machine.node_of(input.processor));
                 let naps = input.task == "nap";
-                let processor = if naps { node.end - 1 } else { input.processor };
+                let processor = if naps { node.next_back().unwrap() } else { input.processor };
                 LeafOutput { profile: naps, processor, ..LeafOutput::local(input) }
             })),
             profile: Some(Box::new(move |p| {
-                list.lock().unwrap().push((p.task.to_string(), p.shard, p.processor, p.ran_ns));
+                list.lock().unwrap().push((p.task.to_string(), p.shard, p.processor.0, p.ran_ns));
             })),
             ..Answers::default()
         };
@@ -433,7 +436,7 @@ fn what_was_refused_is_not_taken_for_done() {
         let source = move |input: &SourceInput<'_>| {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
-            if *asked == 1 { 77 } else { input.holders[0] }
+            if *asked == 1 { ProcessorId(77) } else { input.holders[0] }
         };
         let mapper = Arc::new(Answers { source: Some(Box::new(source)), ..Answers::default() });
         let (refused, sums) = watched("again", || Runtime::threads(workers).mapper(mapper).run(again)).unwrap().0;
@@ -495,14 +498,14 @@ impl Mapper for Moves {
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
         Placement::Cyclic
     }
-    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
         let mut asked = self.asked.lock().unwrap();
         *asked += 1;
-        self.homes[*asked - 1]
+        ProcessorId(self.homes[*asked - 1])
     }
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
         if input.coherence == Coherence::Simultaneous && input.found.is_none() {
-            self.made.lock().unwrap().push(input.processor);
+            self.made.lock().unwrap().push(input.processor.0);
         }
         input.found.map_or(InstanceChoice::Create(MemoryKind::Ordinary), |_| InstanceChoice::Find)
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{mix, runtimes, virtual_nodes, watched};
-use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
+use maniple_mapper::{Mapper, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{Field, Privilege, Read, ReadShared, ReadWrite, Rect, Region, Write, WriteShared};
 use maniple_runtime::{
     Arg, Error, Gang, InnerTask, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch, ShardTask,
@@ -31,9 +31,9 @@ impl Mapper for Homes {
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
         Placement::Cyclic
     }
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         let n = input.machine.processors();
-        if self.last { n - 1 } else { (mix(input.namers.len() as u64) % u64::from(n)) as u32 }
+        ProcessorId(if self.last { n - 1 } else { (mix(input.namers.len() as u64) % u64::from(n)) as u32 })
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{run, watched};
-use maniple_mapper::{CollectiveMapper, Mapper, PlaceShardsInput, PlaceSharedInput, Placement};
+use maniple_mapper::{CollectiveMapper, Mapper, NodeId, PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId};
 use maniple_regions::{Field, Privilege, Rect};
 use maniple_runtime::{Check, Edges, Error, PhaseOptions, Runtime, Shard, ShardLaunch, Top};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn what_differs_between_nodes_is_named() {
             let Error::Divergence { call, expected, node, came } = &e else { panic!("{at}: {e}") };
             let (first, second) = if who == 0 { (odds, others) } else { (others, odds) };
             assert_eq!(*call, number, "{at}: {e}");
-            assert!(*node == who || who == 0 && *node > 0, "{at}: {e}");
+            assert!(node.0 == who || who == 0 && node.0 > 0, "{at}: {e}");
             assert!(expected.contains(first) && came.contains(second), "{at}: {e}");
         }
         let at = format!("alike, seed {seed}");
@@ -133,14 +133,14 @@ fn a_mapper_that_answers_nodes_differently_is_found() {
         }
         fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
             let asked = self.0.fetch_add(1, Ordering::Relaxed);
-            Placement::Explicit((0..input.shards).map(|s| (s + asked / 2) % 2).collect())
+            Placement::Explicit((0..input.shards).map(|s| ProcessorId((s + asked / 2) % 2)).collect())
         }
     }
     let runtime = Runtime::seeded(3, 1)
         .mapper(Arc::new(Moody(AtomicU32::new(0))) as Arc<dyn Mapper>)
         .check(Check::ControlReplication);
     let e = run("moody", &runtime, |top| program(top, Odd::Nothing)).expect_err("placed differently");
-    let Error::Divergence { call: 1, expected, node: 2, came } = &e else { panic!("{e}") };
+    let Error::Divergence { call: 1, expected, node: NodeId(2), came } = &e else { panic!("{e}") };
     assert!(expected.contains("on processors [0, 1, 0, 1]") && came.contains("on processors [1, 0, 1, 0]"), "{e}");
 }
 
@@ -153,10 +153,10 @@ fn a_mapper_that_gives_a_region_two_homes_is_found() {
             "moody"
         }
         fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
-            Placement::Explicit((0..input.shards).map(|s| s % 2).collect())
+            Placement::Explicit((0..input.shards).map(|s| ProcessorId(s % 2)).collect())
         }
-        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> u32 {
-            u32::from(self.0.fetch_add(1, Ordering::Relaxed) == 2)
+        fn place_shared(&self, _: &PlaceSharedInput<'_>) -> ProcessorId {
+            ProcessorId(u32::from(self.0.fetch_add(1, Ordering::Relaxed) == 2))
         }
     }
     for seed in 0..20 {

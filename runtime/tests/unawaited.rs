@@ -4,7 +4,7 @@
 mod common;
 
 use common::run;
-use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
+use maniple_mapper::{Mapper, PlaceShardsInput, Placement, ProcessorId};
 use maniple_regions::{Coherence, Field, Privilege, Read, ReadWrite, Rect, Reduce, ReductionId, Region, Sum, Write};
 use maniple_runtime::{Arg, Error, Gang, InnerTask, Runtime, Shard, ShardLaunch, ShardTask, Top};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Mapper for Named {
     }
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let at = input.gang.bytes().last().filter(u8::is_ascii_digit).map_or(0, |digit| u32::from(digit - b'0'));
-        Placement::Explicit(vec![at; input.shards as usize])
+        Placement::Explicit(vec![ProcessorId(at); input.shards as usize])
     }
 }
 

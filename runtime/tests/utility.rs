@@ -4,7 +4,7 @@ mod common;
 
 use common::run;
 use crossbeam_channel::unbounded;
-use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement};
+use maniple_mapper::{LeafInput, LeafOutput, Mapper, PlaceShardsInput, Placement, ProcessorId};
 use maniple_runtime::{Error, Runtime, Shard, ShardLaunch, Top};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn processor() -> u32 {
 
 /// The shard's processor, and those of its leaf tasks: of one, and of an index launch.
 async fn who(shard: Shard, _: ()) -> Result<(u32, u32, Vec<u32>), Error> {
-    let here = shard.processor();
+    let here = shard.processor().0;
     let one = shard.launch(processor, ()).go()?.await?;
     let points = shard.index_launch(5, processor, |_| ()).go();
     Ok((here, one, points?.all().await?))
@@ -35,11 +35,11 @@ impl Mapper for Puts {
         "puts"
     }
     fn place_shards(&self, _: &PlaceShardsInput<'_>) -> Placement {
-        Placement::Explicit(self.shards.clone())
+        Placement::Explicit(self.shards.iter().copied().map(ProcessorId).collect())
     }
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         let local = LeafOutput::local(input);
-        LeafOutput { processor: self.leaves.unwrap_or(local.processor), ..local }
+        LeafOutput { processor: self.leaves.map_or(local.processor, ProcessorId), ..local }
     }
 }
 
@@ -79,7 +79,7 @@ fn a_mapper_may_put_shards_there_and_their_leaf_tasks_run_elsewhere() {
         })
     };
     for seed in 0..50 {
-        assert_eq!(seeded(seed).unwrap(), (vec![2, 3, 0, 1], vec![7; 4]), "seed {seed}");
+        assert_eq!(seeded(seed).unwrap(), ([2, 3, 0, 1].map(ProcessorId).to_vec(), vec![7; 4]), "seed {seed}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::slot::name_of;
 use crate::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Mapper,
-    PlaceShardsInput, PlaceSharedInput, Placement, ProfileInput, SliceInput, Slicing, SourceInput,
+    PlaceShardsInput, PlaceSharedInput, Placement, ProcessorId, ProfileInput, SliceInput, Slicing, SourceInput,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ impl Mapper for LoggingMapper {
         )
     }
 
-    fn place_shared(&self, i: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, i: &PlaceSharedInput<'_>) -> ProcessorId {
         let namers: Vec<_> = i.namers.iter().map(|(at, p)| json!([at, p.to_string()])).collect();
         let input = json!({ "field": i.field.0, "namers": namers });
         self.log("place_shared", &i.region, input, |m| m.place_shared(i), |home| json!(home))
@@ -113,7 +113,7 @@ impl Mapper for LoggingMapper {
         self.log("map_instance", &i.region, input, |m| m.map_instance(i), |choice| json!(choice))
     }
 
-    fn select_source(&self, i: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, i: &SourceInput<'_>) -> ProcessorId {
         let input = json!({ "field": i.field.0, "to": i.to, "holders": i.holders });
         self.log("select_source", &i.region, input, |m| m.select_source(i), |source| json!(source))
     }

@@ -1,6 +1,6 @@
 //! Leaf tasks and data by the host's NUMA nodes.
 
-use crate::{LeafInput, LeafOutput, Machine, Mapper, SourceInput, Topology};
+use crate::{LeafInput, LeafOutput, Machine, Mapper, NodeId, ProcessorId, SourceInput, Topology};
 use maniple_regions::{Coherence, Privilege};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -33,7 +33,7 @@ impl NumaMapper {
 
     /// The position in [`Topology::numa`] of the NUMA node of each processor of `node`; none if they are not bound, or all on
     /// the same.
-    fn numa_of(&self, machine: &Machine, node: u32) -> Option<Cow<'_, [usize]>> {
+    fn numa_of(&self, machine: &Machine, node: NodeId) -> Option<Cow<'_, [usize]>> {
         if self.host.numa.len() < 2 {
             return None;
         }
@@ -62,11 +62,11 @@ impl Mapper for NumaMapper {
         "numa"
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let near = || {
             // Asked of all processes alike, whose hosts may differ: only a process that is alone looks at its own.
-            let numa = self.numa_of(input.machine, 0).filter(|_| input.machine.nodes() == 1)?;
-            let at = |p: u32| numa.get(p as usize).copied();
+            let numa = self.numa_of(input.machine, NodeId(0)).filter(|_| input.machine.nodes() == 1)?;
+            let at = |p: ProcessorId| numa.get(p.index()).copied();
             let to = at(input.to)?;
             input.holders.iter().copied().min_by_key(|&p| at(p).map_or(u32::MAX, |from| self.distance(to, from)))
         };
@@ -77,17 +77,16 @@ impl Mapper for NumaMapper {
         let mut out = LeafOutput::local(input);
         let node = input.machine.node_of(input.processor);
         let Some(numa) = self.numa_of(input.machine, node) else { return out };
-        let first = input.machine.first_of(node);
+        let first = input.machine.first_of(node).index();
+        let numa_of = |p: ProcessorId| p.index().checked_sub(first).and_then(|worker| numa.get(worker));
         // Not a utility processor.
-        let own = numa[(out.processor - first) as usize];
-        let leaves = input.machine.leaf_processors_of(node).len();
-        let near = || (0..leaves).filter(|&w| numa[w] == own);
+        let own = numa_of(out.processor);
+        let near = || input.machine.leaf_processors_of(node).filter(|&p| numa_of(p) == own);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();
-        out.processor = near().nth(turn).map_or(input.processor, |w| first + w as u32);
+        out.processor = near().nth(turn).unwrap_or(input.processor);
         for (i, r) in (0..).zip(input.requirements.iter()) {
             let home = input.machine.owner(r.memory).0;
-            let far = home.checked_sub(first).and_then(|w| numa.get(w as usize)).is_none_or(|&at| at != own);
-            if far && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
+            if numa_of(home) != own && r.privilege == Privilege::Read && r.coherence == Coherence::Simultaneous {
                 out.copied.push(i);
             }
         }

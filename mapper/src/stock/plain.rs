@@ -2,8 +2,8 @@
 
 use crate::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProfileInput, SliceInput, Slicing,
-    SourceInput,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProfileInput, SliceInput,
+    Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,9 +21,9 @@ impl Mapper for DefaultMapper {
         Placement::Blocked
     }
 
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         let reader = input.namers.iter().find(|(_, p)| *p == Privilege::Read);
-        reader.or(input.namers.first()).map_or(0, |n| n.0)
+        reader.or(input.namers.first()).map_or(ProcessorId(0), |n| n.0)
     }
 
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
@@ -33,7 +33,7 @@ impl Mapper for DefaultMapper {
         }
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let near = input.holders.iter().find(|&&p| input.machine.same_node(p, input.to));
         near.or(input.holders.first()).copied().unwrap_or(input.to)
     }
@@ -110,14 +110,14 @@ impl Mapper for FirstChoiceMapper {
     }
 
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
-        Placement::Explicit(vec![0; input.shards as usize])
+        Placement::Explicit(vec![ProcessorId(0); input.shards as usize])
     }
 
-    fn place_shared(&self, _input: &PlaceSharedInput<'_>) -> u32 {
-        0
+    fn place_shared(&self, _input: &PlaceSharedInput<'_>) -> ProcessorId {
+        ProcessorId(0)
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         input.holders[0]
     }
 
@@ -157,12 +157,12 @@ impl Mapper for RoundRobinMapper {
     }
 
     // The place of a region has no turn: it must be the same for all who ask.
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
-        (input.region.rect.lo(0).unsigned_abs() % u64::from(input.machine.processors())) as u32
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
+        ProcessorId((input.region.rect.lo(0).unsigned_abs() % u64::from(input.machine.processors())) as u32)
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
-        input.holders[input.to as usize % input.holders.len()]
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
+        input.holders[input.to.index() % input.holders.len()]
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {

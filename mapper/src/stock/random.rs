@@ -2,11 +2,11 @@
 
 use crate::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
-    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, SliceInput, Slicing, SourceInput,
+    Mapper, MemoryKind, PlaceShardsInput, PlaceSharedInput, Placement, Priority, ProcessorId, ProcessorRange,
+    SliceInput, Slicing, SourceInput,
 };
 use maniple_regions::{Coherence, FieldId, Privilege, Region};
 use std::hash::{Hash, Hasher};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Draws every decision among the legal ones, from a seed, the call and its subject: a program that is right under many
@@ -62,8 +62,8 @@ impl Draw {
         ((x ^ x >> 31) % n.max(1) as u64) as usize
     }
 
-    fn processor(&mut self, among: &Range<u32>) -> u32 {
-        among.start + self.below(among.len()) as u32
+    fn processor(&mut self, among: &ProcessorRange) -> ProcessorId {
+        among.at(self.below(among.len()) as u32)
     }
 
     fn priority(&mut self) -> Priority {
@@ -91,13 +91,13 @@ impl Mapper for RandomMapper {
 
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         let mut draw = self.draw("place_shards", (input.gang, input.shards));
-        let all = 0..input.machine.processors();
+        let all = ProcessorRange::new(0, input.machine.processors());
         Placement::Explicit((0..input.shards).map(|_| draw.processor(&all)).collect())
     }
 
-    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> u32 {
+    fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         let mut draw = self.draw("place_shared", field(&input.region, input.field));
-        draw.processor(&(0..input.machine.processors()))
+        draw.processor(&ProcessorRange::new(0, input.machine.processors()))
     }
 
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
@@ -108,7 +108,7 @@ impl Mapper for RandomMapper {
         }
     }
 
-    fn select_source(&self, input: &SourceInput<'_>) -> u32 {
+    fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let mut draw = self.draw("select_source", (field(&input.region, input.field), input.to));
         input.holders[draw.below(input.holders.len())]
     }

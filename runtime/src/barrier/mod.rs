@@ -52,7 +52,7 @@ pub(crate) struct Barriers {
 impl Barriers {
     /// Makes this processor's cells of edges.
     pub fn add_edges(&self, effects: &Effects, object: ObjectId, edges: &EdgeTable) {
-        let bank = Bank::new(edges.counts[effects.id as usize], edges.depth);
+        let bank = Bank::new(edges.counts[effects.id.index()], edges.depth);
         if !bank.is_empty() {
             let mut banks = self.banks.borrow_mut();
             banks.resize_with(object as usize + 1, || None);

@@ -80,7 +80,7 @@ impl Column {
         const MOST: usize = 1024;
         if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
             // This releases the instance.
-            *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
+            *column.store.borrow_mut() = Store::Shared { home: ProcessorId(0), instance: None, idle: Idle::Never };
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < MOST {
                     spare.push(column);

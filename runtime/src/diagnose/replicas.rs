@@ -5,6 +5,7 @@
 //! compare; others do so on request (`Check::ControlReplication`).
 
 use crate::Error;
+use crate::ids::NodeId;
 use crate::message::ReplicatedCall;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,13 +17,13 @@ pub(crate) struct Replicas {
     /// removed.
     own: VecDeque<(ReplicatedCall, u32)>,
     /// On node 0: for each other node, how many calls are compared, and the calls that node 0 has not made yet.
-    others: BTreeMap<u32, (u64, VecDeque<ReplicatedCall>)>,
+    others: BTreeMap<NodeId, (u64, VecDeque<ReplicatedCall>)>,
     diverged: bool,
 }
 
 impl Replicas {
     /// Compares as many calls of another node as possible. Returns the run's first difference, if this is it.
-    pub fn compare(&mut self, node: u32) -> Option<Error> {
+    pub fn compare(&mut self, node: NodeId) -> Option<Error> {
         let first = self.made - self.own.len() as u64;
         let (compared, ahead) = self.others.get_mut(&node)?;
         let mut difference = None;
@@ -41,7 +42,7 @@ impl Replicas {
     }
 
     /// This node makes a call. Node 0 keeps it for the comparison and gets the known other nodes back.
-    pub fn make(&mut self, call: Option<ReplicatedCall>) -> Vec<u32> {
+    pub fn make(&mut self, call: Option<ReplicatedCall>) -> Vec<NodeId> {
         self.made += 1;
         let Some(call) = call else { return Vec::new() };
         self.own.push_back((call, 0));
@@ -49,7 +50,7 @@ impl Replicas {
     }
 
     /// Another node has made a call.
-    pub fn hear(&mut self, node: u32, call: ReplicatedCall) {
+    pub fn hear(&mut self, node: NodeId, call: ReplicatedCall) {
         self.others.entry(node).or_default().1.push_back(call);
     }
 

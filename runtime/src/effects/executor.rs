@@ -209,7 +209,7 @@ impl Effects {
     #[cold]
     fn poll_observed(&self, races: &Arc<Races>, slot: u32) {
         let actor = self.exec.borrow().slots[slot as usize].whose.as_ref().and_then(|whose| whose.actor());
-        let _observing = races.observe(actor.unwrap_or((NOBODY, self.id)));
+        let _observing = races.observe(actor.unwrap_or((NOBODY, self.id.0)));
         self.poll_future(slot);
     }
 

@@ -5,7 +5,7 @@ use super::operations::{Number, Order};
 use super::results::LaunchState;
 use crate::Error;
 use crate::effects::Effects;
-use crate::ids::{LaunchKey, ProcessorId};
+use crate::ids::{LaunchKey, NodeId, ProcessorId};
 use crate::maps::HashMap;
 use crate::message::{Batch, BatchDone, Columns, Message, Reply, Transfer, Valid};
 use crate::parcel::Parcel;
@@ -32,7 +32,7 @@ impl Gangs {
             batches: OnceCell::new(),
             launches: RefCell::default(),
             early: RefCell::default(),
-            next_parent: Cell::new(processor + 1),
+            next_parent: Cell::new(processor.0 + 1),
         }
     }
 
@@ -125,7 +125,7 @@ impl Gangs {
                 effects.send(to, Message::BatchDone(Box::new(BatchDone { launch, results, valid })));
             }
             Reply::EveryNode => {
-                for to in (0..copies.nodes()).map(|node| copies.first_of(node)).filter(|to| *to != here) {
+                for to in (0..copies.nodes()).map(NodeId).map(|node| copies.first_of(node)).filter(|to| *to != here) {
                     let copy = |(s, r): &(u32, Result<Parcel, Error>)| {
                         (*s, r.as_ref().map_err(Clone::clone).and_then(Parcel::encoded))
                     };

@@ -259,7 +259,7 @@ impl Planner {
             for h in list.iter().filter(shared) {
                 let Some(&field) = h.fields.first() else { continue };
                 let at = *places.entry(h.region).or_insert_with(|| {
-                    homes.push(AskedHome { region: h.region, field, namers: Vec::new(), home: 0 });
+                    homes.push(AskedHome { region: h.region, field, namers: Vec::new(), home: ProcessorId(0) });
                     homes.len() - 1
                 });
                 homes[at].namers.push((processor, h.privilege));

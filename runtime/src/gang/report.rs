@@ -22,7 +22,7 @@ impl Gangs {
         for gang in batches.ended() {
             effects.objects.with(gang, |object| {
                 if let Some(Object::Gang(table)) = object {
-                    let shards = table.members[effects.id as usize].iter();
+                    let shards = table.members[effects.id.index()].iter();
                     part.over.extend(shards.map(|&shard| Node::Shard { gang, shard, launch: None }));
                 }
             });

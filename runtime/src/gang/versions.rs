@@ -328,14 +328,14 @@ mod tests {
         ) {
             let mut versions = Versions::default();
             let mut truth: HashMap<i64, usize> = HashMap::default();
-            let mut instances: HashMap<(Rect, u32), HashMap<i64, usize>> = HashMap::default();
+            let mut instances: HashMap<(Rect, ProcessorId), HashMap<i64, usize>> = HashMap::default();
             for (number, (write, lo, len, at)) in steps.into_iter().enumerate() {
-                let key = key(lo, lo + len);
+                let (key, at) = (key(lo, lo + len), ProcessorId(at));
                 if !write {
                     let mut moves = Vec::new();
                     // Any of them is right.
                     let mut selected = HashMap::default();
-                    let select = |part: Rect, holders: &[u32]| {
+                    let select = |part: Rect, holders: &[ProcessorId]| {
                         let one = holders[number % holders.len()];
                         selected.insert(part, one);
                         one

@@ -43,7 +43,7 @@ impl Core {
     pub(super) fn give_up_object(&self, object: ObjectId, error: &Error) {
         let Some(known) = self.effects().objects.get(object) else { return };
         if let Object::Replay(replay) = &*known.object {
-            for position in 0..replay.gang().members[self.effects().id as usize].len() as u32 {
+            for position in 0..replay.gang().members[self.effects().id.index()].len() as u32 {
                 self.replays.fail(&self.tasks, object, position, error);
             }
         }

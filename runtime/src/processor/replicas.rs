@@ -4,7 +4,7 @@
 use super::Core;
 use crate::Error;
 use crate::diagnose::replicas::Replicas;
-use crate::ids::ProcessorId;
+use crate::ids::{NodeId, ProcessorId};
 use crate::message::{Message, ReplicatedCall};
 use std::cell::RefCell;
 
@@ -41,13 +41,13 @@ impl Core {
             // Other nodes may hear of the loss later, or never, and go on.
             return;
         }
-        if effects.copies().node_of(effects.id) == 0 {
+        if effects.copies().node_of(effects.id) == NodeId(0) {
             let others = self.replicas().borrow_mut().make(Some(call));
             others.into_iter().for_each(|node| self.compare_calls(node));
         } else {
             self.replicas().borrow_mut().make(None);
             // Not counted, so that a program in a release build counts as many messages.
-            effects.wire.send(0, Message::Replicated(Box::new(call)));
+            effects.wire.send(ProcessorId(0), Message::Replicated(Box::new(call)));
         }
     }
 
@@ -58,7 +58,7 @@ impl Core {
         self.compare_calls(node);
     }
 
-    fn compare_calls(&self, node: u32) {
+    fn compare_calls(&self, node: NodeId) {
         let mut replicas = self.replicas().borrow_mut();
         let difference = replicas.compare(node);
         replicas.forget(self.effects().copies().nodes() - 1);

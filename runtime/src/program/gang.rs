@@ -1,7 +1,7 @@
 //! Gangs and shard tasks as users hold them.
 
 use crate::Error;
-use crate::ids::{ObjectId, Run};
+use crate::ids::{ObjectId, ProcessorId, Run};
 use crate::message::Held;
 use crate::object::{GangTable, Object};
 use crate::processor::Core;
@@ -111,7 +111,7 @@ impl<A> ShardLaunch<A> {
         coherence: Coherence,
     ) -> Self {
         let fields = fields.into_iter().map(Into::into).collect();
-        self.held.push(Held { region, fields, privilege, coherence, home: 0 });
+        self.held.push(Held { region, fields, privilege, coherence, home: ProcessorId(0) });
         self
     }
 

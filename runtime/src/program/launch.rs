@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::data::UseAt;
 use crate::future::{FutureCell, TaskFuture};
-use crate::ids::{ArrivalAt, CellAddress, WaitAt};
+use crate::ids::{ArrivalAt, CellAddress, ProcessorId, WaitAt};
 use crate::message::{SendTask, UNSAID};
 use crate::payload::Payload;
 use crate::program::param::{Bindings, Declaring, Param, Taking, unbound};
@@ -296,7 +296,7 @@ pub struct Launch<'s, F: Leaf<M>, M> {
     args: F::Args,
     name: &'static str,
     /// The processor it is meant for.
-    target: u32,
+    target: ProcessorId,
     priority: Option<Priority>,
     /// It fails only if others have.
     follows: bool,
@@ -336,7 +336,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     }
 
     /// The mapper is told that the task is meant for a processor of the node.
-    pub(crate) fn meant_for(mut self, processor: u32) -> Self {
+    pub(crate) fn meant_for(mut self, processor: ProcessorId) -> Self {
         self.target = processor;
         self
     }

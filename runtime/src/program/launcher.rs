@@ -111,7 +111,7 @@ impl Launcher {
             .batches
             .iter()
             .filter(|b| self.planner.starts(self.core.effects(), b.at))
-            .flat_map(|b| &table.members[b.at as usize]);
+            .flat_map(|b| &table.members[b.at.index()]);
         let effects = self.core.effects();
         let counters = &effects.counters;
         let edges = match effects.config.counts_ends {
@@ -128,7 +128,7 @@ impl Launcher {
             }
         }
         let shards = |at: ProcessorId| {
-            let members = table.members[at as usize].iter();
+            let members = table.members[at.index()].iter();
             let starts = members.filter_map(|&shard| {
                 let held = plan.held[shard as usize].clone();
                 Some(ShardStart { shard, args: args[shard as usize].take()?, held })

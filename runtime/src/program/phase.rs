@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::barrier::PhaseEnd;
-use crate::ids::{ObjectId, PhaseAddress, Run};
+use crate::ids::{ObjectId, PhaseAddress, ProcessorId, Run};
 use crate::object::{GangTable, Object, PhaseSpec};
 use crate::program::gang::Gang;
 use crate::program::shard::Shard;
@@ -164,7 +164,7 @@ impl PhaseOptions {
 }
 
 /// Processors a barrier concerns, the first waiter's (the root of the tree) first.
-pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<u32> {
+pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<ProcessorId> {
     let mut members = Vec::new();
     for &s in options.waiters.iter().chain(&options.arrivers) {
         let p = gang.at[s as usize].0;

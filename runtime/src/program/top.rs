@@ -4,7 +4,7 @@ use crate::Error;
 use crate::diagnose::replicas::list;
 use crate::effects::Asker;
 use crate::future::FutureMap;
-use crate::ids::{ObjectId, Run};
+use crate::ids::{ObjectId, ProcessorId, Run};
 use crate::message::Message;
 use crate::object::{Edge, EdgeTable, GangTable, Object, PhaseSpec, TaskSpec, Tree};
 use crate::parcel::{Parcel, Portable};
@@ -74,7 +74,7 @@ impl Top {
         top.add(Object::Gang(Arc::new(GangTable::new(
             SINGLE.id,
             "single",
-            &[0],
+            &[ProcessorId(0)],
             core.effects().machine().processors(),
         ))));
         top
@@ -169,7 +169,7 @@ impl Top {
     ///
     /// # Errors
     /// A gang that is none.
-    pub fn placement(&self, gang: &Gang) -> Result<Vec<u32>, Error> {
+    pub fn placement(&self, gang: &Gang) -> Result<Vec<ProcessorId>, Error> {
         Ok(self.table("a placement", gang)?.at.iter().map(|at| at.0).collect())
     }
 

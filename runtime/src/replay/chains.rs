@@ -222,7 +222,7 @@ impl Chains {
     pub fn new(object: &ReplayObject, id: ObjectId, processor: ProcessorId) -> Self {
         let ReplayObject { spec, gang, mapping, number, cells: table } = object;
         let (slots, bytes) = (spec.slots().max(1), spec.cell_bytes());
-        let shards = &gang.members[processor as usize];
+        let shards = &gang.members[processor.index()];
         let mut chains = Vec::<Chain>::with_capacity(shards.len() * slots as usize);
         let (mut plan, mut blocks) = (Vec::new(), Vec::new());
         for (position, &shard) in (0u32..).zip(shards) {
@@ -358,7 +358,7 @@ impl Chains {
                     return wrong(format!("updates and reads in 0..{cells}"), format!("{subtask:?}"));
                 }
             }
-            let count = &mut own[gang.at[shard as usize].0 as usize];
+            let count = &mut own[gang.at[shard as usize].0.index()];
             first.push(*count);
             *count += updates.max(reads) as u32;
             if updates + reads > usize::from(u16::MAX) {
@@ -418,7 +418,7 @@ impl Chains {
     }
 
     pub fn shard_of(&self, chain: u32) -> u32 {
-        let members = &self.gang.members[self.processor as usize];
+        let members = &self.gang.members[self.processor.index()];
         members.get(self.position(chain) as usize).copied().unwrap_or(u32::MAX)
     }
 
@@ -435,7 +435,7 @@ impl Chains {
 
     /// The shard of a processor to which a cell of slot 0 belongs.
     pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
-        let members = &self.gang.members[processor as usize];
+        let members = &self.gang.members[processor.index()];
         // The last shard whose cells begin there; shards before it without cells begin at the same place.
         let end = members.partition_point(|&shard| self.table.first[shard as usize] <= cell);
         end.checked_sub(1).map_or(u32::MAX, |at| members[at])

@@ -39,7 +39,7 @@ pub(crate) struct Replays(RefCell<Vec<Option<Box<Chains>>>>);
 impl Replays {
     /// Makes this processor's chains of an object, if its shards call the object.
     pub fn add(&self, object: ObjectId, replay: &ReplayObject, processor: ProcessorId) {
-        if !replay.gang.members[processor as usize].is_empty() {
+        if !replay.gang.members[processor.index()].is_empty() {
             // The object's own code runs while nothing is borrowed.
             let chains = Box::new(Chains::new(replay, object, processor));
             let mut all = self.0.borrow_mut();

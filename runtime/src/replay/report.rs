@@ -102,7 +102,7 @@ impl Chains {
 
     /// How many calls each shard of this processor has made.
     pub fn calls(&self) -> Vec<(u32, u64)> {
-        let members = &self.gang.members[self.processor as usize];
+        let members = &self.gang.members[self.processor.index()];
         members.iter().copied().zip(self.progress.borrow().callers.iter().map(|c| c.calls)).collect()
     }
 }

@@ -47,7 +47,7 @@ impl Entry {
             unmet: 0,
             stage: Stage::Free,
             priority: Priority::NORMAL,
-            processor: 0,
+            processor: ProcessorId(0),
             successors: Vec::new(),
             poison: None,
             body: Some(Box::new(body)),

@@ -1,6 +1,7 @@
 //! What goes wrong in a run of the seeded driver, as data.
 
 use crate::Error;
+use crate::ids::ProcessorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -8,9 +9,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLink {
     /// The sender.
-    pub from: u32,
+    pub from: ProcessorId,
     /// The receiver.
-    pub to: u32,
+    pub to: ProcessorId,
     /// How much longer, in steps.
     pub steps: u64,
 }
@@ -19,7 +20,7 @@ pub struct SlowLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Which processor.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// From this step on.
     pub from: u64,
     /// For so many steps.
@@ -31,7 +32,7 @@ pub struct Pause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessorLoss {
     /// Which processor.
-    pub processor: u32,
+    pub processor: ProcessorId,
     /// At this step.
     pub step: u64,
 }
@@ -76,9 +77,9 @@ impl Faults {
     /// Those that concern the first `processors` processors only.
     pub fn among(&self, processors: u32) -> Self {
         let mut rest = self.clone();
-        rest.slow.retain(|s| s.from < processors && s.to < processors);
-        rest.pauses.retain(|p| p.processor < processors);
-        rest.deaths.retain(|d| d.processor < processors);
+        rest.slow.retain(|s| s.from.0.max(s.to.0) < processors);
+        rest.pauses.retain(|p| p.processor.0 < processors);
+        rest.deaths.retain(|d| d.processor.0 < processors);
         rest
     }
 
@@ -95,17 +96,20 @@ impl Faults {
         if processors > 1 {
             for _ in 0..[0, 0, 1, 1, 2, processors][random.usize(0..6)] {
                 let from = random.u32(0..processors);
-                let to = (from + random.u32(1..processors)) % processors;
+                let to = ProcessorId((from + random.u32(1..processors)) % processors);
+                let from = ProcessorId(from);
                 faults.slow.push(SlowLink { from, to, steps: step(&mut random) });
             }
         }
         for _ in 0..[0, 0, 1, 2][random.usize(0..4)] {
             let (from, steps) = (step(&mut random), step(&mut random));
-            faults.pauses.push(Pause { processor: random.u32(0..processors), from, steps });
+            faults.pauses.push(Pause { processor: ProcessorId(random.u32(0..processors)), from, steps });
         }
         if deaths && random.bool() {
             for _ in 0..[1, 1, 1, 2][random.usize(0..4)] {
-                faults.deaths.push(ProcessorLoss { processor: random.u32(0..processors), step: step(&mut random) });
+                faults
+                    .deaths
+                    .push(ProcessorLoss { processor: ProcessorId(random.u32(0..processors)), step: step(&mut random) });
             }
         }
         faults
@@ -119,28 +123,28 @@ impl Faults {
         Err(Error::misuse("faults of a run", format!("processors in 0..{processors}"), self))
     }
 
-    pub(super) fn delay(&self, from: u32, to: u32) -> u64 {
+    pub(super) fn delay(&self, from: ProcessorId, to: ProcessorId) -> u64 {
         let own = self.slow.iter().filter(|s| (s.from, s.to) == (from, to));
         own.fold(0, |sum, s| sum.saturating_add(s.steps))
     }
 
-    fn pauses_at(&self, processor: u32, step: u64) -> impl Iterator<Item = u64> + '_ {
+    fn pauses_at(&self, processor: ProcessorId, step: u64) -> impl Iterator<Item = u64> + '_ {
         let own = self.pauses.iter().filter(move |p| p.processor == processor);
         own.map(|p| (p.from, p.from.saturating_add(p.steps))).filter(move |p| (p.0..p.1).contains(&step)).map(|p| p.1)
     }
 
     /// Whether a processor does nothing in a step.
-    pub(super) fn pauses(&self, processor: u32, step: u64) -> bool {
+    pub(super) fn pauses(&self, processor: ProcessorId, step: u64) -> bool {
         self.pauses_at(processor, step).next().is_some()
     }
 
     /// The first step after the pause of a processor in `step`.
-    pub(super) fn end_of_pause(&self, processor: u32, step: u64) -> u64 {
+    pub(super) fn end_of_pause(&self, processor: ProcessorId, step: u64) -> u64 {
         self.pauses_at(processor, step).max().unwrap_or(step.saturating_add(1))
     }
 
     /// The processors that are to die by now; each once.
-    pub(super) fn take_deaths(&mut self, step: u64) -> Vec<u32> {
+    pub(super) fn take_deaths(&mut self, step: u64) -> Vec<ProcessorId> {
         if self.deaths.is_empty() {
             return Vec::new();
         }

@@ -3,6 +3,7 @@
 use super::{AnyResult, Outcome, crashed};
 use crate::Error;
 use crate::counters::Stats;
+use crate::ids::ProcessorId;
 use crate::processor::Core;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -30,7 +31,7 @@ pub(super) fn conclude(
     let mut results = outcomes.iter().map(|o| o.borrow_mut().take());
     let first = results.next().flatten();
     let other_error = results.find_map(|r| r.and_then(Result::err));
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(0, panic));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(cores))).err().map(|panic| crashed(ProcessorId(0), panic));
     if let Some(e) = diverged {
         return Err(e);
     }

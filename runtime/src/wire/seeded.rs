@@ -45,7 +45,7 @@ impl Net {
 
     fn put(&mut self, from: ProcessorId, to: ProcessorId, delay: u64, bytes: Vec<u8>) {
         let due = self.step.saturating_add(delay).saturating_add(self.faults.delay(from, to));
-        let queue = &mut self.queues[from as usize * self.processors + to as usize];
+        let queue = &mut self.queues[from.index() * self.processors + to.index()];
         #[cfg(feature = "plant")]
         if !queue.is_empty() && self.config.strikes(crate::plant::Bug::Overtaking) {
             return queue.insert(queue.len() - 1, (due, bytes));
@@ -57,8 +57,8 @@ impl Net {
     fn bury(&mut self, processor: ProcessorId) {
         let why = format!("it stopped for ever at step {}", self.step);
         let error = Error::Lost { processor, why };
-        self.dead[processor as usize] = true;
-        for to in (0..self.processors as u32).filter(|&to| to != processor) {
+        self.dead[processor.index()] = true;
+        for to in (0..self.processors as u32).map(ProcessorId).filter(|&to| to != processor) {
             match postcard::to_stdvec(&Message::Lost(Box::new(error.clone()))) {
                 Ok(bytes) => {
                     let delay = self.random.u64(0..200);
@@ -72,7 +72,7 @@ impl Net {
 
     /// Whether a processor takes part in the present step.
     fn acts(&self, processor: usize) -> bool {
-        !self.dead[processor] && !self.faults.pauses(processor as u32, self.step)
+        !self.dead[processor] && !self.faults.pauses(ProcessorId(processor as u32), self.step)
     }
 }
 
@@ -147,6 +147,7 @@ pub(crate) fn run(
     let _clock = Clock::of(net.clone());
     let parker = Arc::new(Parker::new());
     let cores: Vec<Rc<Core>> = (0..processors as u32)
+        .map(ProcessorId)
         .map(|id| {
             let wire = SeededWire { net: net.clone(), from: id };
             let parker = parker.clone();
@@ -155,7 +156,7 @@ pub(crate) fn run(
         .collect();
     let outcomes: Vec<_> = cores.iter().map(begin).collect();
     let driven = catch_unwind(AssertUnwindSafe(|| drive(&cores, &net, &parker, most_steps)));
-    let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
+    let failure = driven.unwrap_or_else(|panic| Some(crashed(ProcessorId(0), panic)));
     let compared = compare(&cores[0], &net);
     one_thread::conclude(cores, outcomes, failure, compared)
 }
@@ -167,7 +168,7 @@ fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
         let Some((from, bytes)) = next else { return net.borrow_mut().error.take() };
         match postcard::from_bytes(&bytes) {
             Ok(message) => first.deliver(from, message),
-            Err(e) => return Some(undecoded(from, 0, &e)),
+            Err(e) => return Some(undecoded(from, ProcessorId(0), &e)),
         }
     }
 }
@@ -188,7 +189,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let step = net.borrow().step;
         let due = net.borrow_mut().faults.take_deaths(step);
         for processor in due {
-            let alive = !cores[processor as usize].effects().stopped() && !net.borrow().dead[processor as usize];
+            let alive = !cores[processor.index()].effects().stopped() && !net.borrow().dead[processor.index()];
             if alive {
                 net.borrow_mut().bury(processor);
             }
@@ -202,6 +203,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         if left == 0 {
             return Some(too_many_steps(most_steps, cores.iter()));
         }
+        let end_of_pause = |i: usize| net.borrow().faults.end_of_pause(ProcessorId(i as u32), step);
         let acts = |i: &usize| goes_on(i) && net.borrow().acts(*i);
         choices.clear();
         let mut later: Option<u64> = None;
@@ -211,7 +213,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
                 // A lost processor handles no messages.
                 Some(_) if net.borrow().dead[i % n] => {}
                 Some((due, _)) if *due > step => wait(*due),
-                Some(_) if !net.borrow().acts(i % n) => wait(net.borrow().faults.end_of_pause((i % n) as u32, step)),
+                Some(_) if !net.borrow().acts(i % n) => wait(end_of_pause(i % n)),
                 Some(_) => choices.push(n + i),
                 None => {}
             }
@@ -225,7 +227,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         if choices.is_empty() {
             // Processors that only a pause holds up.
             let pauses = || busy().chain(due_alarms()).filter(|i| !acts(i));
-            let awake = pauses().map(|i| net.borrow().faults.end_of_pause(i as u32, step)).min();
+            let awake = pauses().map(end_of_pause).min();
             let alarm = alarms().map(|(_, at)| at).filter(|&at| at > now).min();
             // Near the end of the clock the next step may be past it.
             let alarm_step = alarm.map(|at| at.div_ceil(STEP));
@@ -274,9 +276,10 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let Some((_, bytes)) = net.borrow_mut().queues[pair].pop_front() else {
             continue;
         };
+        let (from, to) = (ProcessorId((pair / n) as u32), ProcessorId((pair % n) as u32));
         match postcard::from_bytes(&bytes) {
-            Ok(message) => cores[pair % n].receive((pair / n) as u32, message),
-            Err(e) => return Some(undecoded((pair / n) as u32, (pair % n) as u32, &e)),
+            Ok(message) => cores[to.index()].receive(from, message),
+            Err(e) => return Some(undecoded(from, to, &e)),
         }
     }
 }

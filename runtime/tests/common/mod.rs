@@ -41,9 +41,9 @@ impl Mapper for Scatter {
     }
 
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
-        let node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
+        let mut node = input.machine.leaf_processors_of(input.machine.node_of(input.processor));
         let nth = mix(self.asked.fetch_add(1, Ordering::Relaxed)) % node.len() as u64;
-        LeafOutput { processor: node.start + nth as u32, ..LeafOutput::local(input) }
+        LeafOutput { processor: node.nth(nth as usize).unwrap_or(input.processor), ..LeafOutput::local(input) }
     }
 }
 

@@ -130,7 +130,7 @@ impl Races {
         let leaf = |task: TaskId| (processor, task);
         let awaited = |at: WaitAt| match at {
             WaitAt::Cell { object, cell, generation } => ((object, processor, cell), generation),
-            WaitAt::Phase { object, generation } => ((object, 0, 0), generation),
+            WaitAt::Phase { object, generation } => ((object, ProcessorId(0), 0), generation),
         };
         match event {
             Event::TaskWaits { task, at, waiters } => {
@@ -176,7 +176,7 @@ impl Races {
             Event::CallTakes { object, call, input } => self.state().call_takes(object, call, input),
             Event::Launched { launch } => {
                 let actor = OBSERVER.with_borrow(|o| o.as_ref().map(|o| o.1));
-                self.state().launches(actor.unwrap_or((NOBODY, processor)), launch);
+                self.state().launches(actor.unwrap_or((NOBODY, processor.0)), launch);
             }
             Event::Mapped { launcher } => {
                 if let Some((_, actor)) = OBSERVER.with_borrow(Clone::clone) {
@@ -213,6 +213,6 @@ fn arrival_key(at: ArrivalAt) -> (BarrierKey, u64) {
         ArrivalAt::Cell(at, generation) | ArrivalAt::Value(at, generation, _) => {
             ((at.object, at.processor, at.cell), generation)
         }
-        ArrivalAt::Phase { object, generation, .. } => ((object, 0, 0), generation),
+        ArrivalAt::Phase { object, generation, .. } => ((object, ProcessorId(0), 0), generation),
     }
 }

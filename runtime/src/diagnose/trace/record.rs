@@ -101,6 +101,11 @@ impl Entry {
         (who < Self::MANY).then_some(who)
     }
 
+    /// The other processor of a message.
+    pub fn processor(&self) -> Option<ProcessorId> {
+        self.who().map(ProcessorId)
+    }
+
     #[inline]
     pub fn kind(&self) -> Kind {
         Kind::ALL[(self.kind_who >> 28) as usize % Kind::ALL.len()]
@@ -355,17 +360,17 @@ impl Recorder {
                 self.slots[slot as usize] = (name, shard.unwrap_or(UNKNOWN));
             }
             Event::Sent { to, name } => {
-                let (name, number) = (self.names.number_of_static(name), self.sent[to as usize]);
-                self.sent[to as usize] = number.wrapping_add(1);
-                self.within(Kind::Send, name, to, number);
+                let (name, number) = (self.names.number_of_static(name), self.sent[to.index()]);
+                self.sent[to.index()] = number.wrapping_add(1);
+                self.within(Kind::Send, name, to.0, number);
             }
             Event::Received { from, name } => {
                 if self.same(Kind::Messages).is_none() {
                     self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0);
                 }
-                let (name, number) = (self.names.number_of_static(name), self.received[from as usize]);
-                self.received[from as usize] = number.wrapping_add(1);
-                self.within(Kind::Receive, name, from, number);
+                let (name, number) = (self.names.number_of_static(name), self.received[from.index()]);
+                self.received[from.index()] = number.wrapping_add(1);
+                self.within(Kind::Receive, name, from.0, number);
             }
             Event::OwnReceived => self.begin(wire, Kind::Messages, UNKNOWN, UNKNOWN, 0),
             Event::TaskReleased { object, generation, task } => {

@@ -116,7 +116,7 @@ impl<W: Write> File<'_, W> {
         self.out.write_all(if self.lines > 0 { b",\n" } else { b"\n" })?;
         self.lines += 1;
         // Viewers treat 0 specially.
-        let (pid, tid) = (self.machine.node_of(processor) + 1, processor + 1);
+        let (pid, tid) = (self.machine.node_of(processor).0 + 1, processor.0 + 1);
         serde_json::to_writer(&mut self.out, &Line { pid, tid, ..line })?;
         Ok(())
     }
@@ -249,7 +249,7 @@ impl<'a> Row<'a> {
         let processor = self.recording.processor;
         let mut wait = |slot: u32, from: u64, to: u64, poll: &Entry, unfinished: Option<bool>| {
             let (name, cat) = (self.name(poll.what()), "wait");
-            let id = || Some(format!("{:#x}", u64::from(processor) << 32 | u64::from(slot)));
+            let id = || Some(format!("{:#x}", u64::from(processor.0) << 32 | u64::from(slot)));
             let args = Args { shard: poll.who(), unfinished, ..Args::default() };
             file.line(processor, Line { name, cat, ph: "b", ts: us(from), id: id(), args, ..Line::default() })?;
             file.line(processor, Line { name, cat, ph: "e", ts: us(to), id: id(), ..Line::default() })
@@ -279,7 +279,7 @@ fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
     for row in rows {
         let me = row.recording.processor;
         for (event, slice) in row.events().filter(|(e, _)| e.kind() == kind) {
-            let other = event.who().unwrap_or(ProcessorId::MAX);
+            let other = event.processor().unwrap_or(ProcessorId(u32::MAX));
             let (from, to) = if kind == Kind::Send { (me, other) } else { (other, me) };
             found.insert((from, to, event.key), slice);
         }
@@ -303,7 +303,7 @@ fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> 
             Kind::Poll | Kind::LastPoll => (Kind::ReleasedShard, event.key),
             Kind::Chains => (Kind::ReleasedChain, event.what()),
             Kind::Receive => {
-                sender = event.who().and_then(|from| sent.get(&(from, me, event.key)).copied());
+                sender = event.processor().and_then(|from| sent.get(&(from, me, event.key)).copied());
                 continue;
             }
             Kind::ReleasedTask | Kind::ReleasedShard | Kind::ReleasedChain => {
@@ -353,7 +353,7 @@ pub(super) fn write(
             let args = Args { name: Some(of), ..Args::default() };
             file.line(processor, Line { name, ph: "M", args, ..Line::default() })?;
         }
-        let args = Args { sort_index: Some(processor), ..Args::default() };
+        let args = Args { sort_index: Some(processor.0), ..Args::default() };
         file.line(processor, Line { name: "thread_sort_index", ph: "M", args, ..Line::default() })?;
         if row.dropped() > 0 {
             let ts = us(row.events.first().map_or(0, |e| times.ns(e.time())));
@@ -368,8 +368,8 @@ pub(super) fn write(
     for row in &rows {
         let me = row.recording.processor;
         for (event, slice) in row.events().filter(|(e, _)| e.kind() == Kind::Send) {
-            let to = event.who().and_then(|to| received.get(&(me, to, event.key)).copied());
-            let args = Args { from: Some(me), to: event.who(), ..Args::default() };
+            let to = event.processor().and_then(|to| received.get(&(me, to, event.key)).copied());
+            let args = Args { from: Some(me), to: event.processor(), ..Args::default() };
             file.arrow(Arrow { name: row.name(event.what()), cat: "message", from: slice, to, args })?;
         }
     }
@@ -377,7 +377,7 @@ pub(super) fn write(
     if let Some(error) = text.as_deref() {
         let args = Args { error: Some(error), ..Args::default() };
         let line = Line { name: "run failed", cat: "run", ph: "i", ts: us(end), s: Some("g"), args, ..Line::default() };
-        file.line(0, line)?;
+        file.line(ProcessorId(0), line)?;
     }
     out.write_all(b"\n]}\n")
 }

@@ -13,7 +13,7 @@ use crate::diagnose::deadlock::Node;
 use crate::diagnose::races::Actor;
 use crate::future::TaskFuture;
 use crate::gang::Versions;
-use crate::ids::{LaunchKey, ObjectId};
+use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use crate::message::Held;
 use crate::object::GangTable;
 use crate::processor::{Core, Origin};
@@ -102,7 +102,7 @@ impl Shard {
         &self.inner.held
     }
 
-    /// Number of this shard in its gang, from 0.
+    /// Number of this shard in its gang, from 0. It is a plain `u32`, because programs compute with it.
     pub fn index(&self) -> u32 {
         self.inner.index
     }
@@ -113,7 +113,7 @@ impl Shard {
     }
 
     /// The processor this shard runs on.
-    pub fn processor(&self) -> u32 {
+    pub fn processor(&self) -> ProcessorId {
         self.inner.core.effects().id
     }
 

@@ -47,7 +47,7 @@ pub fn drive<M: Send>(
     inbox: &mut Inbox<M>,
     crowded: bool,
 ) {
-    let me = &post.processors[id as usize];
+    let me = &post.processors[id.index()];
     let patience = if crowded { YIELDS } else { SPINS };
     let mut idle = 0u32;
     while !driven.stopped() && !post.is_given_up() {

@@ -100,7 +100,7 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
     std::thread::scope(|scope| {
         for id in 0..n {
             let (config, mine, ends) = (config.clone(), shared.clone(), ends.clone());
-            let body = move || processor(id as u32, config, mine, begin, &ends);
+            let body = move || processor(ProcessorId(id as u32), config, mine, begin, &ends);
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
                 // Not all threads could be started. The others would wait for a missing processor that is never idle,
@@ -122,7 +122,7 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
     for (id, public) in (0..).zip(&shared.post.processors) {
         let untaken = public.fetch();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(untaken)));
-        failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
+        failure = failure.or(dropped.err().map(|panic| crashed(ProcessorId(id), panic)));
     }
     if shared.post.is_given_up() {
         let reports = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
@@ -149,16 +149,16 @@ fn processor(
     ends: &crossbeam_channel::Sender<ProcessorEnd>,
 ) {
     // Bound first, so that the memory a worker allocates is near it.
-    shared.places.bind(id);
+    shared.places.bind(id.0);
     let _clock = crate::time::Clock::host(shared.post.start);
     let wire = Rc::new(ThreadsWire::new(id, shared.clone()));
     let signal = {
         let post = shared.post.clone();
-        Arc::new(move || post.processors[id as usize].parker.wake())
+        Arc::new(move || post.processors[id.index()].parker.wake())
     };
     let core = Core::new(id, config, Box::new(wire.clone()), signal);
     let mut inbox = Inbox::new();
-    let outcome = (id == 0).then(|| begin(&core));
+    let outcome = (id == ProcessorId(0)).then(|| begin(&core));
     let driven = DrivenCore { core: &core, last_look: LastLook::default() };
     let ended =
         catch_unwind(AssertUnwindSafe(|| drive(id, &driven, &shared.post, &wire.outbox, &mut inbox, shared.crowded)));
@@ -312,7 +312,7 @@ mod tests {
 
     /// A processor with a shard that waits for ever, and a clone of the shard's waker.
     fn waiting() -> (Rc<Core>, Waker) {
-        let core = Core::new(0, Arc::new(alone_config()), Box::new(Nowhere), Arc::new(|| {}));
+        let core = Core::new(ProcessorId(0), Arc::new(alone_config()), Box::new(Nowhere), Arc::new(|| {}));
         let handed: Rc<RefCell<Option<Waker>>> = Rc::default();
         let hand = handed.clone();
         let body = poll_fn(move |cx| {
@@ -339,8 +339,8 @@ mod tests {
     /// The only processor of a run, and its wire.
     fn alone() -> (Arc<Shared>, Rc<ThreadsWire>, Rc<Core>) {
         let shared = Arc::new(Shared::new(Arc::new(Post::new(1)), Places::default()));
-        let wire = Rc::new(ThreadsWire::new(0, shared.clone()));
-        let core = Core::new(0, Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
+        let wire = Rc::new(ThreadsWire::new(ProcessorId(0), shared.clone()));
+        let core = Core::new(ProcessorId(0), Arc::new(alone_config()), Box::new(wire.clone()), Arc::new(|| {}));
         (shared, wire, core)
     }
 
@@ -403,8 +403,9 @@ mod leaves {
     #[test]
     fn what_was_sent_before_a_leaf_task_is_seen() {
         one_reads(1, |post| {
-            let wire = Rc::new(ThreadsWire::new(1, Arc::new(Shared::new(post.clone(), Places::default()))));
-            wire.send(0, Message::Stop);
+            let wire =
+                Rc::new(ThreadsWire::new(ProcessorId(1), Arc::new(Shared::new(post.clone(), Places::default()))));
+            wire.send(ProcessorId(0), Message::Stop);
             wire.works(&Long);
         });
     }

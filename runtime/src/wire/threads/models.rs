@@ -13,6 +13,10 @@ use loom::thread;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+const FIRST: ProcessorId = ProcessorId(0);
+const SECOND: ProcessorId = ProcessorId(1);
+const THIRD: ProcessorId = ProcessorId(2);
+
 fn model(body: impl Fn() + Send + Sync + 'static) {
     model_bounded(OF_SEVERAL, body);
 }
@@ -68,7 +72,7 @@ pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) 
         let post = Arc::new(Post::new(2));
         let (there, send) = (post.clone(), send.clone());
         let sender = thread::spawn(move || send(&there));
-        read(&Outbox::new(0, post.clone()), 0, &post, messages);
+        read(&Outbox::new(FIRST, post.clone()), FIRST, &post, messages);
         sender.join().unwrap();
     });
 }
@@ -84,8 +88,8 @@ fn go_on<M: Send>(outbox: &Outbox<M>) {
 #[test]
 fn a_message_is_seen_although_its_sender_goes_on() {
     one_reads(1, |post| {
-        let outbox = Outbox::new(1, post.clone());
-        outbox.send(0, 7);
+        let outbox = Outbox::new(SECOND, post.clone());
+        outbox.send(FIRST, 7);
         go_on(&outbox);
     });
 }
@@ -94,9 +98,9 @@ fn a_message_is_seen_although_its_sender_goes_on() {
 #[test]
 fn two_messages_are_seen_although_their_sender_goes_on() {
     one_reads(2, |post| {
-        let outbox = Outbox::new(1, post.clone());
+        let outbox = Outbox::new(SECOND, post.clone());
         for value in [7, 8] {
-            outbox.send(0, value);
+            outbox.send(FIRST, value);
             go_on(&outbox);
         }
     });
@@ -106,9 +110,9 @@ fn two_messages_are_seen_although_their_sender_goes_on() {
 #[test]
 fn what_waited_for_room_is_seen() {
     one_reads(3, |post| {
-        let outbox = Outbox::new(1, post.clone());
+        let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
-            outbox.send(0, value);
+            outbox.send(FIRST, value);
         }
         while outbox.has_backlog() {
             yield_now();
@@ -125,15 +129,15 @@ fn nobody_sleeps_over_what_waits_for_room() {
         let post = Arc::new(Post::new(2));
         let there = post.clone();
         let sender = thread::spawn(move || {
-            let outbox = Outbox::new(1, there.clone());
+            let outbox = Outbox::new(SECOND, there.clone());
             for value in 0..3 {
-                outbox.send(0, value);
+                outbox.send(FIRST, value);
             }
-            read(&outbox, 1, &there, 1);
+            read(&outbox, SECOND, &there, 1);
         });
-        let outbox = Outbox::new(0, post.clone());
-        read(&outbox, 0, &post, 3);
-        outbox.send(1, 3);
+        let outbox = Outbox::new(FIRST, post.clone());
+        read(&outbox, FIRST, &post, 3);
+        outbox.send(SECOND, 3);
         outbox.flush();
         sender.join().unwrap();
     });
@@ -143,22 +147,22 @@ fn nobody_sleeps_over_what_waits_for_room() {
 #[test]
 fn who_leaves_pushes_what_waited_for_room() {
     one_reads(3, |post| {
-        let outbox = Outbox::new(1, post.clone());
+        let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
-            outbox.send(0, value);
+            outbox.send(FIRST, value);
         }
-        read(&outbox, 1, post, 0);
+        read(&outbox, SECOND, post, 0);
     });
 }
 
 #[test]
 fn nobody_waits_for_room_at_who_has_left() {
     one_reads(0, |post| {
-        let outbox = Outbox::new(1, post.clone());
+        let outbox = Outbox::new(SECOND, post.clone());
         for value in 0..3 {
-            outbox.send(0, value);
+            outbox.send(FIRST, value);
         }
-        read(&outbox, 1, post, 0);
+        read(&outbox, SECOND, post, 0);
     });
 }
 
@@ -167,15 +171,15 @@ fn nobody_waits_for_room_at_who_has_left() {
 fn a_second_ring_is_seen() {
     model(|| {
         let post = Arc::new(Post::new(3));
-        let senders = [1, 2].map(|id| {
+        let senders = [SECOND, THIRD].map(|id| {
             let there = post.clone();
             thread::spawn(move || {
                 let outbox = Outbox::new(id, there);
-                outbox.send(0, id);
+                outbox.send(FIRST, id);
                 outbox.flush();
             })
         });
-        read(&Outbox::new(0, post.clone()), 0, &post, 2);
+        read(&Outbox::new(FIRST, post.clone()), FIRST, &post, 2);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
     });
 }
@@ -208,7 +212,7 @@ impl Clerk<'_> {
     }
 
     fn stop_all(&self) {
-        (0..self.stops).for_each(|p| self.outbox.send(p, Letter::Stop));
+        (0..self.stops).map(ProcessorId).for_each(|p| self.outbox.send(p, Letter::Stop));
     }
 }
 
@@ -283,12 +287,12 @@ fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) ->
 /// be given up before. Otherwise the run is stuck, and all processors must learn it.
 fn run(n: u32, ends: bool, post: &Arc<Post<Letter>>, begin: Begin) {
     let stops = if ends { n } else { 0 };
-    let others = (1..n).map(|id| {
+    let others = (1..n).map(ProcessorId).map(|id| {
         let there = post.clone();
         thread::spawn(move || assert_eq!(clerk(id, &there, stops, Begin::default()), ends))
     });
     let others: Vec<_> = others.collect();
-    assert_eq!(clerk(0, post, stops, begin), ends);
+    assert_eq!(clerk(FIRST, post, stops, begin), ends);
     others.into_iter().for_each(|other| other.join().unwrap());
     assert_eq!(post.is_given_up(), !ends);
 }
@@ -299,7 +303,7 @@ fn exchange(n: u32, ends: bool, letters: &'static [(ProcessorId, u32)]) {
 
 #[test]
 fn an_answer_under_way_is_no_deadlock() {
-    exchange(2, true, &[(1, 1)]);
+    exchange(2, true, &[(SECOND, 1)]);
 }
 
 /// A third processor goes idle at some time, and looks at the two that exchange. Driving it like them would take too
@@ -315,8 +319,8 @@ fn an_answer_between_two_others_is_no_deadlock() {
             assert!(announced == Some(false) && !quiescent(&there));
         });
         let there = post.clone();
-        let second = thread::spawn(move || assert!(clerk(1, &there, 2, Begin::default())));
-        assert!(clerk(0, &post, 2, Begin { letters: &[(1, 1)], outside: None }));
+        let second = thread::spawn(move || assert!(clerk(SECOND, &there, 2, Begin::default())));
+        assert!(clerk(FIRST, &post, 2, Begin { letters: &[(SECOND, 1)], outside: None }));
         [second, third].into_iter().for_each(|other| other.join().unwrap());
         assert!(!post.is_given_up());
     });
@@ -332,9 +336,9 @@ fn who_passes_a_message_on_is_not_idle() {
         let idle = || Reader { left: Cell::new(0), then: drop };
         let there = post.clone();
         let second = thread::spawn(move || {
-            let outbox = Outbox::new(1, there.clone());
-            let driven = Reader { left: Cell::new(1), then: |message| outbox.send(2, message) };
-            drive(1, &driven, &there, &outbox, &mut Inbox::new(), false);
+            let outbox = Outbox::new(SECOND, there.clone());
+            let driven = Reader { left: Cell::new(1), then: |message| outbox.send(THIRD, message) };
+            drive(SECOND, &driven, &there, &outbox, &mut Inbox::new(), false);
         });
         let there = post.clone();
         let third = thread::spawn(move || {
@@ -347,8 +351,8 @@ fn who_passes_a_message_on_is_not_idle() {
             me.idle.store(false, Ordering::Release);
             let _ = announce::<u32>(&idle(), me, 0, inbox.received());
         });
-        let outbox = Outbox::new(0, post.clone());
-        outbox.send(1, 7);
+        let outbox = Outbox::new(FIRST, post.clone());
+        outbox.send(SECOND, 7);
         outbox.flush();
         let _ = announce::<u32>(&idle(), &post.processors[0], outbox.sent(), 0);
         assert!(!quiescent(&post));
@@ -363,7 +367,7 @@ fn two_idle_processors_are_stuck() {
 
 #[test]
 fn two_are_stuck_after_an_answer() {
-    exchange(2, false, &[(1, 1)]);
+    exchange(2, false, &[(SECOND, 1)]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<M: Send> Outbox<M> {
 
     #[inline(always)]
     pub fn send(&self, to: ProcessorId, message: M) {
-        let mut link = self.to[to as usize].borrow_mut();
+        let mut link = self.to[to.index()].borrow_mut();
         let Outlet { ring, waiting } = &mut *link;
         let ring = ring.get_or_insert_with(|| self.open(to));
         if waiting.is_empty() && ring.has_room() {
@@ -51,7 +51,7 @@ impl<M: Send> Outbox<M> {
         }
         self.sent.set(self.sent.get() + 1);
         self.note_push();
-        self.post.processors[to as usize].parker.nudge();
+        self.post.processors[to.index()].parker.nudge();
     }
 
     /// Messages sent so far, including those that wait for room.
@@ -109,7 +109,7 @@ impl<M: Send> Outbox<M> {
     #[cold]
     fn open(&self, to: ProcessorId) -> Sender<M> {
         let (sender, receiver) = ring(self.post.slots);
-        self.post.processors[to as usize].leave(self.id, receiver);
+        self.post.processors[to.index()].leave(self.id, receiver);
         sender
     }
 
@@ -147,13 +147,13 @@ mod tests {
         let mut post = Post::new(2);
         post.slots = 4;
         let post = Arc::new(post);
-        let (outbox, mut inbox, mut next) = (Outbox::new(1, post.clone()), Inbox::new(), 0);
+        let (outbox, mut inbox, mut next) = (Outbox::new(ProcessorId(1), post.clone()), Inbox::new(), 0);
         for value in 0..100 {
-            outbox.send(0, value);
+            outbox.send(ProcessorId(0), value);
             // Only now and then, so that rings fill up, are emptied, and are tended between two sends.
             if value % 7 == 0 {
                 inbox.take_in(&post.processors[0], |source, value| {
-                    assert_eq!((source, value), (1, next));
+                    assert_eq!((source, value), (ProcessorId(1), next));
                     next += 1;
                 });
             }

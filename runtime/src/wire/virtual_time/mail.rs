@@ -48,7 +48,7 @@ impl Mail {
             self.turn_page();
         }
         let page = &mut self.pages[self.open as usize];
-        page.letters.push(Letter { from, then: to, message: Some(message) });
+        page.letters.push(Letter { from, then: to.0, message: Some(message) });
         page.left += 1;
         self.open * PAGE + page.letters.len() as u32 - 1
     }
@@ -69,7 +69,7 @@ impl Mail {
     /// The sender and receiver of a letter that has not come.
     pub fn address(&self, number: u32) -> (ProcessorId, ProcessorId) {
         let letter = &self.pages[(number / PAGE) as usize].letters[(number % PAGE) as usize];
-        (letter.from, letter.then)
+        (letter.from, ProcessorId(letter.then))
     }
 
     /// The message of a letter that has not come.

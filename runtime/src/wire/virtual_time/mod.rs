@@ -23,7 +23,7 @@ use crate::Error;
 use crate::config::Config;
 use crate::counters::Stats;
 use crate::effects::Signal;
-use crate::ids::{EMPTY, ProcessorId};
+use crate::ids::{EMPTY, NodeId, ProcessorId};
 use crate::message::{Message, UNSAID, Wire, Work};
 use crate::names::short_name;
 use crate::payload::Payload;
@@ -146,7 +146,7 @@ impl Net {
     /// A message waits for its node's way out from `now` on.
     fn leaves(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
-        let (link, own) = (self.link(from, to), self.machine.node_of(from) as usize);
+        let (link, own) = (self.link(from, to), self.machine.node_of(from).index());
         let leaves = now.max(self.out[own]);
         self.out[own] = leaves.saturating_add(self.busy(link, self.mail.message(letter)).0);
         let reaches = leaves.saturating_add(self.noisy(link.latency));
@@ -158,7 +158,7 @@ impl Net {
     fn reaches(&mut self, letter: u32, now: Ps) {
         let (from, to) = self.mail.address(letter);
         let (busy, bytes) = self.busy(self.link(from, to), self.mail.message(letter));
-        let other = self.machine.node_of(to) as usize;
+        let other = self.machine.node_of(to).index();
         let comes = now.max(self.into[other]);
         self.into[other] = comes.saturating_add(busy);
         self.events.push(comes.saturating_add(bytes), What::Comes(letter));
@@ -209,7 +209,7 @@ struct Shared {
 
 impl Shared {
     fn meter(&self, id: ProcessorId) -> &Meter {
-        &self.meters[id as usize]
+        &self.meters[id.index()]
     }
 }
 
@@ -227,7 +227,7 @@ struct VirtualWire {
 impl Wire for VirtualWire {
     fn send(&self, to: ProcessorId, message: Message) {
         let Shared { net, meters, .. } = &*self.shared;
-        let (mut net, meter) = (net.borrow_mut(), &meters[self.id as usize]);
+        let (mut net, meter) = (net.borrow_mut(), &meters[self.id.index()]);
         if matches!(message, Message::Replicated(_)) {
             net.replicated.push_back((self.id, message));
             return;
@@ -299,12 +299,13 @@ pub(crate) fn run(
         }),
         machine,
         meters: (0..config.machine.processors()).map(|_| Meter::new(costs.clone())).collect(),
-        turn: Cell::new(0),
+        turn: Cell::new(ProcessorId(0)),
     });
     let parker = Arc::new(Parker::new());
     let of_parker = parker.clone();
     let signal: Signal = Arc::new(move || of_parker.wake());
     let processors: Vec<Processor> = (0..config.machine.processors())
+        .map(ProcessorId)
         .map(|id| {
             let wire = VirtualWire { shared: shared.clone(), id };
             let core = Core::new(id, config.clone(), Box::new(wire), signal.clone());
@@ -323,8 +324,8 @@ pub(crate) fn run(
     let clock = Clock::of(shared.clone());
     let outcomes = (0..config.copies.nodes())
         .map(|copy| {
-            let id = config.copies.first_of(copy);
-            let first = &processors[id as usize];
+            let id = config.copies.first_of(NodeId(copy));
+            let first = &processors[id.index()];
             shared.turn.set(id);
             let outcome = begin(&first.core);
             first.free.set(shared.meter(id).now());
@@ -334,7 +335,7 @@ pub(crate) fn run(
     let drive = Drive { processors: &processors, shared: &shared };
     let mut seen = Seen::default();
     let driven = catch_unwind(AssertUnwindSafe(|| drive.all(&parker, &mut seen, most_steps)));
-    let failure = driven.unwrap_or_else(|panic| Some(crashed(0, panic)));
+    let failure = driven.unwrap_or_else(|panic| Some(crashed(ProcessorId(0), panic)));
     let compared = drive.compare();
     drop(clock);
     let cores = processors.into_iter().map(|p| p.core).collect();
@@ -353,7 +354,7 @@ impl Seen {
     #[inline]
     fn add(&mut self, at: Ps, kind: u64, from: ProcessorId, to: ProcessorId) {
         self.events += 1;
-        for word in [at << 2 | kind, u64::from(from) << 32 | u64::from(to)] {
+        for word in [at << 2 | kind, u64::from(from.0) << 32 | u64::from(to.0)] {
             // The hash function of FxHash.
             self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         }
@@ -381,7 +382,7 @@ impl Drive<'_> {
 
     /// Plans a processor's next step for `at`, or for when it is free. An earlier planned step stays.
     fn plan(&self, id: ProcessorId, at: Ps) {
-        let p = &self.processors[id as usize];
+        let p = &self.processors[id.index()];
         let at = at.max(p.free.get());
         if at < p.next.get() {
             p.next.set(at);
@@ -391,7 +392,7 @@ impl Drive<'_> {
 
     /// Plans the next step of a processor that has taken one.
     fn go_on(&self, id: ProcessorId) {
-        let p = &self.processors[id as usize];
+        let p = &self.processors[id.index()];
         if p.core.effects().stopped() {
             return;
         }
@@ -433,7 +434,7 @@ impl Drive<'_> {
                 continue;
             };
             if let What::Alarm(id) = what
-                && self.processors[id as usize].core.effects().next_deadline().is_some()
+                && self.processors[id.index()].core.effects().next_deadline().is_some()
                 && at > last
                 && self.awaits_outside()
             {
@@ -463,7 +464,7 @@ impl Drive<'_> {
                 What::Step(id) => {
                     seen.add(at, 1, id, id);
                     // An earlier step may have been planned after this one. It has taken this one's place.
-                    if self.processors[id as usize].next.get() == at {
+                    if self.processors[id.index()].next.get() == at {
                         self.step(id, at);
                     }
                 }
@@ -476,7 +477,7 @@ impl Drive<'_> {
     }
 
     fn comes(&self, letter: u32, to: ProcessorId, at: Ps) {
-        let p = &self.processors[to as usize];
+        let p = &self.processors[to.index()];
         if p.core.effects().stopped() {
             // A processor that has stopped handles no messages.
             let dropped = self.net().mail.open(letter);
@@ -490,7 +491,7 @@ impl Drive<'_> {
 
     /// An alarm is due. If the processor is busy, its timers are checked again after its step.
     fn alarm(&self, id: ProcessorId, at: Ps) {
-        let p = &self.processors[id as usize];
+        let p = &self.processors[id.index()];
         // The alarm was queued for a timer that has been replaced.
         if p.alarm.get() == NEVER || at < p.alarm.get().saturating_mul(1000) {
             return;
@@ -516,7 +517,7 @@ impl Drive<'_> {
     }
 
     fn step(&self, id: ProcessorId, at: Ps) {
-        let p = &self.processors[id as usize];
+        let p = &self.processors[id.index()];
         if p.core.effects().stopped() {
             return;
         }
