@@ -1,40 +1,41 @@
-//! What a mapper is asked and what it answers: one input and, where it is more than a number, one output a call.
+//! The inputs and outputs of a mapper's calls.
 
 use crate::{Machine, MemoryKind, ProcessorId};
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Region};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Rank of a ready task among ready tasks of its processor: a higher one runs first. It never pre-empts.
+/// Rank of a ready task among the ready tasks of its processor: the higher one runs first. A task that runs is never
+/// interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Priority(pub u8);
 
 impl Priority {
     /// Number of levels; legal values are `0..LEVELS`.
     pub const LEVELS: u8 = 8;
-    /// What tasks have when nobody says otherwise.
+    /// The default of leaf tasks.
     pub const NORMAL: Priority = Priority(3);
-    /// What the collective mapper gives to the subtasks of collectives.
+    /// The priority that the [collective mapper](crate::CollectiveMapper) gives to the subtasks of collectives.
     pub const RAISED: Priority = Priority(6);
 }
 
 /// How a subtask reads a region that lives in the memory of another processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
-    /// Use the instance where it is; copy nothing.
+    /// Use the instance where it is, without a copy.
     InPlace,
-    /// Copy into the memory of the processor that runs the task, afresh for each task.
+    /// Copy it into the memory of the processor that runs the task, again for each task.
     Copy,
 }
 
-/// Which processor runs each shard of a gang.
+/// Output of [`Mapper::place_shards`](crate::Mapper::place_shards): the processor of each shard of a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// Shard s of P on the processor ⌊s·W/P⌋ of the W that have shards: neighbours stay together.
+    /// Shard s of P is on [shard processor](Machine::shard_processor) ⌊s·W/P⌋ of W, so that neighbours stay together.
     Blocked,
-    /// Shard s on the processor s mod W of the W that have shards ([`Machine::shard_processors`]).
+    /// Shard s is on [shard processor](Machine::shard_processor) s mod W.
     Cyclic,
-    /// Shard s on processor `.0[s]`, which may be a utility processor.
+    /// Shard s is on processor `.0[s]`, which may be a utility processor. The list has one entry for each shard.
     Explicit(Vec<ProcessorId>),
 }
 
@@ -52,11 +53,11 @@ pub struct PlaceShardsInput<'a> {
 /// Input of [`Mapper::place_shared`](crate::Mapper::place_shared).
 #[derive(Debug, Clone)]
 pub struct PlaceSharedInput<'a> {
-    /// The region all namers share.
+    /// The region that all namers share.
     pub region: Region,
-    /// The field.
+    /// The first of the fields that are named. The answer holds for all of them.
     pub field: FieldId,
-    /// Processor and privilege of each shard that names the region, in shard order.
+    /// Processor and privilege of each requirement for the region, in shard order.
     pub namers: &'a [(ProcessorId, Privilege)],
     /// The machine.
     pub machine: &'a Machine,
@@ -65,18 +66,18 @@ pub struct PlaceSharedInput<'a> {
 /// Input of [`Mapper::map_instance`](crate::Mapper::map_instance).
 #[derive(Debug, Clone)]
 pub struct InstanceInput<'a> {
-    /// What the instance covers.
+    /// The region that the instance covers.
     pub region: Region,
     /// The field.
     pub field: FieldId,
-    /// Size in bytes.
+    /// Size of the instance in bytes.
     pub bytes: usize,
-    /// The processor whose memory it is to be in.
+    /// The processor that needs it, in whose memory it will be.
     pub processor: ProcessorId,
     /// [`Coherence::Simultaneous`] if several shards share it, else [`Coherence::Exclusive`].
     pub coherence: Coherence,
-    /// The kind of memory of the instance that is there already, with its values, if there is one. It may be replaced: no
-    /// task of this launch uses it. (Where it may not, nobody is asked.)
+    /// The memory of the processor's present instance of the region, if it has one. It may be replaced, because no task
+    /// of this launch uses it. (If one did, the mapper would not be asked.)
     pub found: Option<MemoryKind>,
     /// The machine.
     pub machine: &'a Machine,
@@ -85,22 +86,22 @@ pub struct InstanceInput<'a> {
 /// Output of [`Mapper::map_instance`](crate::Mapper::map_instance).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InstanceChoice {
-    /// Use the instance that is there; legal only if there is one.
+    /// Go on with the present instance. Legal only if there is one.
     Find,
-    /// Make one in this kind of memory, with the values of the one that is there, which it replaces.
+    /// Make an instance in this kind of memory. It replaces the present one, if there is one, and gets its values.
     Create(MemoryKind),
 }
 
 /// Input of [`Mapper::select_source`](crate::Mapper::select_source).
 #[derive(Debug, Clone)]
 pub struct SourceInput<'a> {
-    /// The part that is needed.
+    /// The part of a region that is needed.
     pub region: Region,
     /// The field.
     pub field: FieldId,
     /// The processor that needs it.
     pub to: ProcessorId,
-    /// Processors that hold valid values of all of it, each once, the last writer first; at least two.
+    /// The processors that hold valid values of the whole part: at least two, each once, the last writer first.
     pub holders: &'a [ProcessorId],
     /// The machine.
     pub machine: &'a Machine,
@@ -111,7 +112,7 @@ pub struct SourceInput<'a> {
 pub struct SliceInput<'a> {
     /// Name of the task.
     pub task: &'a str,
-    /// The shard that launches it.
+    /// The shard that launches the points.
     pub shard: u32,
     /// The processor of that shard.
     pub processor: ProcessorId,
@@ -121,15 +122,16 @@ pub struct SliceInput<'a> {
     pub machine: &'a Machine,
 }
 
-/// Output of [`Mapper::slice_index`](crate::Mapper::slice_index): which processor each point of an index launch is meant for.
+/// Output of [`Mapper::slice_index`](crate::Mapper::slice_index): the processor that each point of an index launch is
+/// meant for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slicing {
-    /// All for the launching shard's.
+    /// All points are meant for the launching shard's processor.
     Here,
-    /// Runs of points of nearly equal length, one for each processor of the node that runs leaf tasks.
+    /// Each processor of the node that runs leaf tasks gets a run of points; the runs have nearly equal lengths.
     Blocked,
-    /// These runs, which together are all points, each once, in order, each with a processor of the node that runs leaf
-    /// tasks.
+    /// Each run of points has its processor. Together the runs are all points, each once and in order. The processors
+    /// are of the shard's node and run leaf tasks.
     Explicit(Vec<(Range<usize>, ProcessorId)>),
 }
 
@@ -140,18 +142,18 @@ pub struct RequirementInput<'a> {
     pub region: &'a Region,
     /// The field.
     pub field: FieldId,
-    /// What the task may do.
+    /// What the task may do with the region.
     pub privilege: Privilege,
-    /// With whom.
+    /// Who else may use the region at the same time.
     pub coherence: Coherence,
     /// Size in bytes.
     pub bytes: usize,
-    /// Where the valid instance is.
+    /// The memory of the valid instance; [`Machine::owner`] gives its processor.
     pub memory: MemoryId,
 }
 
-/// The region requirements of a leaf task, in the order of its parameters: each is worked out when it is looked at, as most
-/// mappers look at none.
+/// The region requirements of a leaf task, in the order of its parameters. Each is worked out when it is looked at,
+/// because most mappers look at none.
 #[derive(Clone, Copy)]
 pub struct Requirements<'a>(Source<'a>);
 
@@ -162,18 +164,18 @@ enum Source<'a> {
 }
 
 impl<'a> Requirements<'a> {
-    /// Those of a list.
+    /// The requirements of a list.
     pub fn listed(list: &'a [RequirementInput<'a>]) -> Self {
         Self(Source::List(list))
     }
 
-    /// So many, of which `get` knows each below that number.
+    /// `number` requirements; `get` is called with positions below that number.
     #[inline]
     pub fn worked_out(number: usize, get: &'a dyn Fn(usize) -> RequirementInput<'a>) -> Self {
         Self(Source::Uses(number, get))
     }
 
-    /// How many there are.
+    /// Number of requirements.
     pub fn len(&self) -> usize {
         match self.0 {
             Source::List(list) => list.len(),
@@ -181,12 +183,12 @@ impl<'a> Requirements<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// That of one parameter.
+    /// The requirement at a position, or `None` past the end.
     pub fn get(&self, index: usize) -> Option<RequirementInput<'a>> {
         match self.0 {
             Source::List(list) => list.get(index).copied(),
@@ -194,7 +196,7 @@ impl<'a> Requirements<'a> {
         }
     }
 
-    /// All in order.
+    /// All requirements in order.
     pub fn iter(&self) -> impl Iterator<Item = RequirementInput<'a>> + use<'a> {
         let these = *self;
         (0..self.len()).map_while(move |i| these.get(i))
@@ -210,11 +212,12 @@ impl std::fmt::Debug for Requirements<'_> {
 /// Input of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone)]
 pub struct LeafInput<'a> {
-    /// Name of the task: the one it was given, else its function's full path, of which errors show the last part.
+    /// Name of the task: the name that the launch gave it, or else its function's full path. Errors show the last part
+    /// of the path.
     pub task: &'a str,
     /// The shard that launches it.
     pub shard: u32,
-    /// The processor of that shard or, of a point of an index launch, that of its slice.
+    /// The processor that the task is meant for: the shard's or, for a point of an index launch, its slice's.
     pub processor: ProcessorId,
     /// Its region requirements, in the order of its parameters.
     pub requirements: Requirements<'a>,
@@ -225,23 +228,24 @@ pub struct LeafInput<'a> {
 /// Output of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutput {
-    /// A processor of the shard's own node. Default: [`LeafInput::processor`].
+    /// A processor of the shard's node that runs leaf tasks. [`Self::local`] gives [`LeafInput::processor`], if that
+    /// one does.
     pub processor: ProcessorId,
-    /// Default: [`Priority::NORMAL`].
+    /// Rank among the ready tasks of the processor. [`Self::local`]: [`Priority::NORMAL`].
     pub priority: Priority,
-    /// The requirements that the task reads from a copy, each by its position, from 0, in the order of the parameters. Only
-    /// simultaneous reads may be copied; all requirements that are not listed are used in place. The order of the list does
-    /// not matter, and a position that is listed twice is copied once. Default: none.
+    /// Positions, from 0, of the requirements that the task reads from a copy. Only simultaneous reads may be copied;
+    /// all others are used in place. The list may have any order, and a position that is listed twice is copied once.
+    /// [`Self::local`]: none.
     pub copied: Vec<u32>,
-    /// Kind of memory that copies are made in. Default: ordinary.
+    /// Kind of memory that copies are made in. [`Self::local`]: ordinary.
     pub copies_in: MemoryKind,
-    /// Whether [`Mapper::profile`](crate::Mapper::profile) is told how long the task took. Default: no.
+    /// Whether [`Mapper::profile`](crate::Mapper::profile) gets the times of the task. [`Self::local`]: no.
     pub profile: bool,
 }
 
 impl LeafOutput {
-    /// On the processor it is meant for, at normal priority, everything in place. In place of a utility processor, on one
-    /// that depends on the shard.
+    /// The task runs on the processor it is meant for, at normal priority, with all regions in place. If that is a
+    /// utility processor, it runs on another processor of the node, which depends on the shard's number.
     pub fn local(input: &LeafInput<'_>) -> Self {
         Self {
             processor: input.machine.near(input.processor, input.shard),
@@ -252,7 +256,8 @@ impl LeafOutput {
         }
     }
 
-    /// Whether it is legal and says no more than which priority: most answers, so that nothing else is looked at then.
+    /// Whether the answer is legal and decides nothing but the priority. That is true of most answers, which then need
+    /// no further check.
     #[inline]
     pub fn is_plain(&self, input: &LeafInput<'_>) -> bool {
         let here = self.processor == input.processor && !input.machine.is_utility(self.processor);
@@ -267,7 +272,7 @@ pub struct ExchangeInput<'a> {
     pub collective: &'a str,
     /// Number of participants.
     pub shards: u32,
-    /// Bytes of one cell of the exchange region.
+    /// Size in bytes of one cell of an exchange region.
     pub bytes: usize,
     /// The machine.
     pub machine: &'a Machine,
@@ -276,9 +281,10 @@ pub struct ExchangeInput<'a> {
 /// Output of [`Mapper::map_exchange`](crate::Mapper::map_exchange): the three flags of the founding paper (§II-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExchangeOutput {
-    /// Kind of memory the exchange regions live in, near the shard that owns each. Default: ordinary.
+    /// Kind of memory of the exchange regions. Each region is on the processor of the shard that owns it. Default:
+    /// ordinary.
     pub memory: MemoryKind,
-    /// How read subtasks reach the partner's exchange region. Default: by a local copy.
+    /// How a read subtask reaches the partner's exchange region. Default: by a local copy.
     pub access: Access,
     /// Priority of the collective's subtasks. Default: [`Priority::NORMAL`].
     pub priority: Priority,
@@ -295,20 +301,19 @@ impl Default for ExchangeOutput {
 pub struct AlgorithmInput<'a> {
     /// Name of the collective object.
     pub collective: &'a str,
-    /// What it is, such as `allreduce`.
+    /// Kind of collective, such as `allreduce`.
     pub kind: &'a str,
     /// The processor of each participant, in rank order.
     pub placement: &'a [ProcessorId],
     /// Bytes that each participant contributes.
     pub bytes: usize,
-    /// Names of the algorithms that give the same bits here, at least one. The first is what the program gets from a mapper
-    /// that does not care.
+    /// Names of the algorithms that give the same bits here, at least one. The first one is the default.
     pub choices: &'a [&'a str],
     /// The machine.
     pub machine: &'a Machine,
 }
 
-/// Input of [`Mapper::profile`](crate::Mapper::profile): how a leaf task went for which the mapper asked for it.
+/// Input of [`Mapper::profile`](crate::Mapper::profile): the times of a leaf task that ran.
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileInput<'a> {
     /// Name of the task.
@@ -319,6 +324,6 @@ pub struct ProfileInput<'a> {
     pub processor: ProcessorId,
     /// Nanoseconds from its launch until it ran.
     pub waited_ns: u64,
-    /// Nanoseconds it ran.
+    /// Nanoseconds from the start of its function to the end.
     pub ran_ns: u64,
 }

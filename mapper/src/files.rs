@@ -1,6 +1,7 @@
-//! The files that a user names: one that is read has an end, and one that is written is written as a whole.
+//! Reading and writing the files that a user names.
 //!
-//! Only regular files are read and replaced. A device may have no end, and opening a pipe waits for somebody else.
+//! Only regular files are read and replaced. A device may have no end, and opening a pipe waits for another process. A
+//! file is written as a [whole](Whole) or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,24 +11,24 @@ use std::path::{Path, PathBuf};
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// It can't be opened, or is no regular file.
+/// The file can't be opened, or is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     expect_regular(&fs::metadata(path)?)?;
     File::open(path)
 }
 
-/// What a regular file of at most `most` bytes holds.
+/// The content of a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// It can't be read, is no regular file, or is longer.
+/// The file can't be read, is no regular file, or is longer.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_from(open(path)?, most)
 }
 
-/// What is left to read, at most `most` bytes, for which there is memory from the beginning.
+/// The rest of a reader, at most `most` bytes. Memory for `most` bytes is reserved at once.
 ///
 /// # Errors
-/// It can't be read, there is more, or there is no memory for as much.
+/// The reader fails or has more bytes, or there is not enough memory.
 pub fn read_from(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(most).unwrap_or(usize::MAX)).map_err(io::Error::other)?;
@@ -38,10 +39,10 @@ pub fn read_from(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a regular file to write at its end, and makes it if there is none.
+/// Opens a regular file to write at its end, and makes it if it does not exist.
 ///
 /// # Errors
-/// It can't be opened, is no regular file, or is a link to nothing.
+/// The file can't be opened, is no regular file, or is a link to nothing.
 pub fn append(path: &Path) -> io::Result<File> {
     there(path)?;
     OpenOptions::new().create(true).append(true).open(path)
@@ -56,7 +57,7 @@ fn expect_regular(metadata: &Metadata) -> io::Result<()> {
     Err(io::Error::other(format!("expected a regular file, found {found}")))
 }
 
-/// What is at a path where a file is to be written: a regular file or nothing.
+/// The regular file at a path where a file will be written, or `None` if there is nothing.
 fn there(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Ok(metadata) => expect_regular(&metadata).map(|()| Some(metadata)),
@@ -68,23 +69,23 @@ fn there(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// A file that is written as a whole: to a temporary file in the same directory, which takes the name when all is in it. Until
-/// then, and whatever goes wrong, what was there before stays.
+/// A file that is written as a whole. The content goes to a temporary file in the same directory, which takes the name
+/// at the end. If anything goes wrong before that, the old content stays.
 ///
-/// A symbolic link stays one, and the file that it leads to is replaced. Of a file with several names (hard links) only this
-/// name gets what is new. Permissions stay.
+/// Behind a symbolic link, the file that it leads to is replaced, and the link stays. If a file has several names (hard
+/// links), only this name gets the new content. Permissions stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// With symbolic links followed.
+    /// The path, with symbolic links followed.
     path: PathBuf,
 }
 
 impl Whole {
-    /// Makes sure that the file can be written, by a temporary file that it makes and removes. Nothing else is changed.
+    /// Checks that the file can be written, with a temporary file that is made and removed. Nothing else changes.
     ///
     /// # Errors
-    /// The path leads to something other than a regular file, to a file that is read-only, or through a link to nothing; or
-    /// nothing can be made in its directory.
+    /// The path leads to something other than a regular file, to a read-only file, or through a link to nothing. Or no
+    /// file can be made in its directory.
     pub fn prepare(path: &Path) -> io::Result<Self> {
         let path = match there(path)? {
             Some(metadata) if metadata.permissions().readonly() => {
@@ -97,10 +98,10 @@ impl Whole {
         Ok(Self { path })
     }
 
-    /// Writes the file: `fill` says what is in it.
+    /// Writes the file with the content that `fill` writes.
     ///
     /// # Errors
-    /// It can't be written, or `fill` fails; what was there before still is.
+    /// The file can't be written, or `fill` fails. The old content stays.
     pub fn write(&self, fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
         let temporary = beside(&self.path)?;
         let file = temporary.as_file();
@@ -114,9 +115,9 @@ impl Whole {
     }
 }
 
-/// A temporary file, removed unless it gets another name.
+/// A temporary file beside `path`, which is removed unless it gets another name.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile<File>> {
-    // With the permissions of any new file, which the crate's own are not.
+    // The file gets the permissions of any new file, which differ from those that `tempfile` gives.
     tempfile::Builder::new().prefix(".maniple-").suffix(".tmp").make_in(directory(path), |path| File::create_new(path))
 }
 
@@ -124,15 +125,15 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Which file a path leads to, through links too, whether or not it is there yet.
+/// The file that a path leads to, with links followed. The file need not exist yet. Two paths to one file are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     node: Node,
-    /// In the directory `node`, of a file that is not there.
+    /// The name in the directory `node`, if the file does not exist.
     name: Option<OsString>,
 }
 
-/// What is one file under all its names.
+/// Identifies a file under all its names.
 #[cfg(unix)]
 type Node = (u64, u64);
 #[cfg(not(unix))]
@@ -142,7 +143,7 @@ impl Identity {
     /// The file that this path leads to.
     ///
     /// # Errors
-    /// Neither the file nor its directory is there.
+    /// Neither the file nor its directory exists.
     pub fn of(path: &Path) -> io::Result<Self> {
         match (node(path), path.file_name()) {
             (Ok(node), _) => Ok(Self { node, name: None }),
@@ -151,10 +152,10 @@ impl Identity {
         }
     }
 
-    /// The directory that it is in, under this path.
+    /// The directory of this path.
     ///
     /// # Errors
-    /// The directory is not there.
+    /// The directory does not exist.
     pub fn of_directory(path: &Path) -> io::Result<Self> {
         Ok(Self { node: node(directory(path))?, name: None })
     }
@@ -166,7 +167,7 @@ fn node(path: &Path) -> io::Result<Node> {
     fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Hard links are not seen.
+/// Hard links to one file differ here.
 #[cfg(not(unix))]
 fn node(path: &Path) -> io::Result<Node> {
     fs::canonicalize(path)

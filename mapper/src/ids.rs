@@ -6,13 +6,14 @@ use std::ops::Range;
 
 /// The number of a processor in its [`Machine`](crate::Machine), counted from 0 over all nodes.
 ///
-/// Shown and serialized as the bare number. Shards have numbers too: the types keep the two apart.
+/// It is shown and serialized as the bare number. Shards have plain numbers, which this type keeps apart from
+/// processors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessorId(pub u32);
 
 /// The number of a node in its [`Machine`](crate::Machine), counted from 0.
 ///
-/// Shown and serialized as the bare number.
+/// It is shown and serialized as the bare number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
@@ -53,7 +54,7 @@ bare!(ProcessorId NodeId);
 
 /// Consecutive processors in ascending order, as [`Machine::processors_of`](crate::Machine::processors_of) gives them.
 ///
-/// An iterator over [`ProcessorId`]s. Shown like a range of numbers, `3..6`.
+/// It is an iterator over [`ProcessorId`]s, and shown like a range of numbers, `3..6`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProcessorRange(Range<u32>);
 
@@ -64,13 +65,13 @@ impl ProcessorRange {
         Self(start..end)
     }
 
-    /// The processor `nth` places after the first one left, which may be past the end.
+    /// The processor `nth` places after the first one of the range. It may be past the end.
     #[inline]
     pub(crate) fn at(&self, nth: u32) -> ProcessorId {
         ProcessorId(self.0.start + nth)
     }
 
-    /// Whether a processor is among those that are left.
+    /// Whether a processor is in the range. Processors that the iterator has given out are not.
     #[inline]
     pub fn contains(&self, processor: ProcessorId) -> bool {
         self.0.contains(&processor.0)

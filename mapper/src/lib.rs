@@ -1,8 +1,5 @@
 #![forbid(unsafe_code)]
-//! WHERE and HOW: the machine, the [`Mapper`] trait, stock mappers, and the validation of every decision.
-//!
-//! A mapper decides placement and priority. It changes speed, never results: the program fixes what is computed and
-//! in which order values combine. Every answer is checked by [`validate`] before it is used.
+#![doc = include_str!("../README.md")]
 
 mod calls;
 pub mod files;

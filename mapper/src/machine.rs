@@ -7,22 +7,36 @@ use serde::{Deserialize, Serialize};
 /// Whether a memory may be read and written by other nodes directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MemoryKind {
-    /// Ordinary memory: the network cannot reach it, so what leaves it for another processor is staged through a buffer.
-    /// The wire may be shared memory: it counts (`Stats::staged_bytes`) whenever the peer is on another processor, of the
-    /// same node too, so that a run in one process shows what a mapping would cost. Between shards of one processor nothing
-    /// is staged.
+    /// Ordinary memory, which the network cannot reach. Data that leaves it for another processor is staged through a
+    /// buffer.
+    ///
+    /// Staging between two processors of one node counts too (`Stats::staged_bytes`), so a run in one process shows the
+    /// cost of a mapping. Between shards of one processor nothing is staged.
     Ordinary,
-    /// Memory registered for remote direct access: nothing is staged.
+    /// Memory registered for remote direct access. Nothing is staged.
     Registered,
 }
 
 /// The processors of a run, their nodes and their memories.
 ///
-/// Every processor has two memories of its own, one of each [`MemoryKind`]; processors `n·k .. n·(k+1)` form node k.
+/// Each processor has two memories of its own, one of each [`MemoryKind`]. With n processors a node, processors
+/// `n·k .. n·(k+1)` form node k.
 ///
-/// The last processors of each node may be **utility** processors: they run no leaf tasks, and have no shards but those that
-/// a mapper puts there by number, unless [that is what they are for](Machine::with_shards_on_utility). A shard or parent there
-/// is never kept waiting by a long leaf task.
+/// The last processors of each node may be **utility processors**, which run no leaf tasks. A shard or inner task there
+/// never waits for a long leaf task to end. By default a utility processor has only the shards that a mapper puts there
+/// by number; [`with_shards_on_utility`](Machine::with_shards_on_utility) puts all shards there.
+///
+/// ```
+/// use maniple_mapper::{Machine, NodeId, ProcessorId};
+///
+/// // Two nodes of three processors, of which one is a utility processor.
+/// let machine = Machine::new(6, 3).with_utility(1);
+/// assert_eq!((machine.processors(), machine.nodes()), (6, 2));
+/// assert_eq!(machine.node_of(ProcessorId(4)), NodeId(1));
+/// let leaves: Vec<_> = machine.leaf_processors_of(NodeId(1)).collect();
+/// assert_eq!(leaves, [ProcessorId(3), ProcessorId(4)]);
+/// assert!(machine.is_utility(ProcessorId(5)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     processors: u32,
@@ -33,29 +47,34 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of `processors` ≥ 1 processors in nodes of `per_node` ≥ 1.
+    /// A machine of `processors` processors in nodes of `per_node`. A number below 1 counts as 1. The last node may be
+    /// smaller.
     pub fn new(processors: u32, per_node: u32) -> Self {
         Self { processors: processors.max(1), per_node: per_node.max(1), utility: 0, shards_on_utility: false }
     }
 
-    /// The same with `utility` utility processors on each node, or as many as leave it one for leaf tasks.
+    /// The same machine with `utility` utility processors on each node. Each node keeps at least one processor for leaf
+    /// tasks.
     pub fn with_utility(self, utility: u32) -> Self {
         Self { utility, ..self }
     }
 
-    /// The same with shards on the utility processors, where there are any, unless a mapper puts them elsewhere by number:
-    /// these launch tasks, take messages in and run collectives, and the others run leaf tasks only.
+    /// The same machine with shards on the utility processors of each node that has some. They launch tasks, take
+    /// messages in and run collectives; the other processors run leaf tasks only. A mapper may still put shards
+    /// elsewhere by number. Runs in virtual time have such machines.
     pub fn with_shards_on_utility(self) -> Self {
         Self { shards_on_utility: true, ..self }
     }
 
-    /// Number of processors on all nodes, utility processors included: a mapper that deals shards or tasks out over
-    /// `0..processors()` has to leave those out ([`leaf_processors_of`](Self::leaf_processors_of)).
+    /// Number of processors on all nodes, utility processors included.
+    ///
+    /// A mapper that deals tasks out over all processors has to leave the utility processors out: see
+    /// [`leaf_processors_of`](Self::leaf_processors_of).
     pub fn processors(&self) -> u32 {
         self.processors
     }
 
-    /// Number of address spaces.
+    /// Number of nodes.
     pub fn nodes(&self) -> u32 {
         self.processors.div_ceil(self.per_node)
     }
@@ -65,52 +84,53 @@ impl Machine {
         NodeId(processor.0 / self.per_node)
     }
 
-    /// The first processor of a node: the one that runs the node's copy of the top-level task.
+    /// The first processor of a node. It runs the node's copy of the top-level task, if the node has one.
     pub fn first_of(&self, node: NodeId) -> ProcessorId {
         ProcessorId(node.0 * self.per_node)
     }
 
-    /// The processors of a node.
+    /// The processors of a node. Empty if there is no such node.
     pub fn processors_of(&self, node: NodeId) -> ProcessorRange {
         let first = self.first_of(node).0;
         ProcessorRange::new(first, (first + self.per_node).min(self.processors))
     }
 
-    /// Those of a node that run leaf tasks: all but its utility processors, never none.
+    /// The processors of a node that run leaf tasks: all but its utility processors, and always at least one.
     pub fn leaf_processors_of(&self, node: NodeId) -> ProcessorRange {
         let (first, number) = (self.first_of(node).0, self.processors_of(node).len() as u32);
         let utility = self.utility.min(number.saturating_sub(1));
         ProcessorRange::new(first, first + number - utility)
     }
 
-    /// Those of a node that have shards where a mapper does not say which, by number.
+    /// The processors of a node that get shards from [`Placement::Blocked`](crate::Placement::Blocked) and `Cyclic`.
     fn shard_processors_of(&self, node: NodeId) -> ProcessorRange {
         let (all, leaves) = (self.processors_of(node), self.leaf_processors_of(node));
         let utility = ProcessorRange::new(all.at(leaves.len() as u32).0, all.at(all.len() as u32).0);
         if self.shards_on_utility && utility.len() > 0 { utility } else { leaves }
     }
 
-    /// Number of processors that have shards where a mapper does not say which, on all nodes: all but the utility
-    /// processors or, [if so](Self::with_shards_on_utility), these alone.
+    /// Number of processors, on all nodes, that get shards from [`Placement::Blocked`](crate::Placement::Blocked) and
+    /// `Cyclic`: all but the utility processors. After [`with_shards_on_utility`](Self::with_shards_on_utility) it is
+    /// the utility processors only.
     pub fn shard_processors(&self) -> u32 {
         let last = self.nodes() - 1;
         last * self.shard_processors_of(NodeId(0)).len() as u32 + self.shard_processors_of(NodeId(last)).len() as u32
     }
 
-    /// The nth of them, modulo their number.
+    /// The nth of these [shard processors](Self::shard_processors), modulo their number.
     pub fn shard_processor(&self, nth: u32) -> ProcessorId {
         let (nth, each) = (nth % self.shard_processors(), self.shard_processors_of(NodeId(0)).len() as u32);
         self.shard_processors_of(NodeId(nth / each)).at(nth % each)
     }
 
-    /// Whether a processor runs no leaf tasks.
+    /// Whether a processor is a utility processor, which runs no leaf tasks.
     #[inline]
     pub fn is_utility(&self, processor: ProcessorId) -> bool {
         self.utility > 0 && !self.leaf_processors_of(self.node_of(processor)).contains(processor)
     }
 
-    /// Where a leaf task meant for `processor` may run: there or, if that is a utility processor, on the nth of the node's
-    /// others, modulo their number.
+    /// A processor that may run a leaf task meant for `processor`: the same one, unless it is a utility processor. Then
+    /// it is the nth of the node's other processors, modulo their number.
     #[inline]
     pub fn near(&self, processor: ProcessorId, nth: u32) -> ProcessorId {
         if !self.is_utility(processor) {
@@ -120,7 +140,7 @@ impl Machine {
         others.at(nth % others.len() as u32)
     }
 
-    /// Whether two processors share an address space.
+    /// Whether two processors are on one node, and so share an address space.
     pub fn same_node(&self, a: ProcessorId, b: ProcessorId) -> bool {
         self.node_of(a) == self.node_of(b)
     }

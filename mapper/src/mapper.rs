@@ -6,39 +6,47 @@ use crate::calls::{
 };
 use crate::{CollectiveMapper, ProcessorId};
 
-/// The decisions a user may take over from the runtime, one call each. A mapper implements those that it changes; the others
-/// are its [base](Self::base)'s. "Default" below is what [`DefaultMapper`](crate::DefaultMapper) decides.
+/// The decisions about placement, order and memory, one call each.
 ///
-/// | asked | about | decides |
+/// A mapper implements the calls that it changes. The others are those of its [base](Self::base).
+///
+/// | call | asked | decides |
 /// |---|---|---|
-/// | once a gang | [`place_shards`](Self::place_shards) | which processor runs each shard |
-/// | once a collective | [`choose_algorithm`](Self::choose_algorithm) | which of the algorithms that give the same bits |
-/// | once a collective, and by each processor again after the mapper was replaced | [`map_exchange`](Self::map_exchange) | memory, access and priority of its rounds |
-/// | once a shared region and launch | [`place_shared`](Self::place_shared) | which processor has the one instance |
-/// | once a copy with several sources | [`select_source`](Self::select_source) | where valid values are taken from |
-/// | once a field of a region, processor and launch | [`map_instance`](Self::map_instance) | find or create, in which memory |
-/// | once an index launch | [`slice_index`](Self::slice_index) | which processor each point is meant for |
-/// | once a leaf task | [`map_leaf`](Self::map_leaf) | its processor, priority, and access to each region |
-/// | after a leaf task that asked for it | [`profile`](Self::profile) | nothing: it is told how long the task took |
+/// | [`place_shards`](Self::place_shards) | once for each gang, on every node | the processor of each shard |
+/// | [`choose_algorithm`](Self::choose_algorithm) | once for each collective, on every node | one of the algorithms that give the same bits |
+/// | [`map_exchange`](Self::map_exchange) | once for each collective, on every node | memory, access and priority of its rounds |
+/// | [`place_shared`](Self::place_shared) | once for each shared region and launch, on every node | the processor that has the one instance |
+/// | [`select_source`](Self::select_source) | once for each copy with several sources, on every node | the source of valid values |
+/// | [`map_instance`](Self::map_instance) | once for each field of a region, processor and launch | an old instance or a new one, and its memory |
+/// | [`slice_index`](Self::slice_index) | once for each index launch | the processor that each point is meant for |
+/// | [`map_leaf`](Self::map_leaf) | once for each leaf task | its processor, its priority, and its access to each region |
+/// | [`profile`](Self::profile) | after a leaf task, if `map_leaf` asked for it | nothing: it receives the task's times |
 ///
-/// The first five are made for the replicated part of a program by every process alike, and must there be pure functions
-/// of their inputs. Any processor may call at any time, hence `Sync`. No call may wait: the processor that asks does nothing
-/// else meanwhile.
+/// **On every node** means that each node asks for itself, in the replicated part of the program, and all must get the
+/// same answer. So these five answers must be pure functions of their inputs. For the launches of an inner task, only
+/// the task's own processor asks `place_shared` and `select_source`.
 ///
-/// Every answer is checked before it is used. An illegal one is an error that names the task, gang, region or collective,
-/// the call, the value and the legal values, and fails what asked; so does a panic. A mapper changes speed, never results.
+/// Any processor may ask at any time, several at once, hence `Sync`. No call may wait: the processor that asks does
+/// nothing else meanwhile.
+///
+/// Every answer is checked ([`validate`](crate::validate)) before it is used. An illegal answer gives `Error::Mapper`,
+/// which names the mapper, the call, the subject, the value and the legal values. A panic in a call gives
+/// `Error::MapperFailed`. Either fails whatever asked, as each call says below. **Default** below is the answer of
+/// [`DefaultMapper`](crate::DefaultMapper).
 pub trait Mapper: Send + Sync {
-    /// The name shown in reports.
+    /// The name of this mapper in reports and errors.
     fn name(&self) -> &str;
 
-    /// The mapper that makes the decisions which this one leaves out: [`CollectiveMapper`] without this, which is what a
-    /// program has that gives no mapper. So a mapper with a single call changes that decision only. Another one may be
-    /// returned, a field of this one too, but never this one itself.
+    /// The mapper that answers the calls which this one does not implement. Without this method it is
+    /// [`CollectiveMapper`], the mapper of a program that sets none.
+    ///
+    /// The base may be any other mapper, also a field of this one. It must not be this mapper itself: the calls would
+    /// never return.
     ///
     /// ```
     /// use maniple_mapper::{DefaultMapper, LeafInput, LeafOutput, Mapper, Priority};
     ///
-    /// /// Runs tasks named `urgent` first, and is otherwise the one that it was given.
+    /// /// Runs tasks named `urgent` first. All else is decided by another mapper.
     /// struct Urgent(Box<dyn Mapper>);
     ///
     /// impl Mapper for Urgent {
@@ -51,7 +59,7 @@ pub trait Mapper: Send + Sync {
     ///     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
     ///         let mut out = self.base().map_leaf(input);
     ///         if input.task == "urgent" {
-    ///             // One below the collectives: tasks of their priority would keep rounds of others waiting.
+    ///             // One below the collectives, so that the rounds of other shards do not wait for these tasks.
     ///             out.priority = Priority(Priority::RAISED.0 - 1);
     ///         }
     ///         out
@@ -64,58 +72,102 @@ pub trait Mapper: Send + Sync {
         &CollectiveMapper
     }
 
-    /// Who decides where the shards of a gang run. Legal: a processor of the machine for each shard. Default: blocked,
-    /// so that neighbours stay together.
+    /// Decides which processor runs each shard of a gang.
+    ///
+    /// - **Asked** by `Top::gang`, on every node.
+    /// - **Legal:** a processor of the machine for each shard, utility processors included.
+    /// - **Default:** [`Placement::Blocked`], so that neighbours stay together.
+    /// - **Illegal:** `Top::gang` returns the error, and there is no gang.
     fn place_shards(&self, input: &PlaceShardsInput<'_>) -> Placement {
         self.base().place_shards(input)
     }
 
-    /// Who decides which processor holds the one instance that all namers of a simultaneous region share. Legal: a
-    /// processor of the machine. Default: the first reader's, else the first namer's.
+    /// Decides which processor holds the one instance of a region that several shards use at once.
+    ///
+    /// - **Asked** by each launch of a gang, once for each region with simultaneous coherence. All fields of the region
+    ///   get the same answer. On every node for launches of the top-level task.
+    /// - **Legal:** a processor of the machine.
+    /// - **Default:** the processor of the first shard that only reads, or else of the first shard in the list.
+    /// - **Illegal:** the launch returns the error, and no shard starts.
     fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         self.base().place_shared(input)
     }
 
-    /// Who decides whether an instance that a processor has already is used, and in which of its memories a new one is
-    /// made. Legal: to create; to find, if there is one. Default: find, else create in ordinary memory.
+    /// Decides whether a processor goes on with the instance it has, and in which of its memories a new one is made.
+    ///
+    /// - **Asked** by the processor that needs the instance, when it first needs it in a launch.
+    /// - **Legal:** [`Create`](InstanceChoice::Create) always; [`Find`](InstanceChoice::Find) if
+    ///   [`InstanceInput::found`] is an instance.
+    /// - **Default:** find, or else create in ordinary memory.
+    /// - **Illegal:** the tasks that need the instance fail with the error.
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
         self.base().map_instance(input)
     }
 
-    /// Who decides which of several processors that hold the same valid values sends them to one that needs them. Legal:
-    /// one of the holders. Default: the first of the same node, else the first.
+    /// Decides which of several processors with the same valid values sends them to a processor that needs them.
+    ///
+    /// - **Asked** by the launch (or `InnerTask::map`) that needs the values, for each part that several other
+    ///   processors hold. Not asked if the processor itself has the values in another instance. On every node for
+    ///   launches of the top-level task.
+    /// - **Legal:** one of [`SourceInput::holders`].
+    /// - **Default:** the first holder of the receiver's node, or else the first holder.
+    /// - **Illegal:** the launch returns the error, and no shard starts.
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         self.base().select_source(input)
     }
 
-    /// Who decides which processor each point of an index launch is meant for; [`map_leaf`](Self::map_leaf) is then asked
-    /// for each point, with that processor as its input. Legal: runs of points that together are all of them, in order,
-    /// each with a processor of the node. Default: all for the launching shard's.
+    /// Decides which processor each point of an index launch is meant for. [`map_leaf`](Self::map_leaf) then gets that
+    /// processor as the input for each point.
+    ///
+    /// - **Asked** by `IndexLaunch::go` on the shard's processor, if there are points.
+    /// - **Legal:** runs of points that together are all points in order, each with a processor of the shard's node
+    ///   that runs leaf tasks.
+    /// - **Default:** [`Slicing::Here`], all points for the shard's own processor.
+    /// - **Illegal:** `IndexLaunch::go` returns the error, and no point runs.
     fn slice_index(&self, input: &SliceInput<'_>) -> Slicing {
         self.base().slice_index(input)
     }
 
-    /// Who decides where a leaf task runs, how soon, and how it reaches its regions. Legal: a processor of the shard's node,
-    /// a priority in `0..`[`LEVELS`](crate::Priority::LEVELS), copies of simultaneous regions that are read. Default:
-    /// [`LeafOutput::local`], with a copy of simultaneous regions that are read from elsewhere.
+    /// Decides where a leaf task runs, how soon, and how it reaches its regions.
+    ///
+    /// - **Asked** by `Launch::go` on the shard's processor, for each leaf task and each point of an index launch.
+    /// - **Legal:** a processor of the shard's node that runs leaf tasks; a priority in
+    ///   `0..`[`LEVELS`](crate::Priority::LEVELS); copies of regions that are read with simultaneous coherence. A
+    ///   priority that the launch sets itself goes before this one.
+    /// - **Default:** [`LeafOutput::local`], with a copy of each simultaneous read from another processor's memory.
+    /// - **Illegal:** `go` returns the error, and the task does not run. Earlier points of an index launch do run.
     fn map_leaf(&self, input: &LeafInput<'_>) -> LeafOutput {
         self.base().map_leaf(input)
     }
 
-    /// Who decides which algorithm a collective uses whose program leaves that open. Legal: a position in
-    /// [`AlgorithmInput::choices`]. Default: 0.
+    /// Decides which algorithm a collective uses.
+    ///
+    /// - **Asked** on every node when a collective is made, `Allreduce::new` say, if the program leaves the algorithm
+    ///   open.
+    /// - **Legal:** a position in [`AlgorithmInput::choices`].
+    /// - **Default:** 0.
+    /// - **Illegal:** making the collective returns the error.
     fn choose_algorithm(&self, input: &AlgorithmInput<'_>) -> usize {
         self.base().choose_algorithm(input)
     }
 
-    /// Who decides where the exchange regions of a collective live, how they are read, and the priority of its
-    /// subtasks. Legal: a priority in `0..`[`LEVELS`](crate::Priority::LEVELS). Default: [`ExchangeOutput::default`].
+    /// Decides in which memory the exchange regions of a collective are, how they are read, and the priority of its
+    /// subtasks.
+    ///
+    /// - **Asked** on every node when a collective is made. After the mapper was
+    ///   [replaced](crate::MapperSlot::replace), each processor asks again at the next call of the collective.
+    /// - **Legal:** a priority in `0..`[`LEVELS`](crate::Priority::LEVELS).
+    /// - **Default:** [`ExchangeOutput::default`].
+    /// - **Illegal:** making the collective returns the error; later, the call of the collective returns it.
     fn map_exchange(&self, input: &ExchangeInput<'_>) -> ExchangeOutput {
         self.base().map_exchange(input)
     }
 
-    /// Who is told how a leaf task went whose [`LeafOutput::profile`] asked for it, if it ran and did not fail. Default:
-    /// nobody.
+    /// Receives the times of a leaf task. It decides nothing.
+    ///
+    /// - **Called** after a task that ran and did not fail, if its [`LeafOutput::profile`] was set.
+    /// - **Default:** nothing.
+    /// - **A panic** fails the run, since nobody waits for this call.
     fn profile(&self, input: &ProfileInput<'_>) {
         self.base().profile(input);
     }

@@ -13,22 +13,21 @@ pub struct Named {
     pub mapper: Arc<dyn Mapper>,
     /// Its name.
     pub name: Arc<str>,
-    /// How many mappers were in the slot before it.
+    /// Number of mappers that were in the slot before it.
     pub number: u64,
 }
 
 impl Named {
     fn new(mapper: Arc<dyn Mapper>, number: u64) -> Self {
-        // Asked once.
         let name = name_of(&*mapper).into();
         Self { mapper, name, number }
     }
 }
 
-/// A mapper's name: user code, which may panic.
+/// A mapper's name. It comes from user code, which may panic.
 pub(crate) fn name_of(mapper: &dyn Mapper) -> String {
     catch_unwind(AssertUnwindSafe(|| mapper.name().to_owned())).unwrap_or_else(|payload| {
-        // Its destructor is user code, too.
+        // The destructor of the panic's value is user code too.
         std::mem::forget(payload);
         "(its name panicked)".into()
     })
@@ -40,7 +39,7 @@ impl std::fmt::Debug for Named {
     }
 }
 
-/// Holds the mapper of one or more runs. Clones are the same slot: keep one to replace the mapper of a running program,
+/// Holds the mapper of one or more runs. A clone is the same slot. Keep one to replace the mapper of a running program,
 /// from any thread.
 ///
 /// ```
@@ -60,13 +59,13 @@ pub struct MapperSlot {
 
 #[derive(Debug)]
 struct Shared {
-    /// That of the newest mapper.
+    /// Number of the newest mapper.
     number: AtomicU64,
-    /// By number. Nodes that have to ask alike may still ask one that has been replaced.
+    /// All mappers by number. Nodes that must get the same answer may still ask one that has been replaced.
     all: Mutex<Vec<Arc<Named>>>,
 }
 
-/// One reader's view of a slot: looks for a new mapper with one load.
+/// One reader's view of a slot. Looking for a new mapper costs one load.
 pub type Reader = Cache<Arc<ArcSwap<Named>>, Arc<Named>>;
 
 impl MapperSlot {
@@ -77,9 +76,11 @@ impl MapperSlot {
         Self { shared: Arc::new(shared), current: Arc::new(ArcSwap::new(first)) }
     }
 
-    /// Puts another mapper in. Each processor asks it from its next decision on; the replicated part of a program that runs
-    /// on several nodes does from the next `Top::adopt_mapper` on. Decisions made stay as they are, but that collectives are
-    /// mapped again at their next calls. Never waits. The mapper before it goes with the slot.
+    /// Puts another mapper into the slot. Never waits.
+    ///
+    /// Each processor asks the new mapper from its next decision on. Decisions that several nodes make alike come from
+    /// it after the next `Top::adopt_mapper`. Earlier decisions stay as they are, except that each collective is mapped
+    /// again at its next call. The slot keeps the old mapper until the slot itself is dropped.
     pub fn replace(&self, mapper: Arc<dyn Mapper>) {
         // Its name is asked for before anything is locked.
         let named = Named::new(mapper, 0);
@@ -91,18 +92,19 @@ impl MapperSlot {
         self.shared.number.store(number, Ordering::Release);
     }
 
-    /// How many mappers have been replaced so far: whoever remembers another number asks the newest one again.
+    /// Number of mappers that have been replaced so far. A processor that remembers another number asks the newest
+    /// mapper again.
     #[inline]
     pub fn number(&self) -> u64 {
         self.shared.number.load(Ordering::Acquire)
     }
 
-    /// The mapper that was put in after `number` others.
+    /// The mapper that was put into the slot after `number` others.
     pub fn get(&self, number: u64) -> Option<Arc<Named>> {
         self.shared.all.lock().unwrap_or_else(PoisonError::into_inner).get(number as usize).cloned()
     }
 
-    /// The mapper that is in it now.
+    /// The mapper that is in the slot now.
     pub fn current(&self) -> Arc<Named> {
         self.current.load_full()
     }

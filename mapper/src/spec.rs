@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which mapper, as text: a name and options, `NAME[,OPTION=VALUE]…`, or the path of a shared library and its own options,
-/// `./libmine.so[,…]`.
+/// The text that says which mapper a program uses: a name and options, `NAME[,OPTION=VALUE]…`, or the path of a shared
+/// library and its own options, `./libmine.so[,…]`.
 ///
-/// | name | options |
-/// |---|---|
-/// | `default` | the defaults of every call |
-/// | `collective` | the founding paper's: see [`CollectiveMapper`] |
-/// | `first` | always the first legal answer |
-/// | `round-robin` | each processor in turn |
-/// | `numa` | by the host's NUMA nodes |
-/// | `random` | `seed=N`: drawn among the legal answers; without it, seed 0 |
-/// | `logging` | `file=PATH`: writes decisions there, without it to stderr; `inner=SPEC`, which comes last: whose, without it those of `collective` |
+/// | name | mapper | options |
+/// |---|---|---|
+/// | `default` | the defaults of every call ([`DefaultMapper`]) | none |
+/// | `collective` | the founding paper's mapper ([`CollectiveMapper`]) | none |
+/// | `first` | always the first legal answer ([`FirstChoiceMapper`]) | none |
+/// | `round-robin` | each processor in turn ([`RoundRobinMapper`]) | none |
+/// | `numa` | by the host's NUMA nodes ([`NumaMapper`]) | none |
+/// | `random` | drawn among the legal answers ([`RandomMapper`]) | `seed=N`, 0 if left out |
+/// | `logging` | writes another mapper's decisions down ([`LoggingMapper`]) | `file=PATH`, stderr if left out; `inner=SPEC`, which comes last, `collective` if left out |
 ///
-/// `@FILE` is whatever FILE says in its first line, which can change while a program runs: see [`MapperSpec::reload`].
+/// `@FILE` stands for the first line of FILE. The line may change while a program runs: see [`MapperSpec::reload`].
 ///
-/// What has a `/` or `.so.` before its first comma, or ends in `.so` or `.dylib` there, is the path of a library
-/// which therefore has no comma in it. Whoever asks for the mapper brings the [`Loader`] of libraries: `maniple_plugin::load`.
+/// The text before the first comma is the path of a library if it has a `/` or `.so.` in it, or ends in `.so` or
+/// `.dylib`. So the path of a library has no comma. Libraries need a [`Loader`], which is `maniple_plugin::load`.
 ///
-/// A mapper is made once; clones of its specification share it.
+/// The mapper is made once. Clones of the specification share it.
 ///
 /// ```
 /// use maniple_mapper::MapperSpec;
@@ -60,13 +60,13 @@ enum Kind {
     File(PathBuf),
 }
 
-/// Makes mappers by shared libraries: a function from the path and the options, such as `maniple_plugin::load`. Its error
-/// begins with the path.
+/// Makes mappers by shared libraries. A function from the path and the options is a loader, such as
+/// `maniple_plugin::load`. Its errors begin with the path.
 pub trait Loader {
-    /// A mapper that the library makes of the options.
+    /// Has the library make a mapper of the options.
     ///
     /// # Errors
-    /// What is wrong with the library, or with the options.
+    /// The library gives no mapper, or refuses the options.
     fn load(&self, path: &Path, options: &str) -> Result<Arc<dyn Mapper>, Box<dyn Error + Send + Sync>>;
 }
 
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// Names of the stock mappers.
+/// The names of the stock mappers.
 pub fn names() -> &'static [&'static str] {
     &["default", "collective", "first", "round-robin", "numa", "random", "logging"]
 }
@@ -88,13 +88,13 @@ pub fn names() -> &'static [&'static str] {
 /// Why there is no mapper.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// A name nobody knows.
+    /// There is no mapper of that name.
     #[error("unknown mapper `{name}`; expected one of {}, the path of a shared library, or @FILE", names().join(", "))]
     Name {
         /// The name.
         name: String,
     },
-    /// An option the mapper does not have.
+    /// The mapper has no such option.
     #[error("mapper {mapper}: unknown option `{option}`; {}", match *.legal {
         "" => "it has none".to_string(),
         legal => format!("expected {legal}"),
@@ -102,12 +102,12 @@ pub enum SpecError {
     Option {
         /// The mapper.
         mapper: String,
-        /// What was given.
+        /// The option.
         option: String,
-        /// What it has.
+        /// The options it has.
         legal: &'static str,
     },
-    /// An option that is given twice.
+    /// An option is given twice.
     #[error("mapper {mapper}: option `{option}` is given twice")]
     Twice {
         /// The mapper.
@@ -115,48 +115,48 @@ pub enum SpecError {
         /// The option.
         option: String,
     },
-    /// A value the option can't have.
+    /// The option can't have this value.
     #[error("mapper {mapper}, option {option}: expected {expected}, found `{found}`")]
     Value {
         /// The mapper.
         mapper: String,
         /// The option.
         option: &'static str,
-        /// What it may be.
+        /// The legal values.
         expected: &'static str,
-        /// What was given.
+        /// The value.
         found: String,
     },
-    /// The file for the decisions can't be made.
+    /// The file for decisions can't be written.
     #[error("mapper logging: {}: can't be written: {source}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file of a specification can't be read.
+    /// The file of `@FILE` can't be read.
     #[error("mapper @{}: can't be read: {source}", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// What the file of a specification says is wrong.
+    /// The first line of `@FILE` is no legal specification.
     #[error("mapper @{}: {source}", .path.display())]
     Within {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error of that line.
         source: Box<SpecError>,
     },
-    /// The file of a specification names another file.
+    /// The first line of `@FILE` names another such file.
     #[error("mapper @{}: expected a name and options or the path of a library, found `{found}`", .path.display())]
     Nested {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The specification in it.
         found: String,
     },
     /// The library gives no mapper.
@@ -173,7 +173,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The next option with its value. `inner` takes all that is left.
+    /// The next option with its value. The value of `inner` is all the rest of the text.
     fn next(&mut self) -> Result<Option<(&'a str, &'a str)>, SpecError> {
         let Some(rest) = self.rest.take() else { return Ok(None) };
         if let Some(all) = rest.strip_prefix("inner=") {
@@ -256,7 +256,7 @@ impl Kind {
         rest.map_or(Ok(plain), |option| Err(options.unknown(option)))
     }
 
-    /// What the file of a specification says, which names no other such file.
+    /// The specification in the first line of a file. It may not name another such file.
     fn within(path: &Path) -> Result<Self, SpecError> {
         let owned = || path.to_owned();
         let line = first_line(path).map_err(|source| SpecError::Unreadable { path: owned(), source })?;
@@ -267,7 +267,7 @@ impl Kind {
         }
     }
 
-    /// A mapper; one that logs to a file begins it anew, or goes on with it.
+    /// Makes the mapper. A logging mapper empties its file if `anew`, or else writes at its end.
     fn make(&self, loader: &dyn Loader, anew: bool) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(match self {
             Kind::Default => Arc::new(DefaultMapper),
@@ -280,7 +280,7 @@ impl Kind {
             Kind::Logging { file: Some(path), inner } => {
                 let inner = inner.load(loader)?;
                 let file = log(path, anew).map_err(|source| SpecError::File { path: path.clone(), source })?;
-                // Each line at once: what can't be written fails the run while there is one.
+                // Without a buffer, so that a line that can't be written fails the run at once.
                 Arc::new(LoggingMapper::new(inner, file))
             }
             Kind::File(path) => {
@@ -292,7 +292,7 @@ impl Kind {
     }
 }
 
-/// A file for decisions, to the end of which each mapper that has it open writes.
+/// A file for decisions. Each mapper that has it open writes at its end.
 fn log(path: &Path, anew: bool) -> io::Result<File> {
     let file = files::append(path)?;
     if anew {
@@ -301,7 +301,7 @@ fn log(path: &Path, anew: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a file that can be read again says in its first line.
+/// The first line of a regular file.
 fn first_line(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 16;
     let mut line = String::new();
@@ -313,11 +313,10 @@ fn first_line(path: &Path) -> io::Result<String> {
 }
 
 impl MapperSpec {
-    /// The slot with the mapper, which is made when it is first asked for. Makes files, and has the loader load
-    /// libraries.
+    /// The slot with the mapper. The first call makes the mapper and its files, and has the loader load its library.
     ///
     /// # Errors
-    /// A file that can't be read or written, or a library without a mapper; the next call tries again.
+    /// A file can't be read or written, or a library gives no mapper. The next call tries again.
     pub fn slot(&self, loader: &dyn Loader) -> Result<MapperSlot, SpecError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*made {
@@ -331,12 +330,12 @@ impl MapperSpec {
     /// The mapper that is in the [slot](Self::slot) now.
     ///
     /// # Errors
-    /// Those of [`Self::slot`].
+    /// The errors of [`Self::slot`].
     pub fn load(&self, loader: &dyn Loader) -> Result<Arc<dyn Mapper>, SpecError> {
         Ok(self.slot(loader)?.current().mapper.clone())
     }
 
-    /// The file that says which mapper it is, of `@FILE`.
+    /// The path FILE of `@FILE`; `None` for other specifications.
     pub fn file(&self) -> Option<&Path> {
         match &self.kind {
             Kind::File(path) => Some(path),
@@ -344,11 +343,11 @@ impl MapperSpec {
         }
     }
 
-    /// Reads the file of `@FILE` again and replaces the mapper by the one it names now, in programs that run with it too.
-    /// Any other specification means the same as before: nothing is done.
+    /// Reads the file of `@FILE` again and replaces the mapper by the one it names now, also in running programs. Other
+    /// specifications always mean the same mapper, and nothing happens.
     ///
     /// # Errors
-    /// Those of [`Self::slot`], and what is wrong with what the file says; the mapper before stays then.
+    /// The errors of [`Self::slot`], and an illegal specification in the file. The old mapper stays then.
     pub fn reload(&self, loader: &dyn Loader) -> Result<(), SpecError> {
         let slot = self.slot(loader)?;
         if self.file().is_some() {
@@ -357,11 +356,11 @@ impl MapperSpec {
         Ok(())
     }
 
-    /// The files that it names, each with whether it is written: a library, the file of decisions, and FILE of `@FILE` with
-    /// those that FILE names now. What a library's own options name is not among them.
+    /// The files of this specification, each with whether the mapper writes it: a library, a file for decisions, and
+    /// FILE of `@FILE` with the files that FILE names now. Files in the options of a library are not among them.
     ///
     /// # Errors
-    /// The file of `@FILE` can't be read, or what it says is wrong.
+    /// The file of `@FILE` can't be read, or has no legal specification in it.
     pub fn files(&self) -> Result<Vec<(PathBuf, bool)>, SpecError> {
         Ok(match &self.kind {
             Kind::File(path) => {
@@ -376,7 +375,7 @@ impl MapperSpec {
         })
     }
 
-    /// The text it was parsed from: what reports show.
+    /// The text of the specification, as reports show it.
     pub fn name(&self) -> &str {
         &self.text
     }
@@ -390,7 +389,7 @@ impl FromStr for MapperSpec {
     }
 }
 
-/// `collective`.
+/// The specification `collective`.
 impl Default for MapperSpec {
     fn default() -> Self {
         Self { text: "collective".into(), kind: Kind::Collective, made: Arc::default() }
@@ -423,7 +422,7 @@ impl Serialize for MapperSpec {
     }
 }
 
-/// A new mapper of that specification, without libraries.
+/// Makes a stock mapper from its specification.
 ///
 /// ```
 /// assert_eq!(maniple_mapper::stock("random,seed=7").unwrap().name(), "random");
@@ -432,7 +431,7 @@ impl Serialize for MapperSpec {
 /// ```
 ///
 /// # Errors
-/// Those of parsing and of [`MapperSpec::load`]; a library is one.
+/// The errors of parsing and of [`MapperSpec::load`]. A shared library is an error.
 pub fn stock(spec: &str) -> Result<Arc<dyn Mapper>, SpecError> {
     fn none(path: &Path, _: &str) -> Result<Arc<dyn Mapper>, String> {
         Err(format!("{}: a shared library, where a stock mapper is expected", path.display()))

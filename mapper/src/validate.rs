@@ -1,4 +1,7 @@
-//! Every decision of a mapper is checked here before it is used.
+//! The check of every decision of a mapper, one function for each call that decides something.
+//!
+//! The runtime calls them before it uses an answer. Tests of a mapper may call them too: `mapper` is the name for the
+//! error.
 
 use crate::{
     AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput, Machine,
@@ -8,7 +11,7 @@ use maniple_regions::{Coherence, Privilege};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// An illegal decision: which mapper call, for what, what it answered and what it may answer.
+/// An illegal decision. It names the mapper, the call, the subject, the value and the legal values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error(
     "mapper `{}`, call {} for {}: illegal {}: {}; legal: {}",
@@ -21,15 +24,15 @@ pub struct MapperError(pub Box<IllegalDecision>);
 pub struct IllegalDecision {
     /// Name of the mapper.
     pub mapper: String,
-    /// The trait method.
+    /// The call, a method of [`Mapper`](crate::Mapper).
     pub call: String,
-    /// The task, gang, region or collective decided about.
+    /// The task, gang, region or collective that the decision is about.
     pub subject: String,
-    /// The part of the decision.
+    /// The part of the decision that is illegal.
     pub what: String,
-    /// What the mapper answered.
+    /// The mapper's answer.
     pub value: String,
-    /// What it may answer.
+    /// The legal answers.
     pub legal: String,
 }
 
@@ -39,7 +42,7 @@ fn error(mapper: &str, call: &str, subject: &str, what: &str, value: String, leg
     MapperError(Box::new(IllegalDecision { mapper, call, subject, what, value, legal }))
 }
 
-/// A leaf task, called by the last part of its function's path.
+/// A leaf task in words, by the last part of its function's path.
 fn task(name: &str, shard: u32) -> String {
     let plain = name.split('<').next().unwrap_or(name);
     format!("task `{}` of shard {shard}", plain.rsplit("::").next().unwrap_or(plain))
@@ -49,10 +52,10 @@ fn collective(name: &str) -> String {
     format!("collective `{name}`")
 }
 
-/// Turns a placement into the processor of each shard.
+/// Checks an answer of [`Mapper::place_shards`](crate::Mapper::place_shards) and gives the processor of each shard.
 ///
 /// # Errors
-/// When a list has the wrong length or names a processor that is not there.
+/// An explicit list has the wrong length or names a processor that does not exist.
 pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> Result<Vec<ProcessorId>, MapperError> {
     let (shards, processors) = (input.shards, input.machine.processors());
     let fail = |what: &str, value: String, legal: String| {
@@ -75,10 +78,10 @@ pub fn placement(mapper: &str, input: &PlaceShardsInput<'_>, out: Placement) -> 
     }
 }
 
-/// Checks the home of a shared instance.
+/// Checks an answer of [`Mapper::place_shared`](crate::Mapper::place_shared).
 ///
 /// # Errors
-/// When the processor is not there.
+/// The processor does not exist.
 pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: ProcessorId) -> Result<ProcessorId, MapperError> {
     let processors = input.machine.processors();
     if home.0 < processors {
@@ -88,10 +91,10 @@ pub fn shared(mapper: &str, input: &PlaceSharedInput<'_>, home: ProcessorId) -> 
     Err(error(mapper, "place_shared", &subject, "processor", home.to_string(), format!("0..{processors}")))
 }
 
-/// Checks how an instance is found or created.
+/// Checks an answer of [`Mapper::map_instance`](crate::Mapper::map_instance).
 ///
 /// # Errors
-/// When there is none to find.
+/// The answer is to find an instance, and there is none.
 pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) -> Result<InstanceChoice, MapperError> {
     if out != InstanceChoice::Find || input.found.is_some() {
         return Ok(out);
@@ -101,10 +104,10 @@ pub fn instance(mapper: &str, input: &InstanceInput<'_>, out: InstanceChoice) ->
     Err(error(mapper, "map_instance", &subject, "instance", format!("{out:?}"), legal))
 }
 
-/// Checks where valid values are taken from.
+/// Checks an answer of [`Mapper::select_source`](crate::Mapper::select_source).
 ///
 /// # Errors
-/// When the processor is no holder of them.
+/// The processor is not one of the holders.
 pub fn source(mapper: &str, input: &SourceInput<'_>, out: ProcessorId) -> Result<ProcessorId, MapperError> {
     if input.holders.contains(&out) {
         return Ok(out);
@@ -114,11 +117,11 @@ pub fn source(mapper: &str, input: &SourceInput<'_>, out: ProcessorId) -> Result
     Err(error(mapper, "select_source", &subject, "source", out.to_string(), legal))
 }
 
-/// Turns a slicing into runs of points, in order, with a processor each.
+/// Checks an answer of [`Mapper::slice_index`](crate::Mapper::slice_index) and gives runs of points in order, each with
+/// its processor.
 ///
 /// # Errors
-/// When the runs are not all points in order, each once, or name a processor of another node or a utility
-/// processor.
+/// The runs are not all points in order, each once, or a processor is of another node or a utility processor.
 pub fn slices(
     mapper: &str,
     input: &SliceInput<'_>,
@@ -141,7 +144,11 @@ pub fn slices(
     let mut next = 0;
     for (i, (run, processor)) in list.iter().enumerate() {
         if run.start != next || run.end < run.start || run.end > points {
-            return fail(&format!("points of slice {i}"), format!("{run:?}"), format!("{next}..n, n up to {points}"));
+            return fail(
+                &format!("points of slice {i}"),
+                format!("{run:?}"),
+                format!("{next}..n with n at most {points}"),
+            );
         }
         if !node.contains(*processor) {
             let legal = near(input.processor, input.shard, input.machine);
@@ -155,10 +162,10 @@ pub fn slices(
     Ok(list)
 }
 
-/// Checks which algorithm a collective uses.
+/// Checks an answer of [`Mapper::choose_algorithm`](crate::Mapper::choose_algorithm).
 ///
 /// # Errors
-/// When there is no such choice.
+/// There is no such choice.
 pub fn algorithm(mapper: &str, input: &AlgorithmInput<'_>, out: usize) -> Result<usize, MapperError> {
     if out < input.choices.len() {
         return Ok(out);
@@ -185,11 +192,11 @@ fn priority(mapper: &str, call: &str, subject: impl FnOnce() -> String, p: Prior
     Err(error(mapper, call, &subject(), "priority", p.0.to_string(), format!("0..{}", Priority::LEVELS)))
 }
 
-/// Checks where and how a leaf task runs.
+/// Checks an answer of [`Mapper::map_leaf`](crate::Mapper::map_leaf).
 ///
 /// # Errors
-/// When the processor is on another node or a utility processor, the priority out of range, or a requirement is to be
-/// copied that is not there or may not be. One that is listed twice is legal.
+/// The processor is of another node or a utility processor, the priority is out of range, or the requirement of a copy
+/// does not exist or may not be copied. A position that is listed twice is legal.
 pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(), MapperError> {
     let machine = input.machine;
     let node = || machine.leaf_processors_of(machine.node_of(input.processor));
@@ -214,10 +221,10 @@ pub fn leaf(mapper: &str, input: &LeafInput<'_>, out: &LeafOutput) -> Result<(),
     Ok(())
 }
 
-/// Checks how a collective is mapped.
+/// Checks an answer of [`Mapper::map_exchange`](crate::Mapper::map_exchange).
 ///
 /// # Errors
-/// When the priority is out of range.
+/// The priority is out of range.
 pub fn exchange(mapper: &str, input: &ExchangeInput<'_>, out: ExchangeOutput) -> Result<ExchangeOutput, MapperError> {
     priority(mapper, "map_exchange", || collective(input.collective), out.priority)?;
     Ok(out)
@@ -359,9 +366,9 @@ mod tests {
             let list = list.into_iter().map(|(run, p)| (run, ProcessorId(p))).collect();
             slices("mine", &input, Slicing::Explicit(list)).unwrap_err().0.legal
         };
-        assert_eq!(refused(vec![(0..4, 3), (5..10, 4)]), "4..n, n up to 10");
-        assert_eq!(refused(vec![(0..4, 3), (3..10, 4)]), "4..n, n up to 10");
-        assert_eq!(refused(vec![(0..11, 3)]), "0..n, n up to 10");
+        assert_eq!(refused(vec![(0..4, 3), (5..10, 4)]), "4..n with n at most 10");
+        assert_eq!(refused(vec![(0..4, 3), (3..10, 4)]), "4..n with n at most 10");
+        assert_eq!(refused(vec![(0..11, 3)]), "0..n with n at most 10");
         assert_eq!(refused(vec![(0..4, 3), (4..10, 2)]), "3..6, the node of shard 2");
         assert_eq!(refused(vec![(0..9, 5)]), "10");
         assert_eq!(slices("mine", &input, Slicing::Here), Ok(vec![(0..10, ProcessorId(4))]));

@@ -1,33 +1,34 @@
 /*
- * The interface between maniple and a mapper that lives in a shared library, version 2. C99 and C++11.
+ * The interface between maniple and a mapper in a shared library, version 2. For C99 and C++11.
  *
- * A library exports one function, `maniple_mapper_library`, which returns a table: how to make a mapper, how to drop it,
- * and one function for each decision that it takes over. A null pointer leaves a decision to the stock mapper
- * `collective`. What is decided, and what is legal, is in the documentation of the trait `Mapper` of the crate
- * maniple-mapper; the calls have its names. examples/plugin-c is a library to copy.
+ * A library exports one function, `maniple_mapper_library`, which returns a table. The table has functions that make
+ * a mapper, drop it and tell its name, and one function for each call. A null pointer leaves that call to the stock
+ * mapper `collective`. The trait `Mapper` of the crate maniple-mapper documents each call under the same name: when
+ * it is made, and which answers are legal. examples/plugin-c is a library to copy.
  *
  *     maniple stencil --mapper ./libmine.so,options
  *
  * Rules:
  *
- * 1. The library runs in the program and is trusted: if it crashes, exits or hangs, so does the program. It stays loaded
- *    until the process ends; a mapper is dropped by `destroy`, on any thread, when no call of it is under way.
- * 2. Calls come from any thread, several at a time. A call must return soon, since the processor that asks waits for it,
- *    and must not leave the library by a C++ exception, which ends the process, or by longjmp.
- * 3. Calls about gangs, shared regions, copy sources and collectives are made by all processes of a program alike and must
- *    be pure functions of their inputs and the options.
- * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written what is wrong to `message`, a buffer of `capacity`
- *    bytes (at least 256), as NUL-terminated UTF-8: snprintf(message, capacity, ...) does. Whatever asked then fails with
- *    that message.
+ * 1. The library runs in the program and is trusted. If it crashes, exits or hangs, so does the program. It stays
+ *    loaded until the process ends. `destroy` drops a mapper, on any thread, when no call of it is under way.
+ * 2. Calls come from any thread, several at once. A call must return soon, because the processor that asks waits for
+ *    it. A call must not end by a C++ exception, which ends the process, or by longjmp.
+ * 3. All nodes of a program make these calls alike: place_shards, place_shared, select_source, choose_algorithm and
+ *    map_exchange. Their answers must be pure functions of the inputs and the options.
+ * 4. A call returns MANIPLE_OK, or MANIPLE_FAILED after it has written a message. `message` is a buffer of `capacity`
+ *    bytes (at least 256) for NUL-terminated UTF-8: snprintf(message, capacity, ...) does it. A failed call fails
+ *    whatever asked, with that message.
  * 5. Inputs and outputs, with all they point to, are valid during the call only, and on its thread. Outputs belong to
- *    the caller and hold that mapper's answer already.
- * 6. Every answer is checked; an illegal one fails whatever asked.
- * 7. Each structure that a call gets begins with its size in bytes as the caller knows it. Later versions of maniple may
- *    add fields at the end, and calls at the end of the table, without another version number; the library's `size` says
- *    which calls it knows of. Structures without a size, which lie in lists or in others, stay as they are.
+ *    the caller. They hold the answer of `collective` before the call.
+ * 6. Every answer is checked. An illegal one fails whatever asked.
+ * 7. Each structure that a call gets begins with its size in bytes, as the caller knows it. Later versions of maniple
+ *    may add fields at the end, and calls at the end of the table, under the same version number. The library's
+ *    `size` says which calls it knows. Structures without a size, which are in lists or in other structures, never
+ *    change.
  *
- * Texts of inputs are UTF-8 with a length and are not NUL-terminated; the options and the texts a library gives back are
- * NUL-terminated UTF-8.
+ * Texts of inputs are UTF-8 with a length, without a NUL at the end. The options, and the texts that a library gives
+ * back, are NUL-terminated UTF-8.
  */
 #ifndef MANIPLE_MAPPER_H
 #define MANIPLE_MAPPER_H
@@ -42,43 +43,45 @@ extern "C" {
 #define MANIPLE_MAPPER_MAGIC 0x4d6e706cu /* "Mnpl" */
 #define MANIPLE_MAPPER_VERSION 2u
 
-/* What a call returns. */
+/* The status that a call returns. */
 #define MANIPLE_OK 0
 #define MANIPLE_FAILED 1
 
-/* Kinds of memory. Staged through a buffer on its way to other processors, or registered for remote access. */
+/* Kinds of memory. Data in ordinary memory is staged through a buffer on its way to other processors. Registered memory
+ * is open to remote access. */
 #define MANIPLE_NO_MEMORY 0u
 #define MANIPLE_ORDINARY 1u
 #define MANIPLE_REGISTERED 2u
 
-/* What a task may do to a region. */
+/* Privileges: the use that a task may make of a region. */
 #define MANIPLE_READ 0u
 #define MANIPLE_READ_WRITE 1u
 #define MANIPLE_WRITE_DISCARD 2u
 #define MANIPLE_REDUCE 3u
 
-/* Who else may use it at the same time. */
+/* Coherence: the use that other tasks may make of the region at the same time. */
 #define MANIPLE_EXCLUSIVE 0u
 #define MANIPLE_ATOMIC 1u
 #define MANIPLE_SIMULTANEOUS 2u
 
-/* How a task reaches a region: where it is, or by a copy near the task. */
+/* Access: a task uses a region where it is, or by a copy near the task. */
 #define MANIPLE_IN_PLACE 0u
 #define MANIPLE_COPY 1u
 
-/* Ranks of ready tasks: 0 to MANIPLE_PRIORITIES - 1, higher ones first. */
+/* Priorities of ready tasks: 0 to MANIPLE_PRIORITIES - 1. The highest runs first. */
 #define MANIPLE_PRIORITIES 8u
 #define MANIPLE_NORMAL 3u
 #define MANIPLE_RAISED 6u
 
-/* A text of an input: `length` bytes of UTF-8, not NUL-terminated. printf("%.*s", (int)t.length, t.bytes) */
+/* A text of an input: `length` bytes of UTF-8, without a NUL. Print it by printf("%.*s", (int)t.length, t.bytes). */
 struct maniple_text {
     const char *bytes;
     size_t length;
 };
 
-/* The processors of a run, 0 to processors - 1. k * per_node to (k + 1) * per_node - 1 share address space k, and form a
- * node. The last `utility` of each node, but never all of them, run no leaf tasks. */
+/* The processors of a run have the numbers 0 to processors - 1. Processors k * per_node to (k + 1) * per_node - 1 form
+ * node k and share an address space. The last `utility` processors of each node run no leaf tasks. At least one of each
+ * node does. */
 struct maniple_machine {
     uint32_t size;
     uint32_t processors;
@@ -94,11 +97,14 @@ struct maniple_region {
     int64_t hi[3];
 };
 
-/* ---- place_shards: which processor runs each shard of a gang. Once a gang. ---- */
+/* ---- place_shards: the processor of each shard of a gang. Asked once for each gang.
+ *
+ * W is the number of processors that get shards by default: those that run leaf tasks or, in virtual time, the utility
+ * processors if there are any. ---- */
 
-#define MANIPLE_BLOCKED 0u  /* shard s of P on processor s * W / P */
-#define MANIPLE_CYCLIC 1u   /* shard s on processor s mod W */
-#define MANIPLE_EXPLICIT 2u /* shard s on processor processors[s] */
+#define MANIPLE_BLOCKED 0u  /* shard s of P on the processor s * W / P of these */
+#define MANIPLE_CYCLIC 1u   /* shard s on the processor s mod W of these */
+#define MANIPLE_EXPLICIT 2u /* shard s on processor processors[s], which may be any processor */
 
 struct maniple_place_shards_input {
     uint32_t size;
@@ -110,10 +116,11 @@ struct maniple_place_shards_input {
 struct maniple_place_shards_output {
     uint32_t size;
     uint32_t placement;
-    uint32_t *processors; /* room for one number a shard; used with MANIPLE_EXPLICIT */
+    uint32_t *processors; /* room for one number for each shard; read with MANIPLE_EXPLICIT */
 };
 
-/* ---- place_shared: which processor has the one instance of a region that shards share. Once a region and launch. ---- */
+/* ---- place_shared: the processor that has the one instance of a region that several shards use at once. Asked once
+ * for each such region and launch. ---- */
 
 struct maniple_namer {
     uint32_t processor;
@@ -124,7 +131,7 @@ struct maniple_place_shared_input {
     uint32_t size;
     uint32_t field;
     struct maniple_region region;
-    const struct maniple_namer *namers; /* the shards that name the region, in their order */
+    const struct maniple_namer *namers; /* processor and privilege of each requirement for the region, in shard order */
     size_t namers_length;
     const struct maniple_machine *machine;
 };
@@ -134,7 +141,7 @@ struct maniple_place_shared_output {
     uint32_t processor;
 };
 
-/* ---- map_instance: use the instance that is there, or make one, in which memory. ---- */
+/* ---- map_instance: go on with the present instance or make a new one, and its memory. ---- */
 
 #define MANIPLE_FIND 0u
 #define MANIPLE_CREATE 1u
@@ -144,9 +151,9 @@ struct maniple_map_instance_input {
     uint32_t field;
     struct maniple_region region;
     uint64_t bytes;
-    uint32_t processor; /* whose memory it is to be in */
-    uint32_t coherence; /* MANIPLE_SIMULTANEOUS if several shards share it, else MANIPLE_EXCLUSIVE */
-    uint32_t found;     /* memory of the instance that is there, or MANIPLE_NO_MEMORY; it may be replaced */
+    uint32_t processor; /* the processor that needs the instance */
+    uint32_t coherence; /* MANIPLE_SIMULTANEOUS if several shards use it at once, else MANIPLE_EXCLUSIVE */
+    uint32_t found;     /* memory of the present instance, which may be replaced, or MANIPLE_NO_MEMORY */
     uint32_t reserved;
     const struct maniple_machine *machine;
 };
@@ -154,18 +161,18 @@ struct maniple_map_instance_input {
 struct maniple_map_instance_output {
     uint32_t size;
     uint32_t choice;
-    uint32_t memory; /* used with MANIPLE_CREATE */
+    uint32_t memory; /* read with MANIPLE_CREATE */
 };
 
-/* ---- select_source: which of several holders of the same values sends them to one that needs them. ---- */
+/* ---- select_source: the processor that sends valid values to one that needs them, if several have them. ---- */
 
 struct maniple_select_source_input {
     uint32_t size;
     uint32_t field;
     struct maniple_region region;
-    const uint32_t *holders; /* processors, each once, the last writer first; at least two */
+    const uint32_t *holders; /* at least two processors, each once, the last writer first */
     size_t holders_length;
-    uint32_t to; /* the processor that needs them */
+    uint32_t to; /* the processor that needs the values */
     uint32_t reserved;
     const struct maniple_machine *machine;
 };
@@ -175,11 +182,11 @@ struct maniple_select_source_output {
     uint32_t processor; /* one of the holders */
 };
 
-/* ---- slice_index: which processor each point of an index launch is meant for. Once an index launch. ---- */
+/* ---- slice_index: the processor that each point of an index launch is meant for. Asked once for each launch. ---- */
 
-#define MANIPLE_SLICE_HERE 0u     /* all for the launching shard's */
-#define MANIPLE_SLICE_BLOCKED 1u  /* runs of nearly equal length, one for each processor of the node */
-#define MANIPLE_SLICE_EXPLICIT 2u /* those given to `add`, which together are all points in order */
+#define MANIPLE_SLICE_HERE 0u     /* all points for the shard's processor */
+#define MANIPLE_SLICE_BLOCKED 1u  /* runs of nearly equal length, one for each processor that runs leaf tasks */
+#define MANIPLE_SLICE_EXPLICIT 2u /* the runs given to `add`, which together are all points in order */
 
 struct maniple_slice_index_input {
     uint32_t size;
@@ -195,11 +202,11 @@ struct maniple_slice_index_output {
     uint32_t size;
     uint32_t slicing;
     void *list; /* the first argument of `add` */
-    /* Adds points begin to end - 1, for a processor of the shard's node that is no utility processor. */
+    /* Adds points begin to end - 1, for a processor of the shard's node that runs leaf tasks. */
     void (*add)(void *list, uint64_t begin, uint64_t end, uint32_t processor);
 };
 
-/* ---- map_leaf: where a leaf task runs, how soon, and how it reaches its regions. Once a leaf task. ---- */
+/* ---- map_leaf: processor and priority of a leaf task, and its access to regions. Asked once for each task. ---- */
 
 struct maniple_requirement {
     struct maniple_region region;
@@ -207,10 +214,10 @@ struct maniple_requirement {
     uint32_t privilege;
     uint32_t coherence;
     uint32_t memory;    /* kind of memory of the valid instance */
-    uint32_t processor; /* whose memory that is */
+    uint32_t processor; /* the processor of that memory */
     uint32_t reserved;
     uint64_t bytes;
-    uint64_t reduction; /* which operator, with MANIPLE_REDUCE */
+    uint64_t reduction; /* the operator, with MANIPLE_REDUCE */
 };
 
 struct maniple_map_leaf_input {
@@ -219,22 +226,23 @@ struct maniple_map_leaf_input {
     struct maniple_text task;
     const struct maniple_requirement *requirements;
     size_t requirements_length; /* may be 0 */
-    uint32_t processor; /* the shard's or, of a point of an index launch, that of its slice */
+    uint32_t processor; /* the shard's or, for a point of an index launch, its slice's */
     uint32_t reserved;
     const struct maniple_machine *machine;
 };
 
 struct maniple_map_leaf_output {
     uint32_t size;
-    uint32_t processor; /* of the shard's node, and no utility processor */
+    uint32_t processor; /* of the shard's node; it runs leaf tasks */
     uint32_t priority;
     uint32_t copies_in; /* kind of memory that copies are made in */
-    uint32_t profile;   /* 1: `profile` is told how long it took; 0: not */
+    uint32_t profile;   /* 1 if `profile` is to get the task's times, else 0 */
     uint32_t reserved;
-    uint32_t *access; /* one number for each requirement: MANIPLE_IN_PLACE or, for simultaneous reads only, MANIPLE_COPY */
+    uint32_t *access; /* for each requirement MANIPLE_IN_PLACE or, for simultaneous reads only, MANIPLE_COPY */
 };
 
-/* ---- choose_algorithm: which of the algorithms that give the same bits a collective uses. Once a collective. ---- */
+/* ---- choose_algorithm: the algorithm of a collective, among those that give the same bits. Asked once for each
+ * collective, if the program leaves the algorithm open. ---- */
 
 struct maniple_choose_algorithm_input {
     uint32_t size;
@@ -243,7 +251,7 @@ struct maniple_choose_algorithm_input {
     struct maniple_text kind; /* such as "allreduce" */
     const uint32_t *placement; /* the processor of each participant, in rank order */
     size_t placement_length;
-    uint64_t bytes; /* of each contribution */
+    uint64_t bytes; /* of the contribution of one participant */
     const struct maniple_text *choices;
     size_t choices_length;
     const struct maniple_machine *machine;
@@ -254,7 +262,8 @@ struct maniple_choose_algorithm_output {
     uint32_t choice; /* a position in `choices` */
 };
 
-/* ---- map_exchange: memory, access and priority of the rounds of a collective. Once a collective. ---- */
+/* ---- map_exchange: memory, access and priority of the rounds of a collective. Asked once for each collective, and
+ * again after the mapper was replaced. ---- */
 
 struct maniple_map_exchange_input {
     uint32_t size;
@@ -271,13 +280,13 @@ struct maniple_map_exchange_output {
     uint32_t priority;
 };
 
-/* ---- profile: how a leaf task went whose map_leaf asked for it. Nothing is decided. ---- */
+/* ---- profile: the times of a leaf task, if its map_leaf asked for them. It decides nothing. ---- */
 
 struct maniple_profile_input {
     uint32_t size;
     uint32_t shard;
     struct maniple_text task;
-    uint32_t processor; /* that ran it */
+    uint32_t processor; /* the processor that ran it */
     uint32_t reserved;
     uint64_t waited_ns; /* from its launch until it ran */
     uint64_t ran_ns;
@@ -291,12 +300,12 @@ struct maniple_library {
     uint32_t size;    /* sizeof(struct maniple_library) */
     uint32_t reserved; /* 0 */
 
-    /* Makes a mapper: what all other calls get as their first argument, or NULL after writing why not to `message`.
-     * `options` is what follows the first comma of --mapper, "" if nothing does. Required. */
+    /* Makes a mapper, which all other calls get as their first argument. If it can't, it writes the reason to `message`
+     * and returns NULL. `options` is the text after the first comma of --mapper, or "". Required. */
     void *(*create)(const char *options, char *message, size_t capacity);
-    /* Drops it. */
+    /* Drops a mapper. */
     void (*destroy)(void *mapper);
-    /* Its name in reports and errors, valid until `destroy`. Required. */
+    /* The mapper's name in reports and errors: at most 255 bytes, valid until `destroy`. Required. */
     const char *(*name)(void *mapper);
 
     int32_t (*place_shards)(void *mapper, const struct maniple_place_shards_input *input,
@@ -318,7 +327,7 @@ struct maniple_library {
     int32_t (*profile)(void *mapper, const struct maniple_profile_input *input, char *message, size_t capacity);
 };
 
-/* What a library exports. */
+/* The function that a library exports. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif

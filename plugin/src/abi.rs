@@ -1,14 +1,15 @@
-//! `include/maniple_mapper.h` in Rust, field by field. A test compiles assertions that both have the same layout.
+//! The structures and numbers of `include/maniple_mapper.h`, field by field. A test has a C compiler check that both
+//! sides have the same layout.
 
 use std::ffi::{c_char, c_void};
 
-/// Where a structure's fields lie: its name in C, its size, and each field with its offset.
+/// The layout of a structure, for the test that compares it with the header.
 pub struct Layout {
-    /// After `struct maniple_`.
+    /// The name after `struct maniple_`.
     pub name: &'static str,
-    /// In bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// In order.
+    /// The fields in order, each with its offset in bytes.
     pub fields: &'static [(&'static str, usize)],
 }
 
@@ -16,7 +17,7 @@ pub struct Layout {
 macro_rules! structures {
     ($($type:ident = $name:literal { $($field:ident: $of:ty),+ $(,)? })+) => {
         $(
-            #[doc = concat!("`struct maniple_", $name, "`; its fields are documented in the header.")]
+            #[doc = concat!("`struct maniple_", $name, "`. The header documents its fields.")]
             #[repr(C)]
             #[derive(Debug, Clone, Copy)]
             #[allow(missing_docs)]
@@ -75,7 +76,7 @@ numbers! {
     SLICE_EXPLICIT = 2;
 }
 
-// What a library gives is not trusted to keep its exceptions to itself.
+// A library may break the rule that no exception leaves a call. With `C-unwind` that is defined behaviour.
 
 /// A call with an input and an output.
 pub type Call<I, O> = unsafe extern "C-unwind" fn(*mut c_void, *const I, *mut O, *mut c_char, usize) -> i32;
@@ -222,17 +223,17 @@ structures! {
 }
 
 impl Text {
-    /// A view of a text, valid as long as the text is.
+    /// A view of a text. It is valid as long as the text is.
     pub fn of(text: &str) -> Self {
         Self { bytes: text.as_ptr().cast(), length: text.len() }
     }
 }
 
 impl Library {
-    /// The size of the table in the first release of version 2. A table may be larger, never smaller.
+    /// The size of the table in the first release of version 2. Later tables may be larger, never smaller.
     pub const FIRST_SIZE: usize = 16 + 12 * size_of::<Option<Create>>();
 
-    /// No call at all.
+    /// A table without any call.
     pub const NONE: Library = Library {
         magic: MAPPER_MAGIC,
         version: MAPPER_VERSION,
@@ -253,7 +254,7 @@ impl Library {
     };
 }
 
-/// `size_of` as structures carry it.
+/// The size of a structure in bytes, as its first field holds it.
 pub const fn size<T>() -> u32 {
     size_of::<T>() as u32
 }

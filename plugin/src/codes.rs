@@ -4,7 +4,7 @@ use crate::abi;
 use maniple_mapper::{Access, Machine, MemoryKind, NodeId, ProcessorId};
 use maniple_regions::{Coherence, FieldId, Privilege, Rect, ReductionId, Region, TreeId};
 
-/// A number that stands for nothing.
+/// The error of a number that has no meaning.
 fn unknown<T>(what: &str, number: u32, legal: &str) -> Result<T, String> {
     Err(format!("illegal {what} {number}; legal: {legal}"))
 }
@@ -43,7 +43,7 @@ pub fn access_of(number: u32) -> Result<Access, String> {
     }
 }
 
-/// A number that means yes or no.
+/// The meaning of a number that stands for yes or no.
 pub fn flag_of(what: &str, number: u32) -> Result<bool, String> {
     match number {
         0 => Ok(false),
@@ -52,7 +52,7 @@ pub fn flag_of(what: &str, number: u32) -> Result<bool, String> {
     }
 }
 
-/// The numbers of a privilege: its own and the operator's.
+/// The numbers of a privilege: its own, and the operator's if it is a reduction.
 pub fn privilege(privilege: Privilege) -> (u32, u64) {
     match privilege {
         Privilege::Read => (abi::READ, 0),

@@ -1,5 +1,7 @@
-//! A [`Mapper`] as a library: the other side of the interface. Only what the header says crosses, so the library may be
-//! built by another compiler, and from another version of this crate, than the program that loads it.
+//! The library's side of the interface: the functions behind [`export_mapper!`](crate::export_mapper).
+//!
+//! Only the structures of the header cross. So the library and the program may be built by different compilers, and
+//! from different versions of this crate.
 
 use crate::{abi, codes};
 use maniple_mapper::{
@@ -12,14 +14,14 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `create` hands out.
+/// The mapper behind the pointer that `create` returns.
 struct Exported {
     mapper: Box<dyn Mapper>,
     name: CString,
 }
 
-/// Exports a mapper from a library: a crate with `crate-type = ["cdylib"]`. Takes a function from the options to the
-/// mapper, or to an error that is shown to the user.
+/// Exports a mapper from a library, a crate with `crate-type = ["cdylib"]`. The argument is a function that makes the
+/// mapper from the options, or gives an error that the user sees.
 ///
 /// ```
 /// use maniple_mapper::{Mapper, PlaceShardsInput, Placement};
@@ -42,12 +44,12 @@ struct Exported {
 /// # fn main() {}
 /// ```
 ///
-/// A panic in the mapper is caught here and reaches the program as an error, unless the library is built with
-/// `panic = "abort"`: it ends the process then.
+/// A panic in the mapper is caught in the library and reaches the program as an error. A library that is built with
+/// `panic = "abort"` ends the process instead.
 #[macro_export]
 macro_rules! export_mapper {
     ($constructor:expr) => {
-        /// What `include/maniple_mapper.h` of the crate `maniple-plugin` asks for.
+        /// The function that `include/maniple_mapper.h` of the crate `maniple-plugin` requires.
         #[unsafe(no_mangle)]
         pub extern "C-unwind" fn maniple_mapper_library() -> *const $crate::abi::Library {
             unsafe extern "C-unwind" fn create(
@@ -64,7 +66,7 @@ macro_rules! export_mapper {
     };
 }
 
-/// The table of a library whose mappers are made by `create`.
+/// The table of a library. `create` makes its mappers.
 pub const fn library(create: abi::Create) -> abi::Library {
     abi::Library {
         create: Some(create),
@@ -86,7 +88,7 @@ pub const fn library(create: abi::Create) -> abi::Library {
 /// `create`, with the user's constructor.
 ///
 /// # Safety
-/// `options` is NUL-terminated, and `message` has room for `capacity` bytes.
+/// `options` must be NUL-terminated, and `message` must have room for `capacity` bytes.
 pub unsafe fn create<M: Mapper + 'static, E: Display>(
     options: *const c_char,
     message: *mut c_char,
@@ -111,11 +113,11 @@ pub unsafe fn create<M: Mapper + 'static, E: Display>(
     }
 }
 
-/// Runs what may panic.
+/// Runs a function and turns a panic into an error message.
 fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = format!("panicked: {}", said(&*panic));
-        // What a mapper panics with may panic when it is dropped.
+        // The value of a panic may itself panic when it is dropped.
         std::mem::forget(panic);
         Err(text)
     })
@@ -126,7 +128,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("with something that is no text")
 }
 
-/// Writes as much of a text as fits, whole characters, and a NUL.
+/// Writes as many whole characters of a text as fit, and a NUL.
 ///
 /// # Safety
 /// `message` has room for `capacity` bytes.
@@ -143,7 +145,7 @@ unsafe fn write(text: &str, message: *mut c_char, capacity: usize) {
 unsafe extern "C-unwind" fn destroy(mapper: *mut c_void) {
     // SAFETY: `create` made it, and the caller has no other.
     let exported = unsafe { Box::from_raw(mapper.cast::<Exported>()) };
-    // There is nobody to tell.
+    // `destroy` has no way to return an error.
     let _ = guarded(|| {
         drop(exported);
         Ok(())
@@ -155,7 +157,8 @@ unsafe extern "C-unwind" fn name(mapper: *mut c_void) -> *const c_char {
     unsafe { &*mapper.cast::<Exported>() }.name.as_ptr()
 }
 
-/// Whether what the caller has is as large as what this library knows of. Later versions add at the end.
+/// Checks that the caller's structure is at least as large as the one this library knows. Later versions add fields at
+/// the end.
 ///
 /// # Safety
 /// `given` points to a structure of the interface that begins with its size.
@@ -168,11 +171,11 @@ unsafe fn enough<T>(what: &str, given: *const T) -> Result<(), String> {
     Err(format!("expected an {what} of at least {expected} bytes, found {found}: the program is too old"))
 }
 
-/// Runs one call: status, and message if it fails.
+/// Runs one call. Gives its status, and writes a message if it fails.
 ///
 /// # Safety
-/// `mapper` is from `create`, `input` and `output` point to structures of this interface that begin with their sizes, and
-/// `message` has room for `capacity` bytes.
+/// `mapper` must come from `create`. `input` and `output` must point to structures of this interface that begin with
+/// their sizes. `message` must have room for `capacity` bytes.
 unsafe fn call<I, O>(
     mapper: *mut c_void,
     (input, output): (*const I, *const O),
@@ -220,7 +223,7 @@ unsafe fn list<'a, T>(first: *const T, length: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, length) }
 }
 
-/// A list of an output, which has room for something already.
+/// A list of an output, for which the caller has made room.
 ///
 /// # Safety
 /// It is valid during the call and nothing else uses it, or it is null or of no length.
@@ -244,8 +247,8 @@ unsafe fn machine(machine: *const abi::Machine) -> Machine {
     codes::machine_of(unsafe { &*machine })
 }
 
-// In all that follow: SAFETY: the header asks the caller for valid pointers, and each input is read, each output written
-// during the call only.
+// SAFETY of the functions below: the header requires valid pointers of the caller. Inputs are read and outputs are
+// written during the call only.
 
 unsafe extern "C-unwind" fn place_shards(
     mapper: *mut c_void,
@@ -286,7 +289,7 @@ unsafe extern "C-unwind" fn place_shared(
 ) -> i32 {
     let answer = |mapper: &dyn Mapper, input: &abi::PlaceSharedInput| {
         let (namers, machine) = unsafe { (list(input.namers, input.namers_length), machine(input.machine)) };
-        // The operator of a reduction is not told; nothing about a home depends on it.
+        // The interface has no operator of a reduction here, because no home depends on it.
         let namer = |n: &abi::Namer| Ok((ProcessorId(n.processor), codes::privilege_of(n.privilege, 0)?));
         let namers = namers.iter().map(namer).collect::<Result<Vec<_>, String>>()?;
         let (region, field) = (codes::region_of(&input.region)?, codes::field_of(input.field)?);

@@ -1,72 +1,72 @@
-//! What can be wrong with a library.
+//! The reasons why a library gives no mapper.
 
 use crate::abi;
 use std::path::PathBuf;
 
-/// Why a library gives no mapper.
+/// A library that gives no mapper, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", .path.display())]
 pub struct PluginError {
-    /// The library.
+    /// The path of the library.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub fault: Fault,
 }
 
-/// What is wrong with a library.
+/// The reason why a library gives no mapper.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// It is not there, or can't be read.
+    /// The file does not exist or can't be read.
     #[error("can't be read: {0}")]
     Unreadable(std::io::Error),
-    /// It is something else.
+    /// The file is no shared library for this processor.
     #[error("not a shared library, but {0}")]
     NoLibrary(String),
-    /// The system's loader does not want it.
+    /// The system's loader can't load the library.
     #[error("can't be loaded: {0}")]
     Refused(String),
-    /// It is a library of another kind.
+    /// The library does not export `maniple_mapper_library`.
     #[error("not a mapper: it does not export `maniple_mapper_library` (see maniple_mapper.h)")]
     Foreign,
-    /// Its table is not one.
+    /// The exported function returns no table.
     #[error("not a mapper: `maniple_mapper_library` returns {0}")]
     NoTable(String),
-    /// It is of another version.
+    /// The library is built for another version of the interface.
     #[error(
-        "built for version {found} of the mapper interface, and this program has version {}: build it anew with this \
+        "built for version {found} of the mapper interface, and this program has version {}: build it again with this \
          program's maniple_mapper.h",
         abi::MAPPER_VERSION
     )]
     Version {
-        /// Its version.
+        /// The library's version.
         found: u32,
     },
-    /// Its table is smaller than it may be.
+    /// The table is too small for its version.
     #[error(
-        "its table has {found} bytes, and version {} of the mapper interface has at least {}: build it anew with this \
+        "its table has {found} bytes, and version {} of the mapper interface has at least {}: build it again with this \
          program's maniple_mapper.h",
         abi::MAPPER_VERSION,
         abi::Library::FIRST_SIZE
     )]
     Size {
-        /// Its size in bytes.
+        /// The table's size in bytes.
         found: u32,
     },
-    /// It leaves out what no library may.
+    /// The table lacks a required call.
     #[error("its table has no `{0}`")]
     Incomplete(&'static str),
-    /// The options can't be passed on.
+    /// The options have a NUL byte and can't be passed on.
     #[error("the options have a NUL byte in them")]
     Options,
-    /// It does not make a mapper.
+    /// The library refuses the options, or fails to make a mapper.
     #[error("makes no mapper of the options `{options}`: {message}")]
     Create {
         /// The options.
         options: String,
-        /// What it says.
+        /// The library's message.
         message: String,
     },
-    /// Its mapper's name is null, too long or not UTF-8.
+    /// The mapper's name is null, too long or not UTF-8.
     #[error("its mapper's name is {0}")]
     Name(&'static str),
 }

@@ -1,15 +1,15 @@
-//! The file of a library: what is refused before anything of it runs, and the copy that is loaded.
+//! The file of a library: the checks before any of its code runs, and the copy that is loaded.
 
 use crate::Fault;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the largest library.
+/// Size in bytes of the largest library.
 const LARGEST: u64 = 1 << 30;
 
-/// What the file holds: a shared library for this processor, as far as its head shows. The system's loader would refuse
-/// others in other words on every system.
+/// The content of the file, which is a shared library for this processor, as far as its head shows. Without this check
+/// each system's loader would report other files in its own words.
 pub fn contents(path: &Path) -> Result<Vec<u8>, Fault> {
     let meta = std::fs::metadata(path).map_err(Fault::Unreadable)?;
     if meta.is_dir() {
@@ -29,7 +29,7 @@ pub fn contents(path: &Path) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Whether the head is that of a shared library for this processor.
+/// Checks that the head is that of a shared library for this processor. The error names the kind of file.
 fn elf(bytes: &[u8]) -> Result<(), &'static str> {
     const SHARED: u16 = 3; // ET_DYN, in the byte order that the file says
     let Some(head) = bytes.first_chunk::<20>().filter(|head| head.starts_with(b"\x7fELF")) else {
@@ -50,7 +50,7 @@ fn elf(bytes: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Where the list of sections ends, which linkers write last; 0 if there is none. In this processor's byte order.
+/// The end of the list of sections, which linkers write last; 0 if there is none. In this processor's byte order.
 fn sections_end(bytes: &[u8]) -> Option<u64> {
     let short = |at: usize| Some(u64::from(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)));
     // The places of `e_shoff` and `e_shentsize` in files of 64 and 32 bits; `e_shnum` is next.
@@ -62,41 +62,42 @@ fn sections_end(bytes: &[u8]) -> Option<u64> {
     start.checked_add(short(size)? * short(size + 2)?)
 }
 
-/// A library as the loader is to know it: a copy in memory, where there can be one. The loader takes a file of a name it
-/// knows for the one that it has, even if that was built anew since. A library that is written over while it is in use
-/// crashes.
+/// The copy of a library that the loader opens: in memory where the system allows that, or else the file itself.
+///
+/// The copy has two reasons. The loader knows files by name, and would not load a file again that was built again. And
+/// a library whose file is written over while it is in use crashes.
 pub struct Image {
-    /// What the loader is told. Once it has loaded it, the copy must be kept for good: the name of a copy is the number of
-    /// its open file.
+    /// The path for the loader. The name of a copy is the number of its open file, so a loaded copy must stay open for
+    /// good.
     pub name: PathBuf,
-    /// None if the library is loaded from where it is.
+    /// None if the library is loaded from its own file.
     file: Option<File>,
 }
 
 impl Image {
-    /// A copy for this process alone.
+    /// Makes a copy for this process alone.
     pub fn new(path: &Path, bytes: &[u8]) -> Result<Self, Fault> {
         let copied = |e| Fault::Refused(format!("no copy of it can be made in memory: {e}"));
         Ok(match in_memory(path, bytes).map_err(copied)? {
             Some((file, name)) => Self { name, file: Some(file) },
-            // Without a directory the loader would look elsewhere.
+            // The loader looks for a path without a directory in other places.
             None if path.is_relative() => Self { name: Path::new(".").join(path), file: None },
             None => Self { name: path.to_owned(), file: None },
         })
     }
 
-    /// Whether it is one of these bytes.
+    /// Whether the copy has these bytes.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         let of_its_size = |file: &File| file.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64);
         self.file.as_ref().is_some_and(of_its_size) && std::fs::read(&self.name).is_ok_and(|own| own == bytes)
     }
 
-    /// What the loader says about it, to somebody who does not know of the copy.
+    /// The loader's message, for a user who does not know of the copy.
     pub fn explained(&self, said: &str) -> String {
         let name = format!("{}: ", self.name.display());
         match said.strip_prefix(&name) {
             Some(rest) => rest.into(),
-            // About another one.
+            // The message is about another library, one that this one needs.
             None if self.file.is_some() => {
                 format!("{said} (it is loaded as a copy: what it needs is not looked for beside it, by $ORIGIN)")
             }
@@ -105,8 +106,8 @@ impl Image {
     }
 }
 
-/// A file in memory under the name of the library, for debuggers, and its path; none if this system has no such files, or
-/// lets nobody make them.
+/// A file in memory, and its path. It has the name of the library, which debuggers show. None if the system has no such
+/// files or forbids them.
 #[cfg(target_os = "linux")]
 fn in_memory(path: &Path, bytes: &[u8]) -> io::Result<Option<(File, PathBuf)>> {
     use rustix::fs::{MemfdFlags, memfd_create};

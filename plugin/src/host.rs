@@ -16,17 +16,17 @@ const MESSAGE: usize = 256;
 
 /// A mapper that a library made.
 pub struct Hosted {
-    /// A copy of the library's table: calls it does not know of are null.
+    /// A copy of the library's table. Calls that the library does not know of are null.
     pub table: abi::Library,
-    /// What `create` gave.
+    /// The pointer that `create` returned.
     pub mapper: *mut c_void,
-    /// What `name` gave.
+    /// The text that `name` returned.
     pub name: String,
-    /// Where the library is from.
+    /// The path of the library.
     pub path: String,
 }
 
-// SAFETY: the header demands that calls may come from any thread, several at a time, and nothing else uses the pointer.
+// SAFETY: the header requires that calls may come from any thread, several at once. Nothing else uses the pointer.
 unsafe impl Send for Hosted {}
 // SAFETY: likewise.
 unsafe impl Sync for Hosted {}
@@ -34,14 +34,14 @@ unsafe impl Sync for Hosted {}
 impl Drop for Hosted {
     fn drop(&mut self) {
         if let Some(destroy) = self.table.destroy {
-            // SAFETY: `create` of the same table made it; nobody else has it any more. The library is never unloaded.
+            // SAFETY: `create` of the same table made it, and this is its last owner. The library is never unloaded.
             kept(&self.path, || unsafe { destroy(self.mapper) });
         }
     }
 }
 
-/// Calls into a library. An exception of another language that leaves the call can't be caught: it ends the process, and
-/// here it is said why.
+/// Calls into a library. An exception of another language that leaves the call can't be caught. Then the process ends,
+/// after a message with the cause.
 #[inline]
 pub fn kept<T>(path: &(impl AsRef<Path> + ?Sized), call: impl FnOnce() -> T) -> T {
     struct Left<'a>(&'a Path);
@@ -49,7 +49,7 @@ pub fn kept<T>(path: &(impl AsRef<Path> + ?Sized), call: impl FnOnce() -> T) -> 
         #[cold]
         fn drop(&mut self) {
             let path = self.0.display();
-            // In one piece: other threads may have the same to say.
+            // In one piece, because other threads may write the same message.
             let said = format!(
                 "mapper {path}: an exception left a call of this library, which none may: see maniple_mapper.h"
             );
@@ -63,22 +63,22 @@ pub fn kept<T>(path: &(impl AsRef<Path> + ?Sized), call: impl FnOnce() -> T) -> 
     result
 }
 
-/// What a library wrote into a buffer for messages, which begins as zeros.
+/// The message that a library wrote into a buffer, which was all zeros before.
 pub fn message(buffer: &[u8]) -> String {
     // A library that forgets the NUL at the end must not make us read past it.
     let text = CStr::from_bytes_until_nul(buffer).map_or(buffer, CStr::to_bytes);
     let text = String::from_utf8_lossy(text);
-    if text.is_empty() { "it says no more".into() } else { text.into_owned() }
+    if text.is_empty() { "the library gave no message".into() } else { text.into_owned() }
 }
 
 impl Hosted {
-    /// Fails the call, as a panic of a mapper in Rust would, but without a word on stderr.
+    /// Fails the call as a panic of a mapper in Rust would, but without output on stderr.
     #[cold]
     fn fail(&self, message: String) -> ! {
         resume_unwind(Box::new(format!("{}: {message}", self.path)))
     }
 
-    /// Makes sense of what a call returned.
+    /// Checks the status that a call returned.
     #[inline]
     fn returned(&self, status: i32, buffer: &[u8; MESSAGE]) {
         match status {
@@ -99,7 +99,7 @@ impl Hosted {
         self.returned(status, &buffer);
     }
 
-    /// An answer that is a number.
+    /// The meaning of a number in an answer.
     #[inline]
     fn decoded<T>(&self, value: Result<T, String>) -> T {
         value.unwrap_or_else(|message| self.fail(message))
@@ -295,7 +295,8 @@ impl Mapper for Hosted {
         let Some(call) = self.table.choose_algorithm else { return CollectiveMapper.choose_algorithm(input) };
         let (machine, placement) = (codes::machine(input.machine), codes::processors(input.placement));
         let choices: Vec<_> = input.choices.iter().map(|choice| abi::Text::of(choice)).collect();
-        let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice: 0 };
+        let choice = u32::try_from(CollectiveMapper.choose_algorithm(input)).unwrap_or(u32::MAX);
+        let mut output = abi::ChooseAlgorithmOutput { size: abi::size::<abi::ChooseAlgorithmOutput>(), choice };
         let input = abi::ChooseAlgorithmInput {
             size: abi::size::<abi::ChooseAlgorithmInput>(),
             reserved: 0,
@@ -353,12 +354,12 @@ impl Mapper for Hosted {
     }
 }
 
-/// A priority out of range stays out of range, for the check that follows to name.
+/// A priority. One that is out of range stays so, and the check of the answer reports it.
 fn priority(number: u32) -> Priority {
     Priority(u8::try_from(number).unwrap_or(u8::MAX))
 }
 
-/// `add` of [`abi::SliceIndexOutput`].
+/// The function `add` of [`abi::SliceIndexOutput`].
 unsafe extern "C" fn add(list: *mut c_void, begin: u64, end: u64, processor: u32) {
     let at = |point: u64| usize::try_from(point).unwrap_or(usize::MAX);
     // SAFETY: `list` is what the output holds: the list of the call under way, which nothing else touches meanwhile.

@@ -7,16 +7,20 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of the longest name of a mapper.
+/// Length in bytes of the longest name of a mapper.
 const LONGEST_NAME: usize = 255;
 
-/// Makes a mapper by a library, of which a copy is loaded: the file may be built anew meanwhile, and loaded again. (So what a
-/// library needs is not found beside it, by `$ORIGIN`.) A path without a directory is one in the working directory. The
-/// options are the library's own. Waits for the library, which takes the program with it if it crashes, exits or hangs.
+/// Loads a library and has it make a mapper. The options are the library's own. A path without a directory is in the
+/// working directory.
+///
+/// On Linux a copy of the file is loaded, so the file may be built again and loaded again meanwhile. The loader
+/// therefore does not find other libraries beside this one by `$ORIGIN`.
+///
+/// Waits for the library. If the library crashes, exits or hangs, so does the program.
 ///
 /// # Errors
-/// [`PluginError`]: a file that is missing or no shared library, or a library that is no mapper, is of another version, or
-/// refuses the options.
+/// The file is missing or no shared library. The library is no mapper, is built for another version of the interface,
+/// or refuses the options. [`PluginError`] names the path and the cause.
 pub fn load(path: &Path, options: &str) -> Result<Arc<dyn Mapper>, PluginError> {
     match make(path, options) {
         Ok(hosted) => Ok(Arc::new(hosted)),
@@ -39,14 +43,14 @@ fn make(path: &Path, options: &str) -> Result<Hosted, Fault> {
     if mapper.is_null() {
         return Err(Fault::Create { options: options.into(), message: message(&buffer) });
     }
-    // From here on dropped by its library.
+    // From here on `Hosted` has the library drop the mapper.
     let mut hosted = Hosted { table, mapper, name: String::new(), path: path.display().to_string() };
     // SAFETY: `create` made the mapper.
     let text = kept(path, || unsafe { name(mapper) });
     if text.is_null() {
         return Err(Fault::Name("null"));
     }
-    // SAFETY: the header demands a NUL-terminated text; of a longer one no more is read.
+    // SAFETY: the header requires a NUL-terminated text. No more than this is read of a longer one.
     let length = (0..=LONGEST_NAME).find(|&at| unsafe { *text.add(at) } == 0);
     let length = length.ok_or(Fault::Name("longer than 255 bytes"))?;
     // SAFETY: it has that many bytes.
@@ -55,7 +59,8 @@ fn make(path: &Path, options: &str) -> Result<Hosted, Fault> {
     Ok(hosted)
 }
 
-/// The function that a library exports. The library is loaded the first time, and stays: the same bytes are the same one.
+/// The function that a library exports. The library is loaded the first time and stays loaded. The same bytes are the
+/// same library.
 #[cfg(unix)]
 fn entry(path: &Path) -> Result<abi::Entry, Fault> {
     use crate::file::{self, Image};
@@ -67,7 +72,7 @@ fn entry(path: &Path) -> Result<abi::Entry, Fault> {
     let known = loaded.iter().position(|(image, _)| image.is_of(&bytes));
     if known.is_none() {
         let image = Image::new(path, &bytes)?;
-        // SAFETY: the library's constructors run; that they do no harm is what its author promises.
+        // SAFETY: the library's constructors run. Its author promises that they do no harm.
         let library = unsafe { Library::open(Some(&image.name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|e| Fault::Refused(image.explained(&e.to_string())))?;
         loaded.push((image, library));
@@ -83,13 +88,13 @@ fn entry(_: &Path) -> Result<abi::Entry, Fault> {
     Err(Fault::Refused("expected a Unix system".into()))
 }
 
-/// A copy of a library's table, with null for the calls that it does not know of.
+/// A copy of a library's table, with null for the calls that the library does not know of.
 fn table(given: *const abi::Library) -> Result<abi::Library, Fault> {
     if given.is_null() || !given.is_aligned() {
         return Err(Fault::NoTable(format!("{given:?}")));
     }
-    // The first three numbers are where they are in all versions.
-    // SAFETY: the library says that this is its table; that it is, the magic number makes likely.
+    // All versions begin with these three numbers.
+    // SAFETY: the library promises that this is its table, and the magic number makes it likely.
     let [magic, version, size] = unsafe { *given.cast::<[u32; 3]>() };
     if magic != abi::MAPPER_MAGIC {
         return Err(Fault::NoTable(format!("a table that begins with {magic:#x}, not {:#x}", abi::MAPPER_MAGIC)));
@@ -102,7 +107,7 @@ fn table(given: *const abi::Library) -> Result<abi::Library, Fault> {
     }
     let mut table = abi::Library::NONE;
     let known = size_of::<abi::Library>().min(size as usize);
-    // No half of a pointer.
+    // Whole pointers only.
     let known = known - known % align_of::<abi::Library>();
     // SAFETY: both are at least that long, and what is not copied is null.
     unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };

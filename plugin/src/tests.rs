@@ -1,4 +1,4 @@
-//! Inputs and answers cross the interface, both ways, unchanged; so do panics, as messages.
+//! Inputs and answers cross the interface unchanged in both directions, and panics cross as messages.
 
 use crate::host::{Hosted, message};
 use crate::{abi, codes, export};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// What a mapper is to answer.
+/// The answers that a mapper gives.
 #[derive(Debug, Clone)]
 struct Answers {
     placement: Placement,
@@ -23,7 +23,7 @@ struct Answers {
     exchange: ExchangeOutput,
 }
 
-/// Gives these answers and notes what it was asked.
+/// Gives these answers and notes the inputs.
 struct Noting {
     answers: Answers,
     asked: Arc<Mutex<Vec<String>>>,

@@ -146,7 +146,7 @@ fn libraries_that_make_no_mapper() {
     assert_eq!(refused(&built("name-no-text", &["NAME_IS_NO_TEXT"])), "its mapper's name is not UTF-8");
     let expected = "makes no mapper of the options `these options`: expected nothing, found these options";
     assert_eq!(refused(&built("refuses", &["CREATE_REFUSES"])), expected);
-    let expected = "makes no mapper of the options `these options`: it says no more";
+    let expected = "makes no mapper of the options `these options`: the library gave no message";
     assert_eq!(refused(&built("says-nothing", &["CREATE_SAYS_NOTHING"])), expected);
     let error = load(&built("fine", &[]), "a\0b").map(|_| ()).unwrap_err().to_string();
     assert!(error.ends_with("the options have a NUL byte in them"), "{error}");

@@ -1,4 +1,4 @@
-//! Every decision as a line of JSON.
+//! The mapper `logging`, which writes each decision down as a line of JSON.
 
 use crate::slot::name_of;
 use crate::{
@@ -12,10 +12,18 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Passes every question on to another mapper and writes its answer down, one JSON object a line: which mapper, which call,
-/// about what, the input that matters, and the answer or, if it panicked, `null`. Calls of several processors are written one
-/// after the other, in the order in which they were answered; what is buffered is flushed when the mapper is dropped, also
-/// after a run that failed.
+/// Passes every call on to another mapper and writes the decision down, one JSON object a line.
+///
+/// | field | value |
+/// |---|---|
+/// | `mapper` | the name of the other mapper |
+/// | `call` | the call, such as `map_leaf` |
+/// | `subject` | the gang, region, task or collective |
+/// | `input` | the numbers of the input |
+/// | `answer` | the answer, or `null` if the call panicked |
+///
+/// Decisions of several processors are written one after the other, in the order of the answers. A buffer is flushed
+/// when the mapper is dropped, also after a run that failed.
 pub struct LoggingMapper {
     inner: Arc<dyn Mapper>,
     name: String,
@@ -23,7 +31,7 @@ pub struct LoggingMapper {
     out: Mutex<Box<dyn Write + Send>>,
 }
 
-/// One line.
+/// One line of the output.
 #[derive(Serialize)]
 struct Line<'a> {
     mapper: &'a str,
@@ -34,13 +42,14 @@ struct Line<'a> {
 }
 
 impl LoggingMapper {
-    /// Writes the decisions of `inner` to `out`. A write that fails fails the decision, and with it the run.
+    /// Writes the decisions of `inner` to `out`. If a line can't be written, the call panics with the cause, which
+    /// fails whatever asked.
     pub fn new(inner: Arc<dyn Mapper>, out: impl Write + Send + 'static) -> Self {
         let inner_name = name_of(&*inner);
         Self { inner, name: format!("logging,inner={inner_name}"), inner_name, out: Mutex::new(Box::new(out)) }
     }
 
-    /// Asks and writes down.
+    /// Asks the other mapper and writes a line.
     fn log<T>(
         &self,
         call: &str,

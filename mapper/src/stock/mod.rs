@@ -1,4 +1,4 @@
-//! The mappers that come with the crate, one file each where they have something to decide.
+//! The mappers that come with the crate. `plain` has those that look at little of their inputs.
 
 mod logging;
 mod numa;

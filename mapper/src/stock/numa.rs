@@ -1,4 +1,4 @@
-//! Leaf tasks and data by the host's NUMA nodes.
+//! The mapper `numa`: leaf tasks and data by the host's NUMA nodes.
 
 use crate::{LeafInput, LeafOutput, Machine, Mapper, NodeId, ProcessorId, SourceInput, Topology};
 use maniple_regions::{Coherence, Privilege};
@@ -6,33 +6,35 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The collective mapper with an eye on memory: leaf tasks take turns over the processors in the NUMA node of the one they
-/// are meant for, shared regions that are read from another NUMA node are copied once into the near one, and values come
-/// from the nearest holder. Shards are blocked, so that neighbours are near each other.
+/// The [collective mapper](crate::CollectiveMapper) with regard to the host's NUMA nodes:
 ///
-/// On a host with one NUMA node, and where there are more workers than processors for them, it decides as
-/// [`CollectiveMapper`](crate::CollectiveMapper) does. Worker `w` of a process is taken to run on the processor that [`Topology::binding`] says.
+/// - Leaf tasks take turns over the processors in the NUMA node of the processor they are meant for.
+/// - A leaf task copies the shared regions that it reads from another NUMA node.
+/// - In a run with one node, values come from the nearest holder.
+///
+/// On a host with one NUMA node it decides as the collective mapper does, and also with more workers than hardware
+/// threads. It assumes that worker `w` of a process runs on the hardware thread that [`Topology::binding`] gives it.
 #[derive(Debug)]
 pub struct NumaMapper {
     host: Topology,
     turn: AtomicUsize,
-    /// Of a number of workers, the position in [`Topology::numa`] of each worker's NUMA node.
+    /// A number of workers, and for each of them the position in [`Topology::numa`] of its NUMA node.
     first: OnceLock<(usize, Option<Vec<usize>>)>,
 }
 
 impl NumaMapper {
-    /// For this host.
+    /// A mapper for this host.
     pub fn here() -> Self {
         Self::on(Topology::here())
     }
 
-    /// For a host.
+    /// A mapper for a given host.
     pub fn on(host: Topology) -> Self {
         Self { host, turn: AtomicUsize::new(0), first: OnceLock::new() }
     }
 
-    /// The position in [`Topology::numa`] of the NUMA node of each processor of `node`; none if they are not bound, or all on
-    /// the same.
+    /// For each processor of `node` the position in [`Topology::numa`] of its NUMA node. None if the workers are not
+    /// bound, or all in one NUMA node.
     fn numa_of(&self, machine: &Machine, node: NodeId) -> Option<Cow<'_, [usize]>> {
         if self.host.numa.len() < 2 {
             return None;
@@ -51,7 +53,7 @@ impl NumaMapper {
         numa.iter().any(|&n| n != numa[0]).then_some(numa)
     }
 
-    /// How far apart two NUMA nodes are; those nobody knows of are far.
+    /// The distance of two NUMA nodes. An unknown distance counts as far.
     fn distance(&self, a: usize, b: usize) -> u32 {
         self.host.numa[a].distances.get(b).copied().unwrap_or(if a == b { 10 } else { u32::MAX })
     }
@@ -64,7 +66,8 @@ impl Mapper for NumaMapper {
 
     fn select_source(&self, input: &SourceInput<'_>) -> ProcessorId {
         let near = || {
-            // Asked of all processes alike, whose hosts may differ: only a process that is alone looks at its own.
+            // All nodes must give the same answer, and their hosts may differ. So only the one node of a run looks at
+            // its host.
             let numa = self.numa_of(input.machine, NodeId(0)).filter(|_| input.machine.nodes() == 1)?;
             let at = |p: ProcessorId| numa.get(p.index()).copied();
             let to = at(input.to)?;
@@ -79,7 +82,7 @@ impl Mapper for NumaMapper {
         let Some(numa) = self.numa_of(input.machine, node) else { return out };
         let first = input.machine.first_of(node).index();
         let numa_of = |p: ProcessorId| p.index().checked_sub(first).and_then(|worker| numa.get(worker));
-        // Not a utility processor.
+        // `local` has chosen no utility processor.
         let own = numa_of(out.processor);
         let near = || input.machine.leaf_processors_of(node).filter(|&p| numa_of(p) == own);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % near().count();

@@ -1,4 +1,4 @@
-//! Mappers that look at little: the defaults, the founding paper's, the first choice, each in turn.
+//! The mappers `default`, `collective`, `first` and `round-robin`, which look at little of their inputs.
 
 use crate::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
@@ -8,7 +8,7 @@ use crate::{
 use maniple_regions::{Coherence, Privilege};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The defaults of every call.
+/// The defaults of every call, as the calls of [`Mapper`] document them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DefaultMapper;
 
@@ -65,9 +65,15 @@ impl Mapper for DefaultMapper {
     fn profile(&self, _input: &ProfileInput<'_>) {}
 }
 
-/// The founding paper's mapper (§II-C): exchange regions in registered memory, remote ones read in place, and
-/// collective subtasks ahead of the application's. Where a program leaves the algorithm open and some processor has several
-/// participants, they combine first, `two-level`.
+/// The founding paper's mapper (§II-C), and the mapper of a program that sets none.
+///
+/// - Exchange regions are in registered memory and are read in place. Subtasks of collectives have
+///   [raised priority](Priority::RAISED).
+/// - Leaf tasks read all regions in place.
+/// - If two participants in a row are on one processor, a collective uses the algorithm `two-level`, where that is a
+///   choice: the participants of a processor combine their values first.
+///
+/// All else is decided by [`DefaultMapper`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CollectiveMapper;
 
@@ -95,8 +101,10 @@ impl Mapper for CollectiveMapper {
     }
 }
 
-/// Always the first legal answer: all shards and shared regions on processor 0, leaf tasks on the first processor of their
-/// node, the lowest priority, ordinary memory, everything in place. Shows what relies on a good mapping.
+/// Always gives the first legal answer, and so shows how much a program relies on a good mapping.
+///
+/// All shards and shared regions are on processor 0, and leaf tasks on the first processor of their node. Everything
+/// has the lowest priority, is in ordinary memory and is read in place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FirstChoiceMapper;
 
@@ -136,8 +144,9 @@ impl Mapper for FirstChoiceMapper {
     }
 }
 
-/// Each in turn: shards cyclic, points of index launches one by one, and leaf tasks from one processor of the node to the
-/// next, whoever launches them.
+/// Gives each processor its turn. Shards are placed cyclically. Each leaf task, also each point of an index launch,
+/// goes to the next processor of the node, whichever shard launches it. Shared regions and sources are spread over the
+/// processors too, by functions of their inputs.
 #[derive(Debug, Default)]
 pub struct RoundRobinMapper {
     turn: AtomicUsize,
@@ -156,7 +165,7 @@ impl Mapper for RoundRobinMapper {
         Placement::Cyclic
     }
 
-    // The place of a region has no turn: it must be the same for all who ask.
+    // A function of the region, because every node must get the same answer.
     fn place_shared(&self, input: &PlaceSharedInput<'_>) -> ProcessorId {
         ProcessorId((input.region.rect.lo(0).unsigned_abs() % u64::from(input.machine.processors())) as u32)
     }

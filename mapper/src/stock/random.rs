@@ -1,4 +1,4 @@
-//! Decisions drawn among the legal ones.
+//! The mapper `random`, which draws its decisions among the legal ones.
 
 use crate::{
     Access, AlgorithmInput, ExchangeInput, ExchangeOutput, InstanceChoice, InstanceInput, LeafInput, LeafOutput,
@@ -9,9 +9,10 @@ use maniple_regions::{Coherence, FieldId, Privilege, Region};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Draws every decision among the legal ones, from a seed, the call and its subject: a program that is right under many
-/// seeds does not rely on its mapping. What all processes decide alike depends on nothing else; decisions about leaf tasks
-/// and index launches also on how many there were before.
+/// Draws every decision among the legal ones. A program that is right under many seeds does not rely on its mapping.
+///
+/// A decision depends on the seed, the call and its subject. Decisions about leaf tasks, index launches and instances,
+/// which nodes need not make alike, also depend on the number of such decisions before.
 #[derive(Debug, Default)]
 pub struct RandomMapper {
     seed: u64,
@@ -30,7 +31,7 @@ impl RandomMapper {
         Draw(hash.finish())
     }
 
-    /// The number of this question, where questions need not be answered alike.
+    /// The number of this decision, for calls that nodes need not answer alike.
     fn nth(&self) -> u64 {
         self.asked.fetch_add(1, Ordering::Relaxed)
     }

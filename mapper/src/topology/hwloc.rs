@@ -1,10 +1,16 @@
-//! What hwloc says.
+//! The host as hwloc sees it.
 //!
-//! Of the crate `hwloc2` 2.2 only what is sound with every hwloc 2 is used: objects of the levels from the machine to the
-//! processors, and their sets while the topology lives. It declares a C structure without one of its members, which
-//! padding makes up for where a pointer takes 64 bits, so there only; it frees the names of objects, which hwloc owns; and
-//! it gives no way to the objects of NUMA nodes, their memory and distances, nor to caches for instructions, which hwloc
-//! leaves out unless told otherwise: these are asked for in `/sys`, if that says the same of the processors.
+//! The crate `hwloc2` 2.2 is sound only in parts. This module uses the parts that are sound with every hwloc 2: the
+//! objects of the levels from the machine to the processors, and their sets while the topology lives. The other parts
+//! are avoided:
+//!
+//! - `hwloc2` declares a C structure without one of its members. Padding makes up for that where a pointer has 64 bits,
+//!   so this module is built only there.
+//! - It frees the names of objects, which hwloc owns.
+//! - It does not reach the objects of NUMA nodes, their memory and distances.
+//! - It does not reach instruction caches, which hwloc leaves out by default.
+//!
+//! NUMA nodes and instruction caches are read from `/sys`, if `/sys` has the same processors.
 
 use super::{Cache, CacheKind, Cpu, NumaNode, Source, Topology, sys};
 use hwloc2::{CpuSet, ObjectType, TopologyObject};
@@ -12,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 use std::path::Path;
 
-/// The part of the host within `allowed`; `None` if hwloc fails or does not know all of these processors. `root` is where
-/// to look for what `hwloc2` does not tell.
+/// The part of the host within `allowed`. `None` if hwloc fails or does not know all of these processors. `root` is the
+/// directory with the information that `hwloc2` does not give.
 pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
     let hwloc = hwloc2::Topology::new()?;
     let (mut cpus, mut caches, mut nodes) = (Vec::new(), BTreeSet::new(), BTreeMap::<u32, Vec<u32>>::new());

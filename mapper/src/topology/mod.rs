@@ -1,4 +1,7 @@
-//! The host that a process runs on: processors it may use, cores, packages, caches and NUMA nodes.
+//! The host that a process runs on: hardware threads it may use, cores, packages, caches and NUMA nodes.
+//!
+//! A processor here is one of the operating system. It is not a processor of a [`Machine`](crate::Machine), which is a
+//! worker of a run.
 
 // `hwloc2` is sound there only: see the module.
 #[cfg(all(feature = "hwloc", target_pointer_width = "64"))]
@@ -12,28 +15,28 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-/// What a process sees of the host it runs on. Only processors that it may use are in it.
+/// The host as a process sees it. It has only the processors that the process may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Topology {
-    /// Where this comes from.
+    /// The source of this information.
     pub source: Source,
-    /// Ascending by `os`; never empty.
+    /// In ascending order of `os`; never empty.
     pub cpus: Vec<Cpu>,
-    /// From the first level to the last, each with the processors that share it.
+    /// Caches from the first level to the last, each with the processors that share it.
     pub caches: Vec<Cache>,
-    /// Ascending by `os`; never empty.
+    /// In ascending order of `os`; never empty.
     pub numa: Vec<NumaNode>,
 }
 
-/// Who told what a [`Topology`] says.
+/// The source of a [`Topology`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// hwloc; the memory of NUMA nodes, their distances and the caches for instructions are from `/sys`.
+    /// The library hwloc. The memory of NUMA nodes, their distances and the instruction caches come from `/sys`.
     Hwloc,
-    /// Linux's `/sys`.
+    /// The directory `/sys` of Linux.
     Sys,
-    /// The affinity mask alone: each processor counts as a core, and all as one package and one NUMA node.
+    /// The affinity mask alone. Each processor counts as a core, and all are in one package and one NUMA node.
     Mask,
 }
 
@@ -42,9 +45,9 @@ pub enum Source {
 pub struct Cpu {
     /// The operating system's number.
     pub os: u32,
-    /// Its core, by the lowest number of a processor of that core, whether this process may use that one or not.
+    /// Its core: the lowest number among the core's processors, including those that this process may not use.
     pub core: u32,
-    /// Its package.
+    /// The operating system's number of its package.
     pub package: u32,
     /// The operating system's number of its NUMA node.
     pub numa: u32,
@@ -53,19 +56,19 @@ pub struct Cpu {
 /// A cache.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Cache {
-    /// 1 is next to the core.
+    /// The level; 1 is next to the core.
     pub level: u32,
-    /// What it holds.
+    /// The kind of content.
     pub kind: CacheKind,
-    /// Those that share it, by the operating system's numbers, ascending.
+    /// The processors that share it, by the operating system's numbers, in ascending order.
     pub cpus: Vec<u32>,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Bytes of a line, where that is known.
+    /// Size of a line in bytes, if known.
     pub line: Option<u32>,
 }
 
-/// What a cache holds.
+/// The content of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -82,25 +85,24 @@ pub enum CacheKind {
 pub struct NumaNode {
     /// The operating system's number.
     pub os: u32,
-    /// Its processors, by the operating system's numbers, ascending.
+    /// Its processors, by the operating system's numbers, in ascending order.
     pub cpus: Vec<u32>,
-    /// Its memory, where that is known.
+    /// Its memory in bytes, if known.
     pub bytes: Option<u64>,
-    /// How far the nodes in [`Topology::numa`] are, in their order: 10 is near, 20 twice as far. Empty where that is not
-    /// known.
+    /// Distances to the nodes in [`Topology::numa`], in their order: 10 is near, 20 is twice as far. Empty if unknown.
     pub distances: Vec<u32>,
 }
 
 impl NumaNode {
-    /// The one node of a host that says nothing of nodes.
+    /// The single node of a host that gives no information about nodes.
     fn only(cpus: &BTreeSet<u32>) -> Self {
         Self { os: 0, cpus: cpus.iter().copied().collect(), bytes: None, distances: vec![10] }
     }
 }
 
 impl Topology {
-    /// The host as the calling thread sees it: within its affinity mask, which its cpuset bounds. Asks hwloc, where that is
-    /// built in (feature `hwloc`), else the system; never fails, but may know little.
+    /// The host as the calling thread sees it, within the thread's affinity mask. The information comes from hwloc, if
+    /// that is built in (feature `hwloc`), or else from the system. This never fails, but may give little information.
     pub fn here() -> Self {
         let allowed = allowed();
         let root = Path::new("/sys/devices/system");
@@ -111,7 +113,7 @@ impl Topology {
         sys::read(root, &allowed).unwrap_or_else(|| Self::of_mask(&allowed))
     }
 
-    /// A host that does not exist, to test mappers with: `nodes` NUMA nodes of `cores` cores each, in one package a node.
+    /// An invented host for tests of mappers: `nodes` NUMA nodes of `cores` cores each, one package for each node.
     /// Distances are 10 within a node and 20 between nodes.
     pub fn made_up(nodes: u32, cores: u32) -> Self {
         let node = |os: u32| NumaNode {
@@ -129,19 +131,20 @@ impl Topology {
         }
     }
 
-    /// What the affinity mask alone says.
+    /// The host as the affinity mask alone gives it.
     fn of_mask(allowed: &BTreeSet<u32>) -> Self {
         let cpus: Vec<Cpu> = allowed.iter().map(|&os| Cpu { os, core: os, package: 0, numa: 0 }).collect();
         Self { source: Source::Mask, cpus, caches: Vec::new(), numa: vec![NumaNode::only(allowed)] }
     }
 
-    /// Cores of which this process may use a processor.
+    /// Number of cores of which this process may use a processor.
     pub fn cores(&self) -> usize {
         self.cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len()
     }
 
-    /// Which processor each of `workers` is to be bound to: a core each as long as there are cores, those of one NUMA node
-    /// before the next. None if there are fewer processors than workers: then the operating system shares them out.
+    /// The processor that each of `workers` should be bound to. Each worker gets a core of its own as long as there are
+    /// cores, and the cores of one NUMA node are used before those of the next. None if there are fewer processors than
+    /// workers.
     pub fn binding(&self, workers: usize) -> Option<Vec<u32>> {
         let mut order: Vec<(usize, &Cpu)> = Vec::with_capacity(self.cpus.len());
         for cpu in &self.cpus {
@@ -153,7 +156,7 @@ impl Topology {
     }
 }
 
-/// Processors the calling thread may use.
+/// The processors that the calling thread may use.
 fn allowed() -> BTreeSet<u32> {
     let of_mask = std::fs::read_to_string("/proc/thread-self/status").ok().and_then(|text| {
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
@@ -164,7 +167,7 @@ fn allowed() -> BTreeSet<u32> {
     of_mask.filter(|cpus| !cpus.is_empty()).unwrap_or_else(counted)
 }
 
-/// As a tree: packages, their NUMA nodes, cores and processors, with the caches that each level shares.
+/// Shows the host as a tree: packages, their NUMA nodes, cores and processors, with the caches that each level shares.
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packages: BTreeSet<u32> = self.cpus.iter().map(|cpu| cpu.package).collect();
@@ -213,7 +216,7 @@ impl fmt::Display for Topology {
 }
 
 impl Topology {
-    /// The caches that exactly these processors share.
+    /// The caches that exactly these processors share, as text.
     fn shared_by(&self, cpus: &[&Cpu]) -> String {
         let of = |cache: &&Cache| cache.cpus.iter().copied().eq(cpus.iter().map(|cpu| cpu.os));
         let text = |cache: &Cache| {

@@ -1,11 +1,11 @@
-//! What Linux says in `/sys/devices/system`.
+//! The host as Linux describes it in `/sys/devices/system`.
 
 use super::{Cache, CacheKind, Cpu, NumaNode, Source, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The part of the host within `allowed`; `None` if `root` does not say what cores there are.
+/// The part of the host within `allowed`. `None` if `root` does not list its cores.
 pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
     let numa = numa_nodes(root, allowed);
     let node_of: BTreeMap<u32, u32> = numa.iter().flat_map(|n| n.cpus.iter().map(|&cpu| (cpu, n.os))).collect();
@@ -26,7 +26,8 @@ pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
     Some(Topology { source: Source::Sys, cpus, caches: caches.into_iter().collect(), numa })
 }
 
-/// `None` when there is no such directory; an empty one when it does not say enough.
+/// The cache of a directory. `None` if there is no such directory, `Some(None)` if the directory has too little
+/// information.
 fn cache(dir: &Path, allowed: &BTreeSet<u32>) -> Option<Option<Cache>> {
     let kind = match text(&dir.join("type"))?.as_str() {
         "Data" => CacheKind::Data,
@@ -48,7 +49,7 @@ fn cache(dir: &Path, allowed: &BTreeSet<u32>) -> Option<Option<Cache>> {
     Some(known())
 }
 
-/// Nodes with allowed processors, and how far they are from each other.
+/// The NUMA nodes with allowed processors, and their distances.
 fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
     let online = text(&root.join("node/online")).and_then(|t| cpu_list(&t)).unwrap_or_default();
     let mut nodes: Vec<(usize, NumaNode)> = Vec::new();
@@ -71,17 +72,18 @@ fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
     nodes.into_iter().map(with_own).collect()
 }
 
-/// `Node 0 MemTotal:  24657000 kB`
+/// The memory of a NUMA node in bytes, from a line such as `Node 0 MemTotal:  24657000 kB`.
 fn memory(path: &Path) -> Option<u64> {
     let text = text(path)?;
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
     line.split_whitespace().rev().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// No kernel numbers this many processors.
+/// A bound on processor numbers, which no kernel reaches.
 const MOST: u32 = 1 << 20;
 
-/// The numbers in a list as Linux writes it, such as `0-3,8`; an empty one has none. `None` if it is something else.
+/// The numbers in a list as Linux writes it, such as `0-3,8`. An empty text has none. `None` if the text is no such
+/// list.
 pub fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -95,7 +97,7 @@ pub fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-/// `48K`
+/// A size such as `48K`, in bytes.
 fn size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.strip_suffix('K') {
         Some(digits) => (digits, 1 << 10),
@@ -116,7 +118,7 @@ fn text(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A directory with these files, gone when it is dropped.
+    /// A directory with these files, which is removed when it is dropped.
     struct Fake(std::path::PathBuf);
 
     impl Fake {
