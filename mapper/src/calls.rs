@@ -13,7 +13,7 @@ pub struct Priority(pub u8);
 impl Priority {
     /// Number of levels; legal values are `0..LEVELS`.
     pub const LEVELS: u8 = 8;
-    /// The default of leaf tasks.
+    /// The default priority.
     pub const NORMAL: Priority = Priority(3);
     /// The priority that the [collective mapper](crate::CollectiveMapper) gives to the subtasks of collectives.
     pub const RAISED: Priority = Priority(6);

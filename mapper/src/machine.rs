@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// A processor that may run a leaf task meant for `processor`: the same one, unless it is a utility processor. Then
-    /// it is the nth of the node's other processors, modulo their number.
+    /// it is the nth of the node's processors that run leaf tasks, modulo their number.
     #[inline]
     pub fn near(&self, processor: ProcessorId, nth: u32) -> ProcessorId {
         if !self.is_utility(processor) {

@@ -1,4 +1,4 @@
-//! Files as a user may name them: odd ones are refused, whole ones are replaced or stay.
+//! Files that a user may name. Odd ones are refused; others are replaced as a whole or stay.
 
 #![cfg(unix)]
 
@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of a test's own.
+/// A directory for one test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("files-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
@@ -75,7 +75,7 @@ fn what_fails_leaves_what_was_there() {
     write("new").unwrap();
     assert_eq!((fs::read(&file).unwrap(), names(&here)), (b"new".into(), vec!["a".to_owned()]));
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o604);
-    // The permissions of a new file are those of any other.
+    // A new file has the permissions of any other new file.
     let (new, other) = (here.join("new"), here.join("other"));
     Whole::prepare(&new).unwrap().write(|out| out.write_all(b"1")).unwrap();
     fs::write(&other, "1").unwrap();
@@ -112,7 +112,7 @@ fn one_file_is_the_same_by_all_its_names() {
     for other in ["link", "hard", "./a", "up/a"] {
         assert_eq!(of(other), of("a"), "{other}");
     }
-    // Those that are not there yet, too.
+    // Also files that do not exist yet.
     assert_eq!(of("new"), of("up/./new"));
     assert_ne!(of("new"), of("other"));
     assert_ne!(of("new"), of("a"));

@@ -1,4 +1,4 @@
-//! The stock mappers: every decision legal, alike where it must be, and what sets each apart.
+//! The stock mappers: every decision is legal, nodes get the same answers, and each mapper does what sets it apart.
 
 use maniple_mapper::*;
 use maniple_regions::{Coherence, FieldId, MemoryId, Privilege, Rect, Region, TreeId};
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Asks everything about a machine and checks each answer; what was answered to all that processes decide alike, as text.
+/// Makes every call for a machine and checks each answer. Gives, as text, the answers that all nodes must get alike.
 fn ask(mapper: &dyn Mapper, machine: &Machine) -> String {
     let mut alike = String::new();
     let field = FieldId(1);
@@ -69,7 +69,7 @@ fn machines() -> impl Iterator<Item = Machine> {
     sizes.into_iter().map(|(processors, per_node, utility)| Machine::new(processors, per_node).with_utility(utility))
 }
 
-/// A mapper with one call decides that one only: the rest is what a program has without a mapper.
+/// A mapper with one call makes that decision only. The rest is as without a mapper.
 #[test]
 fn what_a_mapper_leaves_out_is_decided_by_its_base() {
     struct One(Option<DefaultMapper>);
@@ -177,7 +177,7 @@ fn numa_keeps_leaf_tasks_and_sources_near() {
     assert_eq!([0, 1, 2, 3, 4, 5].map(copied), [false, false, false, true, true, true]);
 }
 
-/// With one NUMA node, or more workers than processors, it is the collective mapper.
+/// With one NUMA node, or more workers than processors, `numa` decides as `collective` does.
 #[test]
 fn numa_on_one_node_decides_like_collective() {
     let mut one = Topology::made_up(2, 3);
@@ -310,7 +310,7 @@ impl Drop for Directory {
     }
 }
 
-/// The mapper before is still asked for a while, and both write to one file.
+/// The old mapper is still asked for a while, and both write to one file.
 #[test]
 fn a_log_that_goes_on_after_a_reload_has_every_line_whole() {
     let directory = Directory::new("one-log");
@@ -338,7 +338,7 @@ fn a_log_that_goes_on_after_a_reload_has_every_line_whole() {
     assert_eq!((lines.len(), by("default"), by("round-robin")), (300, 200, 100));
 }
 
-/// Neither waits nor reads without end.
+/// Odd files are refused without waiting or endless reading.
 #[cfg(unix)]
 #[test]
 fn a_file_that_can_not_be_read_again_is_refused() {

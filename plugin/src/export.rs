@@ -57,7 +57,7 @@ macro_rules! export_mapper {
                 message: *mut ::std::ffi::c_char,
                 capacity: usize,
             ) -> *mut ::std::ffi::c_void {
-                // SAFETY: the arguments are those that the header asks of the caller.
+                // SAFETY: the header requires these arguments of the caller.
                 unsafe { $crate::export::create(options, message, capacity, $constructor) }
             }
             static LIBRARY: $crate::abi::Library = $crate::export::library(create);

@@ -362,7 +362,7 @@ fn priority(number: u32) -> Priority {
 /// The function `add` of [`abi::SliceIndexOutput`].
 unsafe extern "C" fn add(list: *mut c_void, begin: u64, end: u64, processor: u32) {
     let at = |point: u64| usize::try_from(point).unwrap_or(usize::MAX);
-    // SAFETY: `list` is what the output holds: the list of the call under way, which nothing else touches meanwhile.
+    // SAFETY: `list` comes from the output. It is the list of the call under way, which nothing else touches meanwhile.
     let slices = unsafe { &mut *list.cast::<Vec<(Range<usize>, ProcessorId)>>() };
     slices.push((at(begin)..at(end), ProcessorId(processor)));
 }

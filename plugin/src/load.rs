@@ -109,7 +109,7 @@ fn table(given: *const abi::Library) -> Result<abi::Library, Fault> {
     let known = size_of::<abi::Library>().min(size as usize);
     // Whole pointers only.
     let known = known - known % align_of::<abi::Library>();
-    // SAFETY: both are at least that long, and what is not copied is null.
+    // SAFETY: both are at least that long. The rest of the copy stays null.
     unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
     Ok(table)
 }

@@ -112,7 +112,7 @@ fn accesses() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::InPlace, Access::Copy])
 }
 
-/// Most region requirements of a leaf task here; there is no such limit elsewhere.
+/// The most region requirements of a leaf task in these tests. The interface has no such limit.
 const MOST: u32 = 40;
 
 fn answers() -> impl Strategy<Value = Answers> {
@@ -316,7 +316,7 @@ fn a_program_that_is_too_old_is_told() {
     assert!(status == 1 && message.starts_with("expected an input of at least "), "{message}");
 }
 
-/// How each requirement is read is written to the room there is for it, and nowhere else.
+/// The access to each requirement is written to the room for it, and nowhere else.
 #[test]
 fn accesses_are_those_of_the_requirements() {
     struct Copies(Vec<u32>);
@@ -390,8 +390,8 @@ fn accesses_are_those_of_the_requirements() {
     assert_eq!(*panic.downcast::<String>().unwrap(), expected);
 }
 
-/// The compiler of C finds every structure, field and number of this side in the header, of the same size, at the same
-/// place, of the same value.
+/// The C compiler finds every structure, field and number of this crate in the header, with the same size, place and
+/// value.
 #[test]
 fn the_header_and_this_crate_agree() {
     let mut program = String::from("#include \"maniple_mapper.h\"\n");

@@ -1,5 +1,5 @@
-//! Libraries that are no mappers, of another version, or refuse: each is one clear error, and nothing else happens.
-//! They are built with the system's C compiler.
+//! Libraries that are no mappers, are of another version, or refuse their options. Each is one clear error, and nothing
+//! else happens. They are built with the system's C compiler.
 #![cfg(target_os = "linux")]
 
 use maniple_mapper::*;
@@ -59,7 +59,7 @@ fn files_that_are_no_libraries() {
     );
     assert_eq!(refused(&write("empty.so", b"")), "not a shared library, but a file of another format");
     let mut cut = std::fs::read(built("whole", &[])).unwrap();
-    // As one finds it that is being written: what is not there yet would be a crash.
+    // A file that is still being written. Loading it would crash.
     for length in [cut.len() - 1, cut.len() / 2, 100, 40, 20] {
         cut.truncate(length);
         assert_eq!(refused(&write("cut.so", &cut)), "not a shared library, but a file that is cut short", "{length}");
@@ -83,7 +83,7 @@ fn files_that_are_no_libraries() {
     std::fs::remove_file(giant).unwrap();
 }
 
-/// What is wrong is told about the file that was given, not about the copy that is loaded.
+/// Errors name the file that was given, not the copy that is loaded.
 #[test]
 fn a_library_that_needs_what_is_not_there() {
     let needs = built("needs", &["NEEDS_MORE"]);
@@ -164,13 +164,13 @@ fn a_library_is_loaded_once_however_often_it_makes_a_mapper() {
         loads(&path);
         assert_eq!(copies(), 1);
     }
-    // What the system's loader refuses leaves nothing behind.
+    // A library that the system's loader refuses leaves nothing behind.
     std::fs::copy(built("once-needs", &["NEEDS_MORE"]), &path).unwrap();
     for _ in 0..3 {
         refused(&path);
         assert_eq!(copies(), 1);
     }
-    // What refuses the options is a library all the same.
+    // A library that refuses the options stays loaded.
     std::fs::copy(built("once-refuses", &["CREATE_REFUSES"]), &path).unwrap();
     for _ in 0..3 {
         refused(&path);
@@ -201,7 +201,7 @@ fn calls_that_fail_say_so() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Without a directory in its path a library is one in the working directory, which a test must not change.
+/// A path without a directory is in the working directory, which a test must not change.
 #[test]
 fn specifications_of_libraries() {
     let path = built("spec", &[]);
@@ -221,7 +221,7 @@ fn specifications_of_libraries() {
     assert!("libmine.so.1".parse::<MapperSpec>().is_ok() && "mine.sort".parse::<MapperSpec>().is_err());
 }
 
-/// What the compiler of C makes of the header: every call, there and back.
+/// Every call, to a library in C and back.
 #[test]
 fn every_call_reaches_a_library_in_c() {
     let path = compiled("every.c", "every", &[]);

@@ -1,4 +1,4 @@
-//! The mappers that come with the crate. `plain` has those that look at little of their inputs.
+//! The mappers that come with the crate. `plain` has four that look at little of their inputs.
 
 mod logging;
 mod numa;

@@ -31,9 +31,9 @@ pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
         let mut cpu = Cpu { os, core: os, package: 0, numa: first(unit.nodeset()).unwrap_or(0) };
         for around in successors(unit.parent(), |object| object.parent()) {
             match around.object_type() {
-                // The complete set has those that this process may not use, too.
+                // The complete set also has processors that this process may not use.
                 ObjectType::Core => cpu.core = first(around.complete_cpuset()).unwrap_or(os),
-                // What is unknown is all ones.
+                // All ones stand for an unknown number.
                 ObjectType::Package => cpu.package = Some(around.os_index()).filter(|&n| n != u32::MAX).unwrap_or(0),
                 _ => caches.extend(cache(around, allowed)),
             }

@@ -182,7 +182,7 @@ impl fmt::Display for Topology {
         let packages_of = some(packages.len(), "package", "packages");
         let nodes = some(self.numa.len(), "NUMA node", "NUMA nodes");
         writeln!(f, "{cpus} on {cores}, {packages_of}, {nodes}, {from}")?;
-        // A cache is shown once: those of one core there.
+        // A cache is shown once. Caches of one core are shown with the core.
         let cores_in = |cpus: &[&Cpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
         for package in packages {
             let of_package: Vec<&Cpu> = self.cpus.iter().filter(|cpu| cpu.package == package).collect();

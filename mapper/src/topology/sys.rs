@@ -13,7 +13,7 @@ pub fn read(root: &Path, allowed: &BTreeSet<u32>) -> Option<Topology> {
     for &os in allowed {
         let dir = root.join(format!("cpu/cpu{os}"));
         let topology = dir.join("topology");
-        // The second name is that of kernels before 5.
+        // Kernels before 5 use the second name.
         let siblings =
             ["core_cpus_list", "thread_siblings_list"].iter().find_map(|f| cpu_list(&text(&topology.join(f))?))?;
         // Some firmware says -1.
@@ -63,7 +63,7 @@ fn numa_nodes(root: &Path, allowed: &BTreeSet<u32>) -> Vec<NumaNode> {
             nodes.push((at, NumaNode { os, cpus, bytes: memory(&dir.join("meminfo")), distances }));
         }
     }
-    // A row has the distances to all nodes, those of others too.
+    // A row has the distances to all nodes, also to nodes without allowed processors.
     let kept: Vec<usize> = nodes.iter().map(|(at, _)| *at).collect();
     let with_own = |(_, node): (usize, NumaNode)| {
         let distances = kept.iter().map_while(|&at| node.distances.get(at).copied()).collect();
