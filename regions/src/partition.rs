@@ -85,8 +85,8 @@ impl Partition {
     /// [`RegionError::NoColors`] where `n` is 0.
     pub fn tiles(region: Region, n: usize) -> Result<Self, RegionError> {
         let dim = region.rect.dim();
-        let extents: [usize; 3] = std::array::from_fn(|d| if d < dim { region.rect.extent(d) as usize } else { 1 });
-        let divisors = |n: usize| (1..=n.isqrt()).filter(move |k| n % k == 0).flat_map(move |k| [k, n / k]);
+        let extents: [usize; 3] = std::array::from_fn(|d| if d < dim { region.rect.extent(d) } else { 1 });
+        let divisors = |n: usize| (1..=n.isqrt()).filter(move |k| n.is_multiple_of(*k)).flat_map(move |k| [k, n / k]);
         let grids = divisors(n).flat_map(|a| divisors(n / a).map(move |b| [a, b, n / a / b]));
         // Tiles that hold points, and points whose next one in some dimension is another tile's.
         let worth = |tiles: &[usize; 3]| {

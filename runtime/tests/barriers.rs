@@ -80,7 +80,7 @@ fn over_arrival_names_barrier_arriver_generation_and_window() {
             });
             let e = outcome.expect_err(&at);
             assert_eq!(over_arrival(&e), Some(("phase barrier `gate`".into(), 1, 3, 2)), "{at}: {e:?}");
-            for words in ["`gate`", "arriver 1 ", "generation 3,", "ahead by 2;"] {
+            for words in ["`gate`", "arriver 1 ", "generation 3,", "the window is 2 generations;"] {
                 assert!(e.to_string().contains(words), "`{words}` is not in: {e}");
             }
         }
