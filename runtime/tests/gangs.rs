@@ -794,7 +794,10 @@ fn a_region_outside_its_tree_is_refused() {
 #[test]
 fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
     async fn shard(shard: Shard, (tree, held): (Region, Region)) -> Result<(), Error> {
-        misused(shard.region(tree), &["a part of what the shard was launched with: [0, 2) of region tree `line`"]);
+        misused(
+            shard.region(tree),
+            &["a part of a region that the shard was launched with ([0, 2) of region tree `line`"],
+        );
         let u = shard.region(held)?;
         let words =
             ["the launch of `dump` in task `shard` of shard 0", "of region tree `line`: field `a`, got field `b`"];
@@ -804,7 +807,7 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         Ok(())
     }
     async fn nothing(shard: Shard, tree: Region) -> Result<(), Error> {
-        misused(shard.region(tree), &["its launch names none; add it with `reads`, `writes` or `shares`"]);
+        misused(shard.region(tree), &["its launch names none, add one with `reads`, `writes` or `shares`"]);
         Ok(())
     }
     let outcome = Runtime::threads(1).run(|top| async move {
