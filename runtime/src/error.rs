@@ -50,8 +50,8 @@ impl fmt::Display for Access {
 /// `Debug` writes the same text as `Display`, so `fn main() -> Result<(), Error>` ends with a message for people.
 #[derive(Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
-    /// A task, an operator or the top-level task panicked. Look at its message; the panic has also written it to
-    /// stderr, with the line.
+    /// A task, an operator or the top-level task panicked. The panic's message is also on stderr, with its line, unless
+    /// the program has a panic hook of its own.
     #[error("{place} panicked: {message}")]
     Panicked {
         /// Which task.

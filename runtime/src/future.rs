@@ -33,7 +33,7 @@ impl From<Box<Error>> for Poison {
 /// A value to come. In the same allocation is the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Poison>>,
-    /// What comes before the value, if races are looked for.
+    /// The events before the value, for the check for races.
     past: OnceCell<Past>,
     task: B,
 }
@@ -357,7 +357,7 @@ impl<T, B> FutureCell<T, B> {
         }
     }
 
-    /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
+    /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
     pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
         let poison = outcome.is_err();

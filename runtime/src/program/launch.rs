@@ -1,4 +1,4 @@
-//! The launch of a leaf task: its parameters, what it waits for and where it arrives.
+//! The launch of a leaf task: its parameters, its waits and its arrivals.
 
 use crate::Error;
 use crate::data::UseAt;
@@ -170,8 +170,8 @@ leaf!(A a, B b, C c, D d, E e, G g);
 leaf!(A a, B b, C c, D d, E e, G g, H h);
 leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
-/// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
-/// may do what it likes.
+/// The task itself, which a leaf task's future holds in addition to the promise. It runs without being borrowed, as the
+/// function may do anything.
 enum Call<F: Leaf<M>, M> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
@@ -257,7 +257,7 @@ pub trait Waitable {
     /// Takes the next generation.
     #[doc(hidden)]
     fn next_wait(&self) -> WaitPoint;
-    /// Gives the generation taken last back, when nobody waits for it any more.
+    /// Gives the generation back that was taken last, when nobody waits for it any more.
     #[doc(hidden)]
     fn give_back(&self, point: &WaitPoint);
 }

@@ -18,7 +18,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Is shown what the shards of a launch will hold.
+/// Sees the requirements of a launch's shards.
 type ShowPlan<'a> = &'a dyn Fn(&[Arc<[Held]>]);
 
 /// A launcher of gangs: the replicated top-level task, or an inner task.

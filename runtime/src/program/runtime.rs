@@ -46,8 +46,8 @@ pub enum Check {
     /// Looks for races. Two leaf tasks race if they use the same values under simultaneous coherence, at least one of
     /// them writes, and nothing orders them. Such a pair is [`Error::Race`], whether or not the two met in this run.
     ///
-    /// Leaf tasks of one shard are ordered by data held exclusively, by barriers, by futures, and by what the shard
-    /// awaits. Leaf tasks of different shards are ordered by barriers, collectives and the ends of launches. The check
+    /// Leaf tasks of one shard are ordered by data held exclusively, by barriers, by futures, and by the waits of the
+    /// shard. Leaf tasks of different shards are ordered by barriers, collectives and the ends of launches. The check
     /// compares the rectangles that the tasks' arguments name, so a reported pair *may* race. The run ends with the
     /// race, even if another error of the program follows from it. All processors must be in one address space.
     Races,

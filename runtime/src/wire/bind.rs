@@ -42,8 +42,8 @@ impl Places {
         !self.cpus.iter().flatten().all(|cpu| seen.insert(cpu))
     }
 
-    /// For workers that the calling thread will start: they are bound within what it may use, which the system would
-    /// let them leave.
+    /// The processors of the workers that the calling thread will start. They stay within those that the thread may
+    /// use, although the system would let them leave.
     pub fn of(binding: &Binding, workers: u32) -> Result<Self, Error> {
         if *binding == Binding::None {
             return Ok(Self::default());

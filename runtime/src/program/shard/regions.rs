@@ -259,7 +259,7 @@ impl Shard {
         Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without a mapping", field.name)))
     }
 
-    /// Clears the poison of data that the shards of a launched gang overwrite. `held` is what they hold.
+    /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
     pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
         let poisoned: Vec<Rc<Column>> = {
             let regions = self.inner.regions.borrow();
