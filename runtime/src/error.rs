@@ -149,7 +149,7 @@ pub enum Error {
         /// The call of the other node.
         came: String,
     },
-    /// A call was refused: an argument is not legal, or not at this moment. The text says what would have been.
+    /// A call was refused: an argument is not legal, or not at this moment. The text says what is legal.
     #[error("{what}: expected {expected}, got {came}")]
     Misuse {
         /// The call, and where it was made.

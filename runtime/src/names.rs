@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The name of a function, from the name of its type: the last part of its path, without type arguments. A closure gets
+/// The name of a function: the last part of the path that its type's name gives, without type arguments. A closure gets
 /// the name of the function that it is in, and `::{{closure}}`.
 pub(crate) fn short_name(name: &str) -> String {
     const CLOSURE: &str = "::{{closure}}";

@@ -24,7 +24,7 @@ impl Gang {
     /// The most shards that a gang may have: 2²⁴. Their table takes 12 bytes a shard on every node.
     pub const MAX_SHARDS: u32 = 1 << 24;
 
-    /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
+    /// The table of its shards. Refuses a gang that this run did not make; `what` is the call, for the error.
     pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
         core.effects().objects.with(self.id, |object| match object {
             Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {

@@ -117,7 +117,7 @@ impl InnerTask {
     }
 
     /// Maps fields of a region that this inner task holds, or of a part of one: it brings the valid data to its leaf
-    /// tasks. Legion calls this an inline mapping. Local; may wait.
+    /// tasks. Returns the view of the region. Legion calls this an inline mapping. Local; may wait.
     ///
     /// It waits for the gangs that write the data, and for this inner task's own leaf tasks. After that the leaf tasks
     /// may use the data, until a gang that interferes is launched.

@@ -24,7 +24,7 @@ use std::time::Duration;
 ///
 /// It takes up to eight parameters by value, each a [`Param`]: an accessor of a region, an [`Arg`](crate::Arg), or a
 /// value of an edge. It is not `async`. Its captures must be `Send` and `Sync`, its result `Send`. It can't return an
-/// accessor. The type `M` is inferred; [`Launch`] shows a function that is generic over leaf tasks.
+/// accessor. The compiler infers `Marker`. The documentation of [`Launch`] shows a function that takes any leaf task.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
@@ -448,7 +448,7 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
     /// Launches the task. Local, not collective; returns at once.
     ///
     /// The task runs when its barriers and its input futures are done, and with them all earlier tasks of the shard
-    /// that use the same data. Tasks on data held with simultaneous coherence are not ordered, not even within one
+    /// that use the same data, unless both only read it. Simultaneous uses of data are not ordered, not even within one
     /// shard.
     ///
     /// # Errors

@@ -11,8 +11,8 @@ use maniple_regions::{
 /// coherence. The shard must hold all three, or [`Launch::go`](crate::Launch::go) refuses the launch. The type of the
 /// argument says which accessor the parameter must be.
 ///
-/// Exclusive uses of the same data run in program order. Simultaneous uses are not ordered, not even within one shard:
-/// order them with barriers or futures.
+/// Exclusive uses of the same data take effect in program order. Simultaneous uses are not ordered, not even within one
+/// shard: order them with barriers or futures.
 ///
 /// The region may be empty: a leaf task on it runs with an accessor of no values.
 #[derive(Clone, Copy, Debug)]

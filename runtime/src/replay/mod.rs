@@ -1,7 +1,8 @@
 //! Chains of subtasks that are mapped once, and which persistent objects such as collectives replay on each call.
 //!
 //! This module is for crates that define collectives. A collective does not launch its rounds as new leaf tasks. The
-//! mapper is asked once, when the object is made, and each call replays the same chain of [`Subtask`]s:
+//! mapper is asked when the object is made, and again only after it was replaced. Each call replays the same chain of
+//! [`Subtask`]s:
 //!
 //! - An **update** waits until its earlier value has been read. It stores the chain's running value in the exchange
 //!   region, and arrives at the ready barrier of the peer's read.

@@ -66,8 +66,8 @@ impl ShardInner {
 /// | wait for a limited time | [`timeout`](Self::timeout) |
 /// | keep a loop from running too far ahead | [`window`](Self::window) |
 ///
-/// A shard touches no data itself. Its leaf tasks on the same data run in program order, with one exception: uses under
-/// simultaneous coherence are not ordered, not even within one shard. Barriers and futures order those.
+/// A shard touches no data itself. Uses of the same data by its leaf tasks take effect in program order, with one
+/// exception: simultaneous uses are not ordered, not even within one shard. Barriers and futures order those.
 ///
 /// A shard is over when its own code, its leaf tasks and its calls of collectives are over. If a leaf task fails and
 /// nobody learns of it, the shard fails with its error.
