@@ -24,7 +24,7 @@ async fn shard(shard: Shard, (all, first): (PhaseBarrier, PhaseBarrier)) -> Resu
     Ok(sums)
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (sums, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         // The fold is applied in the order of the arrivers, wherever the shards run.
@@ -38,8 +38,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
     for of_shard in sums {
         common::verify("sum of each generation", &of_shard, &expected)?;
     }
-    println!("{shards} shards passed {GENERATIONS} generations");
-    Ok(())
+    Ok(format!("{shards} shards passed {GENERATIONS} generations"))
 }
 
 fn main() -> std::process::ExitCode {

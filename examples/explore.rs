@@ -1,8 +1,8 @@
 //! Each shard reads its neighbour's value after a barrier. Explored under schedules drawn from seeds, with slow messages and
 //! pauses, the program is right; without the wait it is found to be wrong.
-use maniple::regions::{Privilege, ReadShared, WriteShared};
 
 use maniple::prelude::*;
+use maniple::regions::{Privilege, ReadShared, WriteShared};
 
 mod common;
 
@@ -45,15 +45,13 @@ fn check(runtime: Runtime, shards: u32, waits: bool) -> Result<(), Error> {
     common::verify("values of left neighbours", values, expected)
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     check(Runtime::threads(workers), shards, true)?;
     let explored = maniple::explore(50, |runtime| check(runtime, shards, true)).map_err(Error::user)?;
-    println!("{} schedules are right", explored.runs);
     match maniple::explore(1000, |runtime| check(runtime, shards, false)) {
-        Err(found) => println!("without the wait, {found}"),
-        Ok(_) => return Err(Error::user("the missing wait was not found")),
+        Err(found) => Ok(format!("{} schedules are right\nwithout the wait, {found}", explored.runs)),
+        Ok(_) => Err(Error::user("the missing wait was not found")),
     }
-    Ok(())
 }
 
 fn main() -> std::process::ExitCode {

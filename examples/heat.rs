@@ -1,7 +1,6 @@
 //! The heat equation in one dimension: a halo of one cell at either end of each block.
-use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 
-use maniple::prelude::*;
+use maniple::{halo::*, prelude::*};
 mod common;
 
 const CELLS: usize = 10;
@@ -24,13 +23,11 @@ fn step(mut u: ReadWrite<f64>, ghosts: Ghosts<f64>) -> f64 {
     largest
 }
 
-async fn shard(
-    shard: Shard,
-    (block, halo, largest): (Region, Halo<f64>, Allreduce<f64>),
-) -> Result<(Vec<f64>, f64), Error> {
-    let (u, halo) = (shard.region(block)?, halo.join(&shard)?);
+async fn shard(shard: Shard, (halo, largest): (Halo<f64>, Allreduce<f64>)) -> Result<(Vec<f64>, f64), Error> {
+    let first = halo.block().rect.lo(0) as usize;
+    let (u, halo) = (shard.region(halo.block())?, halo.join(&shard)?);
     let mut residual = f64::INFINITY;
-    shard.launch(start, (u.write(U), (block.rect.lo(0) as usize).into())).go()?.detach();
+    shard.launch(start, (u.write(U), first.into())).go()?.detach();
     for _ in 0..STEPS {
         halo.send(u.read(U))?;
         let step = shard.launch(step, (u.read_write(U), halo.ghosts())).go()?;
@@ -40,18 +37,15 @@ async fn shard(
     Ok((u.await?, residual))
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let p = shards as usize;
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
         let rod = top.region_tree("rod", Rect::line(0, (CELLS * p) as i64), &[U.info()])?;
         let (gang, blocks) = (top.gang("all", shards)?, Partition::equal(rod, p)?);
         let halos = Halos::new(&top, "halo", &gang, &blocks, HaloOptions::new(1))?;
         let largest = Allreduce::new(&top, &gang, "largest change", Operator::max())?;
-        let blocks: Vec<Region> = blocks.iter().collect();
-        let done = top.launch(&gang, &top.register("heat", shard), |s| {
-            ShardLaunch::new((blocks[s as usize], halos.of(s), largest)).writes(blocks[s as usize], [U])
-        })?;
-        done.all().await
+        let start = |s| ShardLaunch::new((halos.of(s), largest)).writes(halos.of(s).block(), [U]);
+        top.launch(&gang, &top.register("heat", shard), start)?.all().await
     })?;
     // The same without shards: the rod's cells, and one at either end that stays 0.
     let n = CELLS * p;
@@ -70,8 +64,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
     }
     common::verify("largest change, on every shard", results.iter().all(|r| r.1 == residual), true)?;
     common::verify("temperatures", results.into_iter().flat_map(|r| r.0).collect(), rod[1..=n].to_vec())?;
-    println!("{n} cells on {shards} shards: in the last of {STEPS} steps none changed by more than {residual:.3e}");
-    Ok(())
+    Ok(format!("{n} cells on {shards} shards: in the last of {STEPS} steps none changed by more than {residual:.3e}"))
 }
 
 fn main() -> std::process::ExitCode {

@@ -9,7 +9,7 @@ async fn hello(shard: Shard, greeting: String) -> Result<(String, u32), Error> {
     Ok((line, shard.processor()))
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (results, stats) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         let task = top.register("hello", hello);
@@ -17,9 +17,6 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let greeting = |s: u32| if s.is_multiple_of(2) { "hello" } else { "good day" };
         top.launch(&gang, &task, |s| ShardLaunch::new(greeting(s).to_string()))?.all().await
     })?;
-    for (line, processor) in &results {
-        println!("{line} (processor {processor})");
-    }
     common::verify("results", results.len(), shards as usize)?;
     common::verify("shards started", stats.shards, u64::from(shards))?;
     for (s, (line, processor)) in results.iter().enumerate() {
@@ -28,7 +25,9 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         // Shards are placed in blocks: shard s of P on processor ⌊s·W/P⌋ of W.
         common::verify("processor", *processor, s as u32 * workers / shards)?;
     }
-    Ok(())
+    let lines: Vec<String> =
+        results.iter().map(|(line, processor)| format!("{line} (processor {processor})")).collect();
+    Ok(lines.join("\n"))
 }
 
 fn main() -> std::process::ExitCode {

@@ -43,7 +43,7 @@ async fn aggregate(parent: InnerTask, (gang, fill, look, rows, total): Args) -> 
     parent.launch_gang(&gang, &look, |_| start(total, Privilege::Read)).await?.all().await
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (seen, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         let rows = top.region_tree("rows", Rect::line(0, i64::from(shards) * BINS as i64), &[C.info()])?;
@@ -54,8 +54,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
             .await
     })?;
     common::verify("histogram on every shard", seen, vec![vec![30 * u64::from(shards); BINS]; shards as usize])?;
-    println!("{} numbers in each of {BINS} bins, seen by {shards} shards", 30 * shards);
-    Ok(())
+    Ok(format!("{} numbers in each of {BINS} bins, seen by {shards} shards", 30 * shards))
 }
 
 fn main() -> std::process::ExitCode {

@@ -34,8 +34,8 @@ async fn shard(shard: Shard, total: Allreduce<u64>) -> Result<(u32, u64), Error>
     Ok((shard.processor(), total.call(&shard, &local)?.await?))
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
-    let n = u64::from(shards);
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
+    let (n, mut lines) = (u64::from(shards), Vec::new());
     for (mapper, cyclic) in [(Arc::new(CollectiveMapper) as Arc<dyn Mapper>, false), (Arc::new(Scatter), true)] {
         let name = mapper.name().to_string();
         let (results, stats) = Runtime::threads(workers).mapper(mapper).run(move |top| async move {
@@ -48,9 +48,9 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
         let expected = (0..shards).map(|s| (placed(s), (n * (n + 1) / 2).pow(2))).collect();
         common::verify("processor and sum of cubes of each shard", results, expected)?;
         let (copies, staged) = (stats.region_copies, stats.staged_bytes);
-        println!("{name}: {} messages, {copies} regions copied, {staged} bytes staged", stats.messages);
+        lines.push(format!("{name}: {} messages, {copies} regions copied, {staged} bytes staged", stats.messages));
     }
-    Ok(())
+    Ok(lines.join("\n"))
 }
 
 fn main() -> std::process::ExitCode {

@@ -33,7 +33,7 @@ async fn pass(shard: Shard, (slots, pairs): ([Region; 2], Edges)) -> Result<u64,
     value.await
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (values, _) = Runtime::threads(workers).run(move |top| async move {
         let slots = top.region_tree("slots", Rect::line(0, i64::from(shards)), &[V.info()])?;
         let slots: Vec<Region> = Partition::equal(slots, shards as usize)?.iter().collect();
@@ -49,8 +49,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
     })?;
     let expected = (0..shards).map(|s| u64::from((s + shards - STEPS % shards) % shards)).collect();
     common::verify("values after the last step", values, expected)?;
-    println!("{shards} values moved {STEPS} places to the right");
-    Ok(())
+    Ok(format!("{shards} values moved {STEPS} places to the right"))
 }
 
 fn main() -> std::process::ExitCode {

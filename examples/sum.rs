@@ -25,7 +25,7 @@ async fn shard(shard: Shard, (block, total): (Region, Allreduce<u64>)) -> Result
     total.call(&shard, &local)?.await
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (sums, stats) = Runtime::threads(workers).run(move |top| async move {
         let line = top.region_tree("line", Rect::line(0, N), &[X.info()])?;
         let blocks: Vec<Region> = Partition::equal(line, shards as usize)?.iter().collect();
@@ -41,8 +41,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
     let n = N as u64;
     common::verify("sum of squares on every shard", sums, vec![(n - 1) * n * (2 * n - 1) / 6; shards as usize])?;
     common::verify("leaf tasks", stats.leaf_tasks, 2 * u64::from(shards))?;
-    println!("0² + 1² + … + {}² = {}, on {shards} shards", n - 1, (n - 1) * n * (2 * n - 1) / 6);
-    Ok(())
+    Ok(format!("0² + 1² + … + {}² = {}, on {shards} shards", n - 1, (n - 1) * n * (2 * n - 1) / 6))
 }
 
 fn main() -> std::process::ExitCode {

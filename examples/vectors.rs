@@ -33,7 +33,7 @@ async fn shard(shard: Shard, compose: Allreduce<Affine>) -> Result<Vec<u64>, Err
     Ok(composed.iter().map(|map| map.b).collect())
 }
 
-fn run(shards: u32, workers: u32) -> Result<(), Error> {
+fn run(shards: u32, workers: u32) -> Result<String, Error> {
     let (results, _) = Runtime::threads(workers).run(move |top| async move {
         let gang = top.gang("all", shards)?;
         let options = CollectiveOptions { elements: LENGTH, ..CollectiveOptions::default() };
@@ -48,8 +48,7 @@ fn run(shards: u32, workers: u32) -> Result<(), Error> {
     for of_shard in &results {
         common::verify("digits in rank order", of_shard, &expected)?;
     }
-    println!("{shards} shards: {} …", results[0][0]);
-    Ok(())
+    Ok(format!("{shards} shards: {} …", results[0][0]))
 }
 
 fn main() -> std::process::ExitCode {

@@ -1,14 +1,15 @@
 #![forbid(unsafe_code)]
-//! `maniple`: shard tasks, logical regions, phase barriers, mappers and collectives that scale.
+//! `maniple` is a framework for parallel programs made of small tasks: you declare the data each task uses; the runtime finds
+//! the order, moves the data, and combines results in collectives that scale.
 //!
 //! # A first program
 //!
-//! Shards are `async` functions; they launch ordinary functions on regions and combine results in collectives.
+//! Shards are `async` functions. They launch ordinary functions on regions and combine results in collectives.
 //!
 //! ```
 //! use maniple::prelude::*;
 //!
-//! // A field of 64-bit floats; regions are made of fields.
+//! // A field of 64-bit floats. A region has a value of each field at each of its points.
 //! const U: Field<f64> = Field::new(0, "u");
 //!
 //! // Leaf tasks are ordinary functions. The parameter types say what each may do with its region.
@@ -19,9 +20,9 @@
 //!     u.as_slice().iter().sum()
 //! }
 //!
-//! // A shard task holds a block of a region, launches leaf tasks on it, and takes part in an allreduce. Nothing waits
-//! // before the last `.await`: the second leaf follows the first because both use the same block, and the allreduce
-//! // follows the second because it takes its future.
+//! // A shard holds a block of a region, launches leaf tasks on it, and takes part in an allreduce. It waits for nothing
+//! // before its last line: `sum` runs after `count_from` because both use the block, and the allreduce runs after `sum`
+//! // because it takes its result.
 //! async fn shard(shard: Shard, (block, total): (Region, Allreduce<f64>)) -> Result<f64, Error> {
 //!     let u = shard.region(block)?;
 //!     let first = block.rect.lo(0) as f64;
@@ -33,13 +34,13 @@
 //! // The top-level task makes regions, gangs and collectives, and launches the shards.
 //! let (sums, stats) = Runtime::threads(2).run(|top| async move {
 //!     let line = top.region_tree("line", Rect::line(0, 100), &[U.info()])?;
+//!     let blocks: Vec<Region> = Partition::equal(line, 4)?.iter().collect();
 //!     let gang = top.gang("all", 4)?;
-//!     let blocks = Partition::equal(line, 4)?;
 //!     let total = Allreduce::new(&top, &gang, "total", Operator::sum())?;
 //!     let task = top.register("shard", shard);
-//!     let block = |s: u32| blocks.sub(s as usize).expect("one block a shard");
 //!     let done = top.launch(&gang, &task, |s| {
-//!         ShardLaunch::new((block(s), total)).writes(block(s), [U])
+//!         let block = blocks[s as usize];
+//!         ShardLaunch::new((block, total)).writes(block, [U])
 //!     })?;
 //!     done.all().await
 //! })?;
@@ -50,49 +51,43 @@
 //!
 //! # Where to go on
 //!
-//! Short programs are in `examples/`:
+//! - The [guide] has a chapter for each thing one wants to do, from [a first program](guide::first_program) to
+//!   [a program that hangs](guide::when_it_hangs).
+//! - [`Top`](runtime::Top) is the top-level task: it makes everything. [`Shard`](runtime::Shard) is what a shard can do.
+//! - The [prelude] has the names that most programs use. The others are in the modules below.
+//! - Short programs are in `examples/`; `cargo run --example sum -- 7 2` runs one with 7 shards on 2 workers:
 //!
 //! | example | what it shows |
 //! |---|---|
 //! | `hello` | a gang, with an argument and a result for each shard |
-//! | `sum` | a program like the one above |
-//! | `ring` | slots between neighbours, guarded by edges |
-//! | `heat` | ghost cells, arguments in a struct of one's own, a residual in each iteration |
-//! | `jacobi2d` | a halo in two dimensions, and a residual that all shards know |
+//! | `sum` | regions, leaf tasks and an allreduce, as above |
+//! | `ring` | shared regions, and edges that guard them |
+//! | `heat` | a halo in one dimension, a residual in each step |
+//! | `jacobi2d` | a halo in two dimensions, a loop that ends when all shards agree |
 //! | `pipeline` | index launches, and tasks ordered by regions and futures |
 //! | `barrier` | phase barriers, with and without a reduction |
 //! | `power` | an iteration with two allreduces, and no wait between them |
-//! | `histogram` | a parent that launches gangs and combines what they wrote |
-//! | `vectors` | an allreduce of vectors of structs with an operator of one's own |
+//! | `histogram` | an inner task that launches gangs and combines what they wrote |
+//! | `vectors` | an allreduce of vectors of structs, with an operator of one's own |
 //! | `mapper` | a mapper of one's own |
-//!
-//! [`runtime::Shard`] is what a shard task can do, [`runtime::Top`] what the top-level task makes. Where the documentation
-//! of a part says `maniple_runtime::X`, a program writes `maniple::runtime::X`; likewise `maniple_regions`,
-//! `maniple_barriers`, `maniple_mapper`, `maniple_plugin` and `maniple_collectives`.
-//!
-//! What a program that can't go on says, and what to do then, is in [`guide::when_it_hangs`].
-//!
-//! The words are explained [below](#vocabulary), next to those of Legion and MPI.
-//!
-//! [`regions`]: what there is. [`barriers`]: when things may run. [`mapper`]: where and how. [`plugin`]: mappers in shared
-//! libraries. [`runtime`]: who runs it. [`collectives`]: schedules as data, and the engine that runs them.
+//! | `explore` | a program under many orders of its messages and tasks |
 //!
 //! # Vocabulary
 //!
-//! | word | what it is | in Legion | in MPI, roughly |
+//! | word | meaning | in Legion | in MPI, roughly |
 //! |---|---|---|---|
-//! | top-level task | makes trees, gangs, barriers and collectives, and launches gangs; every process runs it alike | top-level task, control-replicated | what all ranks do alike in `main` |
+//! | top-level task | makes trees, gangs, barriers and collectives, and launches gangs; every process runs a copy | top-level task, control-replicated | the part of `main` that all ranks do alike |
 //! | gang | shards that are launched together ([`Gang`](runtime::Gang)) | index launch whose points run at the same time | communicator |
-//! | shard task | one of a gang's long-lived `async` tasks; launches leaf tasks, touches no data ([`Shard`](runtime::Shard)) | point task of an SPMD launch, shard | rank |
+//! | shard | a long-lived `async` task; launches leaf tasks, touches no data itself ([`Shard`](runtime::Shard)) | point task of an SPMD launch, shard | rank |
 //! | leaf task | an ordinary function on regions, launched by a shard ([`Leaf`](runtime::Leaf)) | leaf task | local computation between two calls |
-//! | parent | a task that launches gangs and combines what they wrote ([`InnerTask`](runtime::InnerTask)) | inner task | root rank |
-//! | region, tree, partition | a box of a tree's points; all points, with their fields; subregions by number ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
-//! | requirement | what a shard may do with which fields of a region ([`ShardLaunch::require`](runtime::ShardLaunch::require)), or a leaf task (by its parameter types) | region requirement: privilege and coherence | nothing; the nearest is an access epoch of a window |
-//! | phase barrier | shards arrive, shards wait, each as often as the generations ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, but arriving and waiting are apart |
-//! | edge | a ready and an empty barrier from one shard to another, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers of one arriver each, round an exchange region | send and receive through a buffer of some messages |
-//! | halo | the cells round a block that its neighbours send ([`halo`]) | ghost region | halo exchange |
+//! | inner task | a task that launches gangs and combines what they wrote ([`InnerTask`](runtime::InnerTask)) | inner task | root rank |
+//! | region, tree, partition | a box of points; all points with their fields; numbered subregions ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
+//! | requirement | the privilege of a task on fields of a region: of a shard by [`ShardLaunch`](runtime::ShardLaunch), of a leaf task by its parameter types | region requirement: privilege and coherence | nothing; an access epoch of a window comes closest |
+//! | phase barrier | shards arrive and shards wait, once in each generation ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, with arriving and waiting apart |
+//! | edge | a ready and an empty barrier between two shards, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers round an exchange region | send and receive with a bounded buffer |
+//! | halo | the cells round a block, which its neighbours send ([`halo`]) | ghost region | halo exchange |
 //! | collective | a schedule of subtasks and barriers for all shards of a gang ([`Allreduce`](collectives::Allreduce)) | dynamic collective | `MPI_Iallreduce` |
-//! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | placement options of `mpirun`, tuning parameters |
+//! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | options of `mpirun`, tuning parameters |
 //! | processor, worker | one thread with state of its own, which runs many shards | processor | process |
 //! | node | processors that share an address space | node, address space | ranks of a shared-memory communicator |
 

@@ -48,7 +48,9 @@ fn files_that_are_named_exist() {
             if word.contains(['{', ' ', '\n']) {
                 continue;
             }
-            assert!(root().join(word).exists(), "{document} names {word}");
+            // ARCHITECTURE.md leaves out `runtime/src/`.
+            let there = root().join(word).exists() || root().join("runtime/src").join(word).exists();
+            assert!(there, "{document} names {word}");
         }
     }
 }
@@ -57,8 +59,8 @@ fn files_that_are_named_exist() {
 fn the_programs_of_the_readme_are_parts_of_examples() {
     let readme = text("README.md");
     let programs = programs(&readme);
-    assert_eq!(programs.len(), 3);
-    for (program, example) in programs.into_iter().zip(["sum", "explore", "mapper"]) {
+    assert_eq!(programs.len(), 1);
+    for (program, example) in programs.into_iter().zip(["sum"]) {
         let source = text(format!("examples/{example}.rs"));
         let mut lines = source.lines();
         for line in program.lines() {

@@ -28,9 +28,13 @@ fn names() -> Vec<String> {
 }
 
 fn run(name: &str, arguments: &[&str]) -> Output {
+    run_into(name, arguments, Stdio::piped())
+}
+
+fn run_into(name: &str, arguments: &[&str], stdout: Stdio) -> Output {
     let path = directory().join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     let mut command = Command::new(&path);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|e| {
         panic!("{}: {e}; `cargo test` builds the examples, `cargo build --examples` too", path.display())
     });
@@ -81,6 +85,27 @@ fn every_example_is_right_at_every_number_of_workers() {
 fn every_example_has_a_default() {
     for name in names() {
         passes(&name, &[]);
+    }
+}
+
+#[test]
+fn every_example_says_how_it_is_used() {
+    for name in names() {
+        let output = run(&name, &["--help"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.starts_with("usage: [SHARDS [WORKERS]]"), "`{name} --help`: {text}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_and_no_panic() {
+    for name in names() {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = run_into(&name, &["2"], full.into());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "`{name}`: {errors}");
+        assert!(errors.starts_with("error: the result cannot be written: "), "`{name}`: {errors}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Halos of grids drawn at random, against the definition: the value of a cell is a function of its place, and beyond the ends
 //! of a grid it is what the task says.
-use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 
+use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use proptest::prelude::*;
 

@@ -38,7 +38,7 @@ impl Default for CollectiveOptions {
 ///
 /// ```
 /// use maniple_collectives::{Allreduce, Operator};
-/// use maniple_runtime::{Error, Runtime, Shard, Start};
+/// use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
 ///
 /// async fn shard(shard: Shard, total: Allreduce<f64>) -> Result<f64, Error> {
 ///     total.call(&shard, f64::from(shard.index()))?.await

@@ -3,14 +3,18 @@
 
 use maniple::prelude::Error;
 use std::fmt::Debug;
+use std::io::Write;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-/// Runs an example with the arguments `[SHARDS [WORKERS]]`: 4 shards and all cores unless told otherwise.
-pub fn main(example: fn(u32, u32) -> Result<(), Error>) -> ExitCode {
+const USAGE: &str = "usage: [SHARDS [WORKERS]]    4 shards and one worker a core, unless told otherwise";
+
+/// Runs an example with the arguments `[SHARDS [WORKERS]]` and prints what it returns.
+pub fn main(example: fn(u32, u32) -> Result<String, Error>) -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let parsed = match arguments.as_slice() {
+        [help] if help == "-h" || help == "--help" => return print(USAGE),
         [] => Ok((4, cores)),
         [shards] => positive("SHARDS", shards).map(|s| (s, cores)),
         [shards, workers] => positive("SHARDS", shards).and_then(|s| Ok((s, positive("WORKERS", workers)?))),
@@ -19,14 +23,24 @@ pub fn main(example: fn(u32, u32) -> Result<(), Error>) -> ExitCode {
     let (shards, workers) = match parsed {
         Ok(parsed) => parsed,
         Err(message) => {
-            eprintln!("error: {message}\nusage: [SHARDS [WORKERS]]");
+            eprintln!("error: {message}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
     match example(shards, workers) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(result) => print(&result),
         Err(e) => {
             eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match writeln!(std::io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: the result cannot be written: {e}");
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,6 @@
 //! Partitions: subregions by colour.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,6 +75,28 @@ impl Partition {
         Partition::new(region, colors, true, true, Rule::Grid(by_dim))
     }
 
+    /// Divides a region into `n` tiles: the [grid](Self::grid) that separates the fewest neighbouring points, among those that
+    /// leave as few tiles empty as possible. MPI's counterpart is `MPI_Dims_create`, which does not know the extents.
+    ///
+    /// # Errors
+    ///
+    /// [`RegionError::NoColors`] where `n` is 0.
+    pub fn tiles(region: Region, n: usize) -> Result<Self, RegionError> {
+        let dim = region.rect.dim();
+        let extents: [usize; 3] = std::array::from_fn(|d| if d < dim { region.rect.extent(d) as usize } else { 1 });
+        let divisors = |n: usize| (1..=n.isqrt()).filter(move |k| n % k == 0).flat_map(move |k| [k, n / k]);
+        let grids = divisors(n).flat_map(|a| divisors(n / a).map(move |b| [a, b, n / a / b]));
+        // Tiles that hold points, and points whose next one in some dimension is another tile's.
+        let worth = |tiles: &[usize; 3]| {
+            let used: [u128; 3] = std::array::from_fn(|d| tiles[d].min(extents[d]).max(1) as u128);
+            let area = |d: usize| (0..3).filter(|&e| e != d).map(|e| extents[e] as u128).product::<u128>();
+            let cut: u128 = (0..3).map(|d| (used[d] - 1).saturating_mul(area(d))).sum();
+            (Reverse(used.iter().product::<u128>()), cut, Reverse(*tiles))
+        };
+        let best = grids.filter(|tiles| tiles[dim..].iter().all(|&n| n == 1)).min_by_key(worth).unwrap_or([n, 1, 1]);
+        Partition::new(region, n, true, true, Rule::Grid(best))
+    }
+
     /// Divides the first dimension into blocks of the given sizes, in order. Disjoint and complete. Sizes may be 0.
     ///
     /// # Errors
@@ -135,7 +158,7 @@ impl Partition {
     /// writes the same field there. Ghost cells that neighbours exchange as they go are slots of their own instead: a
     /// separate tree with one slot for each side of each block, shared by the block's shard and the neighbour that fills
     /// it, under [simultaneous coherence](crate::Coherence::Simultaneous), and one ready/empty pair for each direction
-    /// (`Top::pairs`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
+    /// (`Top::edges`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
     ///
     /// # Errors
     ///

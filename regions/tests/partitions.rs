@@ -52,8 +52,42 @@ fn parents() -> impl Strategy<Value = Rect> {
     (1_usize..=3).prop_flat_map(|dim| boxes(dim, [12, 7, 5][dim - 1]))
 }
 
+/// Tiles that hold no point, and pairs of neighbouring points that are in two tiles.
+fn empty_and_cut(partition: &Partition) -> (usize, usize) {
+    let mut tile_of = HashMap::new();
+    for (tile, sub) in partition.iter().enumerate() {
+        tile_of.extend(points(&sub.rect).into_iter().map(|point| (point, tile)));
+    }
+    let next = |point: &[i64; 3], d: usize| std::array::from_fn(|e| point[e] + i64::from(d == e));
+    let is_cut = |point: &[i64; 3], d| tile_of.get(&next(point, d)).is_some_and(|tile| *tile != tile_of[point]);
+    let cut = tile_of.keys().map(|point| (0..3).filter(|&d| is_cut(point, d)).count()).sum();
+    (partition.iter().filter(|sub| sub.rect.is_empty()).count(), cut)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn tiles_cut_as_little_as_any_grid(parent in parents(), n in 1_usize..13) {
+        let parent = region(parent);
+        let tiles = Partition::tiles(parent, n).unwrap();
+        check(&tiles)?;
+        prop_assert_eq!(tiles.colors(), n);
+        let found = empty_and_cut(&tiles);
+        for a in 1..=n {
+            for b in 1..=n / a {
+                let c = n / a / b;
+                let grid = match parent.rect.dim() {
+                    _ if a * b * c != n => continue,
+                    1 if b * c == 1 => Partition::grid(parent, [a]),
+                    2 if c == 1 => Partition::grid(parent, [a, b]),
+                    3 => Partition::grid(parent, [a, b, c]),
+                    _ => continue,
+                };
+                prop_assert!(found <= empty_and_cut(&grid.unwrap()), "{} in {n} tiles", parent);
+            }
+        }
+    }
 
     #[test]
     fn equal_parts_differ_by_at_most_one(parent in parents(), n in 1_usize..20) {

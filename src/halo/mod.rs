@@ -49,7 +49,7 @@ mod task;
 pub use task::{Around, Borders, Ghosts};
 
 use grid::{cuts, grown, pieces};
-use maniple_regions::{Element, Partition, Read, Rect};
+use maniple_regions::{Element, Partition, Read, Rect, Region};
 use maniple_runtime::{Edge, Edges, Error, Gang, Requirement, Shard, Top};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -97,7 +97,7 @@ pub struct Halos<T, const D: usize = 1> {
 /// A block, the block with its halo, its ghost cells by incoming edge, and the cells that it sends by outgoing edge.
 #[derive(Clone, Serialize, Deserialize)]
 struct Shapes {
-    block: Rect,
+    block: Region,
     around: Rect,
     ghosts: Vec<Rect>,
     borders: Vec<Rect>,
@@ -150,13 +150,11 @@ impl<T: Element, const D: usize> Halos<T, D> {
             let came = format!("another partition of {}, in {dimensions} dimension(s)", blocks.parent());
             Error::misuse(what(), expected, came)
         })?;
-        let shape = |block: &Rect| Shapes {
-            block: *block,
-            around: grown(block, options.width),
-            ghosts: Vec::new(),
-            borders: Vec::new(),
+        let shape = |block: Region| {
+            let around = grown(&block.rect, options.width);
+            Shapes { block, around, ghosts: Vec::new(), borders: Vec::new() }
         };
-        let mut shapes: Vec<Shapes> = rects.iter().map(shape).collect();
+        let mut shapes: Vec<Shapes> = blocks.iter().map(shape).collect();
         let mut edges = Vec::new();
         for to in 0..rects.len() {
             for (tag, (from, here, there)) in (0u32..).zip(pieces(&cuts, to, &options)) {
@@ -179,6 +177,11 @@ impl<T: Element, const D: usize> Halos<T, D> {
 }
 
 impl<T: Element, const D: usize> Halo<T, D> {
+    /// The block of the shard: the block that this halo is round.
+    pub fn block(&self) -> Region {
+        self.shapes.block
+    }
+
     /// Gives the shard its ends of the exchange. Local; never waits.
     ///
     /// # Errors
@@ -190,7 +193,7 @@ impl<T: Element, const D: usize> Halo<T, D> {
             let what = format!("Halo::join in shard {}", shard.index());
             return Err(Error::misuse(what, "the part that `Halos::of` gives for this shard", "another shard's"));
         }
-        let shape = |pieces| Arc::new(Shape { block, around, pieces });
+        let shape = |pieces| Arc::new(Shape { block: block.rect, around, pieces });
         let (ghosts, borders) = (shape(ghosts), shape(borders));
         Ok(HaloEnds { shard: shard.clone(), ends: Rc::new(Ends { edges, ghosts, borders }) })
     }
