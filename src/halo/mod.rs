@@ -177,7 +177,7 @@ impl<T: Element, const D: usize> Halos<T, D> {
 }
 
 impl<T: Element, const D: usize> Halo<T, D> {
-    /// The block of the shard: the block that this halo is round.
+    /// The block that this halo surrounds: the block of its shard.
     pub fn block(&self) -> Region {
         self.shapes.block
     }
