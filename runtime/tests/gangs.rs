@@ -800,7 +800,7 @@ fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
         );
         let u = shard.region(held)?;
         let words =
-            ["the launch of `dump` in task `shard` of shard 0", "of region tree `line`: field `a`, got field `b`"];
+            ["the launch of `dump` in task `shard` of shard 0", "of region tree `line` (field `a`), got field `b`"];
         misused(shard.launch(dump, (u.read(B),)).go(), &words);
         let words = ["at most read under exclusive coherence on field `a` of [0, 2) of region tree `line`"];
         misused(shard.fill(u.write(A), 0).go(), &words);
@@ -830,7 +830,7 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
         // Task, field and tree are named, and the method for what is held.
         let words = |task: &str, held: &str, method: &str| {
             let launch = format!("the launch of `{task}` in task `shard` of shard 0: expected field `a` under");
-            [launch, format!("{held} of region tree `line`: use `{method}`")]
+            [launch, format!("{held} of region tree `line` (use `{method}`")]
         };
         let asked = [
             (shard.launch(see, (own.read_shared(A),)).go().err(), words("see", "[0, 4)", "read")),
