@@ -1,7 +1,7 @@
 //! Halos of grids drawn at random, against the definition: the value of a cell is a function of its place, and beyond the ends
 //! of a grid it is what the task says.
 
-use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
+use maniple::halo::{Borders, Ghosts, Halo, HaloOptions, Halos};
 use maniple::prelude::*;
 use proptest::prelude::*;
 
@@ -170,11 +170,15 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
             let blocks = Partition::equal(line, 3)?;
             let gap = Partition::rects(line, vec![Rect::line(0, 4), Rect::line(5, 8), Rect::line(8, 12)])?;
             let other = Partition::rects(line, vec![Rect::line(4, 8), Rect::line(0, 4), Rect::line(8, 12)])?;
+            let twice =
+                Partition::rects(line, vec![Rect::line(0, 6), Rect::line(6, 12), Rect::line(0, 6), Rect::line(6, 12)])?;
+            let four = top.gang("four", 4)?;
             let one = HaloOptions::<1>::new(1);
             let refusals = [
                 Halos::<i64>::new(&top, "few", &gang, &Partition::equal(line, 2)?, one).err(),
                 Halos::<i64>::new(&top, "gap", &gang, &gap, one).err(),
                 Halos::<i64>::new(&top, "order", &gang, &other, one).err(),
+                Halos::<i64>::new(&top, "twice", &four, &twice, one).err(),
                 Halos::<i64>::new(&top, "flat", &gang, &Partition::grid(plate, [3, 1])?, one).err(),
             ];
             let mut refusals = refusals.map(|e| e.map_or_else(String::new, |e| e.to_string())).to_vec();
@@ -186,11 +190,38 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
         })
         .expect("refusals only");
     assert!(refused[0].contains("halos `few`: expected 3 blocks, one for each shard, got 2"), "{refused:?}");
-    for (refusal, name) in refused[1..4].iter().zip(["gap", "order", "flat"]) {
+    for (refusal, name) in refused[1..5].iter().zip(["gap", "order", "twice", "flat"]) {
         assert!(
             refusal.contains(&format!("halos `{name}`: expected a complete grid of blocks in 1 dimension")),
             "{refusal}"
         );
     }
-    assert!(refused[4].contains("the part that `Halos::of` gives for this shard"), "{refused:?}");
+    assert!(refused[5].contains("the part that `Halos::of` gives for this shard"), "{refused:?}");
+}
+
+#[test]
+fn rows_of_another_block_are_refused() {
+    async fn shard(shard: Shard, (right, wrong): (Halo<i64>, Halo<i64>)) -> Result<[String; 2], Error> {
+        let (right, wrong) = (right.join(&shard)?, wrong.join(&shard)?);
+        let sends = |mut borders: Borders<i64>| borders.send([&[1, 2][..]].into_iter());
+        let sent = shard.launch(sends, (wrong.borders(),)).go()?.await;
+        let fine = |mut borders: Borders<i64>| borders.send([&[1, 2, 3][..]].into_iter());
+        shard.launch(fine, (right.borders(),)).go()?.detach();
+        let around = |ghosts: Ghosts<i64>| ghosts.around([&[1, 2][..]].into_iter(), 0)[[0]];
+        let seen = shard.launch(around, (right.ghosts(),)).go()?.await;
+        Ok([sent.expect_err("two values, not three"), seen.expect_err("the same")].map(|e| e.to_string()))
+    }
+    let (refused, _) = Runtime::threads(1)
+        .run(|top| async move {
+            let line = top.region_tree("line", Rect::line(0, 6), &[U.info()])?;
+            let (gang, blocks) = (top.gang("two", 2)?, Partition::equal(line, 2)?);
+            let right = Halos::<i64>::new(&top, "right", &gang, &blocks, HaloOptions::new(1))?;
+            let wrong = Halos::<i64>::new(&top, "wrong", &gang, &blocks, HaloOptions::new(1))?;
+            let start = |s| ShardLaunch::new((right.of(s), wrong.of(s)));
+            top.launch(&gang, &top.register("wrong rows", shard), start)?.all().await
+        })
+        .expect("refusals only");
+    for refusal in refused.iter().flatten() {
+        assert!(refusal.contains("are needed, each with 3 values"), "{refused:?}");
+    }
 }

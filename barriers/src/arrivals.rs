@@ -2,10 +2,10 @@
 
 use crate::BarrierError;
 
-/// The arrivals of one arriver: all generations below [`next`](Self::next), and those of later ones that came early.
+/// The arrivals of one arriver: those for all generations below [`next`](Self::next), and those that came early.
 ///
-/// Tasks that arrive may overtake each other, so an arrival up to [`WINDOW`](Self::WINDOW) generations before its turn
-/// is kept and counts when the ones before it have come. Plain data of two words.
+/// Tasks that arrive may overtake each other. An arrival up to [`WINDOW`](Self::WINDOW) generations before its turn is
+/// kept, and counts when all earlier ones have come. Plain data of two words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrivals {
     next: u64,
@@ -14,27 +14,27 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// How many generations beyond the first missing one an arrival may come.
+    /// The most generations that an arrival may be ahead of the first missing one.
     pub const WINDOW: u64 = u64::BITS as u64;
 
-    /// Arrivals of which the first `generations` count as made.
+    /// The state in which the arrivals for the first `generations` generations count as made.
     pub fn starting_at(generations: u64) -> Self {
         Self { next: generations, early: 0 }
     }
 
-    /// The first generation that has not come.
+    /// The first generation whose arrival is missing.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Generations that came although an earlier one is missing, ascending.
+    /// The generations whose arrivals came early, in ascending order.
     pub fn early(&self) -> impl Iterator<Item = u64> + use<> {
         let Self { next, early } = *self;
         (0..Self::WINDOW).filter(move |i| early >> i & 1 == 1).map(move |i| next + 1 + i)
     }
 
-    /// Takes in the arrival for `generation` if that is the next and none has come early; false, and nothing is changed,
-    /// otherwise.
+    /// Takes in the arrival for `generation` if that is the next one and no arrival has come early. Otherwise it
+    /// returns false and changes nothing.
     #[inline]
     pub fn arrive_in_turn(&mut self, generation: u64) -> bool {
         let in_turn = generation == self.next && self.early == 0;
@@ -42,11 +42,11 @@ impl Arrivals {
         in_turn
     }
 
-    /// Takes in the arrival for `generation`; it and the early ones after it count as soon as none before is missing.
-    /// `arriver` is who arrives, for errors.
+    /// Takes in the arrival for `generation`, which counts as soon as no earlier one is missing. `arriver` appears in
+    /// errors only.
     ///
     /// # Errors
-    /// [`BarrierError::ArrivedTwice`], and [`BarrierError::OverArrival`] beyond the window; nothing is changed then.
+    /// [`BarrierError::ArrivedTwice`], or [`BarrierError::OverArrival`] beyond the window. Nothing is changed then.
     #[inline]
     pub fn arrive(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {
         if self.arrive_in_turn(generation) { Ok(()) } else { self.arrive_unordered(arriver, generation) }

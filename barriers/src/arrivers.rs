@@ -1,9 +1,9 @@
-//! Arrivers of one barrier: how far each has come, and which generations are complete.
+//! All arrivers of one barrier: the arrivals of each, and the number of complete generations.
 
 use crate::{Arrivals, BarrierError};
 
-/// The arrivals of a known list of arrivers, each with its own generation. Two words an arriver, however many generations
-/// pass.
+/// The arrivals of a list of arrivers, each with a generation of its own. It takes two words an arriver, for any number
+/// of generations.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrivers {
     arrivals: Box<[Arrivals]>,
@@ -20,12 +20,12 @@ impl Arrivers {
         Self { arrivals, missing: arrivers, completed: 0, window }
     }
 
-    /// Generations complete so far.
+    /// The number of complete generations.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// What has come of each arriver, by position in the list.
+    /// The arrivals of each arriver, by position in the list.
     pub fn arrivals(&self) -> &[Arrivals] {
         &self.arrivals
     }
@@ -33,7 +33,7 @@ impl Arrivers {
     /// Takes in the arrival of `arriver` for `generation`.
     ///
     /// # Errors
-    /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`], [`BarrierError::OverArrival`]; nothing is
+    /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`] or [`BarrierError::OverArrival`]. Nothing is
     /// changed then.
     pub fn arrive(&mut self, arriver: u32, generation: u64) -> Result<(), BarrierError> {
         let arrivers = self.arrivals.len() as u32;

@@ -1,14 +1,14 @@
-//! The cell of a barrier: arrivals, waiters, poison, and what arrivals carry.
+//! The cell of a barrier: arrivals, the values they carry, waiters, and poison.
 
 use crate::arrivers::Arrivers;
 use crate::{Arrivals, BarrierError};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// A barrier, as far as one processor keeps it: what has arrived, who waits, and why later generations will never complete.
+/// The state of a barrier on one processor: arrivals, waiters, and the error that poisons later generations.
 ///
-/// `W` names a waiter, `V` is what an arrival may carry, and `E` says why a generation will never complete. The cell is
-/// plain data: whoever owns it tells those that it releases.
+/// `W` names a waiter, `V` is a value that an arrival may carry, and `E` is the error of a generation that will never
+/// complete. The cell is plain data. Its owner tells the waiters that it releases.
 ///
 /// | | arrivers | waiters | carries |
 /// |---|---|---|---|
@@ -18,25 +18,25 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct BarrierCell<W, V, E> {
     count: Count,
-    /// Waiters and the generations that they wait for: by generation, and then in the order in which they came. Mostly there
-    /// are one or two. What has more is in `beside.later`.
+    /// Waiters with their generations: ordered by generation, and then as they came. Mostly there are one or two. More
+    /// are in `beside.later`.
     waiters: [Option<(u64, W)>; 2],
     beside: Option<Box<Beside<W, V, E>>>,
 }
 
-/// Who arrives, and for what.
+/// The arrivals of all arrivers.
 #[derive(Debug)]
 enum Count {
     One(Arrivals),
     Several(Box<Arrivers>),
 }
 
-/// What many cells never need.
+/// The state that many cells never need.
 #[derive(Debug)]
 struct Beside<W, V, E> {
     /// Waiters that follow those in the cell.
     later: VecDeque<(u64, W)>,
-    /// Generations from this one on will never complete, and why.
+    /// The first generation that will never complete, and the error.
     poison: Option<Box<(u64, E)>>,
     carried: Option<Box<Carried<V>>>,
 }
@@ -47,7 +47,7 @@ impl<W, V, E> Default for Beside<W, V, E> {
     }
 }
 
-/// What arrivals brought, by generation from `first` on.
+/// The values that arrivals carried, by generation from `first` on.
 #[derive(Debug)]
 struct Carried<V> {
     first: u64,
@@ -78,32 +78,33 @@ impl<V> Carried<V> {
     }
 }
 
-/// What an arrival did.
+/// The effect of an arrival.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Arrived<W> {
-    /// How many generations it completed.
+    /// The number of generations that it completed.
     pub completed: u64,
-    /// Whom it releases.
+    /// The first waiter that it releases.
     pub first: Option<W>,
-    /// Whether [`BarrierCell::release_others`] has others to release.
+    /// Whether [`BarrierCell::release_others`] has more waiters to release.
     pub others: bool,
 }
 
-/// Where a generation stands.
+/// The state of a generation for a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Waited<E> {
     /// It is complete.
     Complete,
-    /// It is not complete yet. Whoever asked to wait is registered, and is released by the arrival that completes it.
+    /// It is not complete yet. After [`BarrierCell::wait`] the waiter is registered, and the arrival that completes the
+    /// generation releases it.
     Registered,
     /// It will never complete.
     Poisoned(E),
 }
 
 impl<E> Waited<E> {
-    /// The same with another error.
+    /// Changes the error.
     #[inline]
     pub fn map<F>(self, f: impl FnOnce(E) -> F) -> Waited<F> {
         match self {
@@ -115,16 +116,16 @@ impl<E> Waited<E> {
 }
 
 impl<W, V, E> BarrierCell<W, V, E> {
-    /// A barrier of one arriver, whose first `completed` generations are complete from the start. Arrivals may come
-    /// [`Arrivals::WINDOW`] generations before their turn.
+    /// Makes a barrier of one arriver, whose first `completed` generations are complete from the start. Arrivals may
+    /// come [`Arrivals::WINDOW`] generations before their turn.
     pub fn of_one(completed: u64) -> Self {
         Self::new(Count::One(Arrivals::starting_at(completed)))
     }
 
-    /// A barrier of `arrivers` arrivers, each of which may run ahead of the slowest by `window` generations. Of one
-    /// arriver, an arrival may come at most [`Arrivals::WINDOW`] generations before its turn, however wide the window.
+    /// Makes a barrier of `arrivers` arrivers, each of which may run ahead of the slowest by `window` generations.
+    /// However wide the window, an arrival may come at most [`Arrivals::WINDOW`] generations before its turn.
     ///
-    /// With no arrivers, nothing ever arrives.
+    /// With no arrivers, no generation ever completes.
     pub fn of_several(arrivers: u32, window: u64) -> Self {
         Self::new(Count::Several(Box::new(Arrivers::new(arrivers, window))))
     }
@@ -133,7 +134,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         Self { count, waiters: [None, None], beside: None }
     }
 
-    /// Generations complete so far: generations `0..completed` have arrived.
+    /// The number of complete generations: `0..completed` are complete.
     #[inline]
     pub fn completed(&self) -> u64 {
         match &self.count {
@@ -142,7 +143,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
     }
 
-    /// What has come of each arriver, by position in the list.
+    /// The arrivals of each arriver, by position in the list.
     pub fn arrivals(&self) -> &[Arrivals] {
         match &self.count {
             Count::One(arrivals) => std::slice::from_ref(arrivals),
@@ -150,12 +151,12 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
     }
 
-    /// Takes in the arrival of `arriver` for `generation` with what it carries. For a generation that is poisoned nothing
-    /// happens: whoever waits has been told of the failure, and what still comes after it completes nothing.
+    /// Takes in the arrival of `arriver` for `generation`, with the values that it carries. An arrival for a poisoned
+    /// generation has no effect, because the waiters have been given the error.
     ///
     /// # Errors
-    /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`], [`BarrierError::OverArrival`]; the cell is then
-    /// unchanged.
+    /// [`BarrierError::NotAnArriver`], [`BarrierError::ArrivedTwice`] or [`BarrierError::OverArrival`]. The cell is
+    /// then unchanged.
     #[inline]
     pub fn arrive(
         &mut self,
@@ -202,7 +203,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         Ok(Arrived { completed: now - before, first, others })
     }
 
-    /// Takes the first waiter out if it waits for what is complete; whether there are others.
+    /// Takes the first waiter out if its generation is complete, and says whether there are others.
     #[inline]
     fn release_first(&mut self, completed: u64) -> (Option<W>, bool) {
         let is_due = |waiter: &Option<(u64, W)>| matches!(waiter, Some((generation, _)) if *generation < completed);
@@ -226,7 +227,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         popped.map(|(_, waiter)| waiter)
     }
 
-    /// Takes out those that wait for what is complete, the earliest generation first.
+    /// Takes out all waiters of complete generations, the earliest generation first.
     pub fn release_others(&mut self) -> Vec<W> {
         let completed = self.completed();
         let mut due = Vec::new();
@@ -236,7 +237,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         due
     }
 
-    /// Asks for `generation` on behalf of `waiter`, who is registered if it is neither complete nor poisoned.
+    /// Registers `waiter` for `generation`, unless that is complete or poisoned. Returns at once.
     #[inline]
     pub fn wait(&mut self, generation: u64, waiter: W) -> Waited<&E> {
         if generation < self.completed() {
@@ -253,7 +254,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         Waited::Registered
     }
 
-    /// Inserts a waiter where there are others already.
+    /// Inserts a waiter among others.
     fn insert(&mut self, generation: u64, waiter: W) {
         let mut last = (generation, waiter);
         for place in &mut self.waiters {
@@ -273,7 +274,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
     }
 
-    /// Where a generation stands.
+    /// The state of a generation.
     pub fn state(&self, generation: u64) -> Waited<&E> {
         if generation < self.completed() {
             return Waited::Complete;
@@ -281,15 +282,15 @@ impl<W, V, E> BarrierCell<W, V, E> {
         self.poison(generation).map_or(Waited::Registered, Waited::Poisoned)
     }
 
-    /// Why a generation will never complete, if it is known not to.
+    /// The error that poisons a generation, if there is one.
     #[inline]
     pub fn poison(&self, generation: u64) -> Option<&E> {
         let (from, error) = &**self.beside.as_ref()?.poison.as_ref()?;
         (generation >= *from).then_some(error)
     }
 
-    /// Poisons the generations from `generation` on that are not complete; returns the waiters that this concerns. What is
-    /// poisoned already stays so for its own reason: what follows from the first error is not to hide it.
+    /// Poisons the incomplete generations from `generation` on, and returns their waiters. A generation that is
+    /// poisoned already keeps its error, so that later errors do not hide the first.
     pub fn set_poison(&mut self, generation: u64, error: E) -> Vec<W> {
         let from = generation.max(self.completed());
         let Beside { later, poison, .. } = &mut **self.beside.get_or_insert_default();
@@ -305,11 +306,10 @@ impl<W, V, E> BarrierCell<W, V, E> {
         concerned.into_iter().map(|(_, waiter)| waiter).collect()
     }
 
-    /// Puts `waiter` in the place of the one for `generation` that `is` knows, which it returns; gives `waiter` back if there
-    /// is none.
+    /// Replaces the waiter for `generation` that `is` accepts, and returns the old one.
     ///
     /// # Errors
-    /// `waiter`.
+    /// Gives `waiter` back if `is` accepts none.
     pub fn replace(&mut self, generation: u64, is: impl Fn(&W) -> bool, waiter: W) -> Result<W, W> {
         let later = self.beside.iter_mut().flat_map(|b| &mut b.later);
         match self.waiters.iter_mut().flatten().chain(later).find(|(g, w)| *g == generation && is(w)) {
@@ -318,7 +318,7 @@ impl<W, V, E> BarrierCell<W, V, E> {
         }
     }
 
-    /// Takes away the waiter for `generation` that `is` knows, if there is one.
+    /// Removes the waiter for `generation` that `is` accepts, if there is one.
     pub fn withdraw(&mut self, generation: u64, is: impl Fn(&W) -> bool) -> Option<W> {
         let is = |(g, w): &(u64, W)| *g == generation && is(w);
         if let Some(place) = self.waiters.iter().position(|waiter| waiter.as_ref().is_some_and(&is)) {
@@ -337,19 +337,19 @@ impl<W, V, E> BarrierCell<W, V, E> {
         later.remove(at).map(|(_, waiter)| waiter)
     }
 
-    /// Everybody who waits, and for which generation.
+    /// All waiters, each with its generation.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &W)> {
         let later = self.beside.iter().flat_map(|b| &b.later);
         self.waiters.iter().flatten().chain(later).map(|(g, w)| (*g, w))
     }
 
-    /// What arrivals for a generation have brought, in the order in which they came.
+    /// The values that arrivals for a generation have carried, in the order of arrival.
     pub fn carried(&self, generation: u64) -> &[V] {
         let carried = self.beside.as_ref().and_then(|b| b.carried.as_ref());
         carried.and_then(|c| Some(&c.values[c.position(generation)?][..])).unwrap_or(&[])
     }
 
-    /// Takes what arrivals for a generation have brought. For earlier ones nothing is kept any more.
+    /// Takes out the values that arrivals for a generation have carried, and forgets those of earlier generations.
     pub fn take_carried(&mut self, generation: u64) -> Vec<V> {
         let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) else { return Vec::new() };
         let at = carried.position(generation);
@@ -358,14 +358,14 @@ impl<W, V, E> BarrierCell<W, V, E> {
         taken
     }
 
-    /// Forgets what arrivals brought for generations before `generation`.
+    /// Forgets the values carried for generations before `generation`.
     pub fn forget_before(&mut self, generation: u64) {
         if let Some(carried) = self.beside.as_mut().and_then(|b| b.carried.as_mut()) {
             carried.forget_before(generation);
         }
     }
 
-    /// `first`: no earlier generation can still carry anything.
+    /// Keeps a carried value. No generation before `first` can still carry anything.
     #[inline(never)]
     fn carry(&mut self, first: u64, generation: u64, value: V) {
         let beside = self.beside.get_or_insert_default();

@@ -1,18 +1,18 @@
-//! Two halves of a pair in as little memory as they need, for one arriver and one waiter each.
+//! A ready half and an empty half in little memory, for one arriver and one waiter each.
 
 use crate::BarrierError;
 
-/// Which half of a ready/empty pair.
+/// One half of a ready/empty pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
-    /// Data may be read.
+    /// It says that data may be read.
     Ready,
-    /// Data has been read and may be overwritten.
+    /// It says that data has been read and may be overwritten.
     Empty,
 }
 
 impl Half {
-    /// Of numbers of cells or of waiters, the bit that tells the halves apart.
+    /// The bit that marks this half in the number of a cell or of a waiter.
     #[inline]
     pub const fn bit(self) -> u32 {
         match self {
@@ -21,39 +21,44 @@ impl Half {
         }
     }
 
-    /// The half that a number is of.
+    /// The half that is marked in a number.
     #[inline]
     pub const fn of(number: u32) -> Self {
         if number & Half::Empty.bit() == 0 { Half::Ready } else { Half::Empty }
     }
 }
 
-/// A ready half and an empty half that belong to one waiter, in little memory: as two [`BarrierCell`](crate::BarrierCell)s of
-/// one arriver each, but arrivals come strictly one by one, the waiter waits for one half at a time and only for its next
-/// generation, and poison is kept by the owner.
+/// A ready half and an empty half that belong to one waiter, in 16 bytes and a value.
 ///
-/// The two need not be halves of the same pair. The ready half holds the value that came last, the empty half none.
+/// They behave like two [`BarrierCell`](crate::BarrierCell)s of one arriver each, with these limits:
+///
+/// - Arrivals come strictly one by one.
+/// - The waiter waits for one half at a time, and only for its next generation.
+/// - The owner keeps the poison.
+///
+/// The two need not be halves of the same pair. The ready half holds the value that came last, the empty half holds
+/// none.
 #[derive(Debug, Clone)]
 pub struct CompactCells<V> {
-    /// Generations of the ready half that are complete.
+    /// The number of complete generations of the ready half.
     ready: u64,
-    /// The same of the empty half, as far as 32 bits say it: whoever asks knows about how many there are.
+    /// The same of the empty half in 32 bits. Callers know about how many there are.
     empty: u32,
-    /// Who waits, with the half's bit, or `NOBODY`.
+    /// The waiter, with the bit of its half, or `NOBODY`.
     waiter: u32,
-    /// What came with the last arrival at the ready half.
+    /// The value of the last arrival at the ready half.
     pub value: V,
 }
 
 const NOBODY: u32 = u32::MAX;
 
 impl<V> CompactCells<V> {
-    /// Cells to which nothing has come. A region starts empty: generation 0 of its empty half is complete.
+    /// Makes cells without arrivals. A region starts empty, so generation 0 of the empty half is complete.
     pub const fn new(value: V) -> Self {
         Self { ready: 0, empty: 1, waiter: NOBODY, value }
     }
 
-    /// Generations of a half that are complete, which are about `near`.
+    /// The number of complete generations of a half. For the empty half, `near` must be less than 2³¹ away from it.
     #[inline]
     pub fn completed(&self, half: Half, near: u64) -> u64 {
         match half {
@@ -62,11 +67,11 @@ impl<V> CompactCells<V> {
         }
     }
 
-    /// Takes in the arrival at a half for `generation`; the waiter that it releases. What it carries may be put into
-    /// [`value`](Self::value) afterwards.
+    /// Takes in the arrival at a half for `generation`, and returns the waiter that it releases. The caller may then
+    /// put the arrival's value into [`value`](Self::value).
     ///
     /// # Errors
-    /// [`BarrierError::OutOfOrder`]; nothing is changed then.
+    /// [`BarrierError::OutOfOrder`]. Nothing is changed then.
     #[inline]
     pub fn arrive(&mut self, half: Half, generation: u64) -> Result<Option<u32>, BarrierError> {
         let completed = self.completed(half, generation);
@@ -86,7 +91,7 @@ impl<V> CompactCells<V> {
         self.waiter = waiter | half.bit();
     }
 
-    /// Who waits for a half, and then does so no longer.
+    /// Takes out the waiter of a half.
     #[inline]
     pub fn release(&mut self, half: Half) -> Option<u32> {
         let waiter = self.waiter ^ half.bit();
@@ -96,18 +101,18 @@ impl<V> CompactCells<V> {
         })
     }
 
-    /// The half that is waited for, and who waits.
+    /// The waiter, and the half that it waits for.
     pub fn waiting(&self) -> Option<(Half, u32)> {
         (self.waiter != NOBODY).then(|| (Half::of(self.waiter), self.waiter & !Half::Empty.bit()))
     }
 
-    /// Whoever waits does so no longer, and the value is replaced.
+    /// Removes the waiter and replaces the value.
     pub fn clear(&mut self, value: V) {
         (self.waiter, self.value) = (NOBODY, value);
     }
 }
 
-/// The number closest to `near` with these low 32 bits.
+/// The number closest to `near` that has these low 32 bits.
 #[inline]
 pub fn nearest(low: u32, near: u64) -> u64 {
     near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))

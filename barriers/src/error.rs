@@ -1,60 +1,60 @@
-//! What a barrier refuses.
+//! The errors of barriers and promises.
 
 use serde::{Deserialize, Serialize};
 
-/// What a barrier or a promise refuses.
+/// A mistake that a barrier or a promise refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BarrierError {
-    /// An arriver is further ahead than the barrier allows: of the slowest arriver, or of an arrival of its own that
-    /// has not come.
+    /// An arriver is too far ahead: of the slowest arriver by more than the window, or of a missing arrival of its own
+    /// by more than [`Arrivals::WINDOW`](crate::Arrivals::WINDOW).
     #[error(
         "over-arrival: arriver {arriver} arrived for generation {generation}, but generation {current} is not \
-         complete and the window allows running ahead by {window}; wait for the barrier before arriving again, and \
-         look for an arrival for generation {current} that was lost or is still to come"
+         complete and the window is {window} generations; wait for the barrier before arriving again, and look for \
+         an arrival for generation {current} that was lost or is still to come"
     )]
     OverArrival {
-        /// Position of the arriver in the barrier's list.
+        /// The arriver's position in the barrier's list.
         arriver: u32,
-        /// Generation the arrival counts for.
+        /// The generation that the arrival counts for.
         generation: u64,
-        /// First generation that is not complete.
+        /// The first generation that is not complete.
         current: u64,
-        /// How many generations beyond `current` are legal.
+        /// The number of generations beyond `current` that are allowed.
         window: u64,
     },
     /// An arriver arrived for the same generation again.
     #[error(
-        "arriver {arriver} arrived for generation {generation} twice, expected one arrival for each generation; an \
-         arrival was doubled, or its handle was moved back with `seek`"
+        "arriver {arriver} arrived for generation {generation} twice, expected one arrival for each generation; look \
+         for an arrival that is made twice, or a handle that is moved back with `seek`"
     )]
     ArrivedTwice {
-        /// Position of the arriver in the barrier's list.
+        /// The arriver's position in the barrier's list.
         arriver: u32,
-        /// Generation that came again.
+        /// The generation of both arrivals.
         generation: u64,
     },
-    /// At a cell whose arrivals come strictly one by one, one was lost, doubled or overtaken.
+    /// An arrival was lost, doubled or overtaken, at a cell whose arrivals come strictly one by one.
     #[error(
-        "arriver {arriver}: expected its arrival for generation {expected}, got one for generation {came}; an arrival \
-         was lost or doubled"
+        "arriver {arriver}: expected its arrival for generation {expected}, got one for generation {came}; look for \
+         an arrival that is lost or made twice"
     )]
     OutOfOrder {
-        /// Position of the arriver in the barrier's list.
+        /// The arriver's position in the barrier's list.
         arriver: u32,
-        /// Generation that was due.
+        /// The next generation of the arriver.
         expected: u64,
-        /// Generation that came.
+        /// The generation of the arrival.
         came: u64,
     },
-    /// The arriver is not in the list the barrier was created with.
-    #[error("arriver {arriver} is not one of the {arrivers} arrivers this barrier was created with")]
+    /// The arriver is not in the list that the barrier was made with.
+    #[error("arriver {arriver} is not one of the {arrivers} arrivers that this barrier was made with")]
     NotAnArriver {
-        /// Position that was given.
+        /// The position that was given.
         arriver: u32,
-        /// Length of the barrier's list.
+        /// The length of the barrier's list.
         arrivers: u32,
     },
-    /// A promise was given a value twice.
-    #[error("a future is assigned once; this one already holds a value or an error")]
+    /// A promise was assigned twice.
+    #[error("a future can be assigned only once, and this one already holds a value or an error")]
     AssignedTwice,
 }

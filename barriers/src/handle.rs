@@ -1,22 +1,23 @@
-//! Handles: the right to arrive at a barrier or to wait for it, each with the generation it is at.
+//! Handles: the rights to arrive at a barrier and to wait for it. Each counts its generation.
 
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What a barrier announces: data is there ([`Ready`]), room is there ([`Empty`]), or a phase is over ([`Phase`]).
+/// The role of a barrier: it says that data is there ([`Ready`]), room is there ([`Empty`]), or a phase is over
+/// ([`Phase`]).
 pub trait Role: 'static {
-    /// The word used in reports.
+    /// The name of the role in reports.
     const NAME: &'static str;
 }
 
-/// Role of a barrier whose arrivals say that data may be read.
+/// The role of a barrier whose arrivals say that data may be read.
 #[derive(Debug)]
 pub enum Ready {}
-/// Role of a barrier whose arrivals say that data has been read and may be overwritten.
+/// The role of a barrier whose arrivals say that data has been read and may be overwritten.
 #[derive(Debug)]
 pub enum Empty {}
-/// Role of a general phase barrier with any arrivers and waiters.
+/// The role of a phase barrier with any arrivers and waiters.
 #[derive(Debug)]
 pub enum Phase {}
 
@@ -40,27 +41,27 @@ macro_rules! handle {
         }
 
         impl<R: Role, A: Copy> $name<R, A> {
-            /// A handle whose first generation is `first`.
+            /// Makes a handle whose first generation is `first`.
             pub fn new(address: A, first: u64) -> Self {
                 Self { address, next: Cell::new(first), role: PhantomData }
             }
 
-            /// Where the barrier's cell lives.
+            /// The address of the barrier's cell.
             pub fn address(&self) -> A {
                 self.address
             }
 
-            #[doc = concat!("Generation the next ", $verb, " through this handle counts for.")]
+            #[doc = concat!("The generation of the next ", $verb, " through this handle.")]
             pub fn generation(&self) -> u64 {
                 self.next.get()
             }
 
-            #[doc = concat!("Takes the generation of one ", $verb, "; the next is one higher.")]
+            #[doc = concat!("Takes the generation of one ", $verb, ". The next generation is one higher.")]
             pub fn take(&self) -> u64 {
                 self.next.replace(self.next.get() + 1)
             }
 
-            /// Moves the handle to another generation, for callers that keep count themselves.
+            /// Moves the handle to another generation, for callers that count generations themselves.
             pub fn seek(&self, generation: u64) {
                 self.next.set(generation);
             }
@@ -79,9 +80,9 @@ macro_rules! handle {
 }
 
 handle!(
-    /// The right to arrive at a barrier: its k-th use counts for generation k (from 0).
+    /// The right to arrive at a barrier. Its k-th use counts for generation k (from 0).
     ///
-    /// An arriver cannot be waited on, and a ready arriver is not an empty one:
+    /// An arriver cannot wait, and a ready arriver is not an empty one:
     ///
     /// ```compile_fail
     /// use maniple_barriers::{Arriver, Empty, Ready};
@@ -93,7 +94,7 @@ handle!(
     "arrival"
 );
 handle!(
-    /// The right to wait for a barrier, one generation a wait, in order.
+    /// The right to wait for a barrier, for one generation after the other.
     ///
     /// ```compile_fail
     /// use maniple_barriers::{Arriver, Ready, Waiter};
@@ -105,8 +106,8 @@ handle!(
 );
 
 impl<R: Role, A: Copy> Waiter<R, A> {
-    /// Gives back a generation that [`take`](Self::take) gave and nobody waits for any more: the next wait is for it again.
-    /// Of several that are taken, only the last can be given back; false if another has been taken since.
+    /// Gives back the generation that [`take`](Self::take) gave last, so that the next wait is for it again. Returns
+    /// false, and changes nothing, if another one has been taken since.
     pub fn give_back(&self, generation: u64) -> bool {
         let is_last = self.next.get() == generation + 1;
         if is_last {

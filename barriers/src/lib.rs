@@ -10,6 +10,9 @@ mod handle;
 mod promise;
 mod tree;
 
+#[doc = include_str!("../PROTOCOL.md")]
+pub mod protocol {}
+
 pub use arrivals::Arrivals;
 pub use cell::{Arrived, BarrierCell, Waited};
 pub use compact::{CompactCells, Half, nearest};

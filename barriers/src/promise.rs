@@ -1,21 +1,21 @@
-//! A promise: a value that is set once, and those who wait for it.
+//! A promise: a value that is assigned once, and its waiters.
 
 use crate::BarrierError;
 use slab::Slab;
 
-/// A single-assignment value with waiters `W` and errors `E`.
+/// A value that is assigned once, or an error in its place. `W` names a waiter, `E` is the error.
 #[derive(Debug)]
 pub struct Promise<T, W, E> {
     state: PromiseState<T, W, E>,
 }
 
-/// Who waits for a [`Promise`], in the order they came, but that one may come in the place of one removed. Two waiters, the
-/// usual number, need no allocation.
+/// The waiters of a [`Promise`], in the order in which they came. A new one may take the place of one that was removed.
+/// Two waiters, the usual number, need no allocation.
 #[derive(Debug)]
 pub struct Waiters<W> {
     first: Option<W>,
     second: Option<W>,
-    /// Nearly always empty, and then only a pointer to look at and move.
+    /// Nearly always empty, and then only a pointer.
     rest: Option<Box<Slab<W>>>,
 }
 
@@ -27,7 +27,7 @@ impl<W> Default for Waiters<W> {
 }
 
 impl<W> Waiters<W> {
-    /// Adds one and returns its place, which it keeps.
+    /// Adds a waiter and returns its place, which it keeps.
     // Always inline: a waiter that is handed over in memory is read in other pieces than it was just written in, and the
     // processor then waits for all its earlier stores, messages to other processors among them.
     #[inline(always)]
@@ -45,7 +45,7 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// Takes out the one at a place, if there is one. The place may go to another.
+    /// Removes the waiter at a place, if there is one. A later waiter may get the place.
     pub fn remove(&mut self, place: usize) -> Option<W> {
         match place {
             0 => self.first.take(),
@@ -54,18 +54,18 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// How many there are.
+    /// The number of waiters.
     pub fn len(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.len());
         usize::from(self.first.is_some()) + usize::from(self.second.is_some()) + rest
     }
 
-    /// Whether there is nobody.
+    /// Whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.first.is_none() && self.second.is_none() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 
-    /// The one at a place.
+    /// The waiter at a place, mutably.
     pub fn get_mut(&mut self, place: usize) -> Option<&mut W> {
         match place {
             0 => self.first.as_mut(),
@@ -74,12 +74,12 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// All of them.
+    /// All waiters.
     pub fn iter(&self) -> impl Iterator<Item = &W> {
         self.first.iter().chain(&self.second).chain(self.rest.iter().flat_map(|rest| rest.iter().map(|(_, w)| w)))
     }
 
-    /// Calls `f` with each.
+    /// Calls `f` with each waiter.
     #[inline(always)]
     pub fn for_each(self, mut f: impl FnMut(W)) {
         let Self { first, second, rest } = self;
@@ -100,14 +100,14 @@ fn each_of<W>(waiters: Slab<W>, mut f: impl FnMut(W)) {
     waiters.into_iter().for_each(|(_, waiter)| f(waiter));
 }
 
-/// Where a [`Promise`] stands.
+/// The state of a [`Promise`].
 #[derive(Debug)]
 pub enum PromiseState<T, W, E> {
-    /// No value yet, and who waits for it.
+    /// There is no value yet. These wait for it.
     Pending(Waiters<W>),
-    /// The value.
+    /// There is a value.
     Ready(T),
-    /// There will be no value, and why.
+    /// There is an error, and there will be no value.
     Poisoned(E),
 }
 
@@ -124,7 +124,7 @@ impl<T, W, E> Promise<T, W, E> {
         &self.state
     }
 
-    /// Takes the outcome out; afterwards the promise is as it was at first. None while there is none.
+    /// Takes the outcome out, and makes the promise pending again. `None` if there is no outcome yet.
     pub fn take(&mut self) -> Option<Result<T, E>> {
         if !self.is_settled() {
             return None;
@@ -136,13 +136,13 @@ impl<T, W, E> Promise<T, W, E> {
         }
     }
 
-    /// True once there is a value or an error.
+    /// Whether there is a value or an error.
     #[inline]
     pub fn is_settled(&self) -> bool {
         !matches!(self.state, PromiseState::Pending(_))
     }
 
-    /// Registers a waiter unless the promise is settled; true when it was registered.
+    /// Registers a waiter unless the promise is settled. Returns whether it did.
     #[must_use]
     #[inline]
     pub fn wait(&mut self, waiter: W) -> bool {
@@ -151,16 +151,16 @@ impl<T, W, E> Promise<T, W, E> {
         true
     }
 
-    /// Who waits; nobody once it is settled.
+    /// The waiters, or `None` once the promise is settled.
     #[inline]
     pub fn waiters_mut(&mut self) -> Option<&mut Waiters<W>> {
         if let PromiseState::Pending(waiters) = &mut self.state { Some(waiters) } else { None }
     }
 
-    /// Assigns the outcome and returns who waited, in the order they came.
+    /// Assigns the outcome, and returns the waiters.
     ///
     /// # Errors
-    /// [`BarrierError::AssignedTwice`]; the first outcome stays.
+    /// [`BarrierError::AssignedTwice`]. The first outcome stays.
     #[inline]
     pub fn settle(&mut self, outcome: Result<T, E>) -> Result<Waiters<W>, BarrierError> {
         if self.is_settled() {

@@ -1,9 +1,10 @@
-//! Combining trees.
+//! Combining trees for barriers of many processors.
 
 /// The tree along which the processors of one barrier combine arrivals (up) and pass releases (down).
 ///
-/// Members are taken in the order given; member 0 is the root and member i has parent (i − 1) / arity. A barrier of
-/// P arrivers on W processors thus costs at most 2·(W − 1) messages a generation, and ⌈log W⌉ of them in a row.
+/// Members are processors, in the order given. Member 0 is the root, and the parent of member i is (i − 1) / arity. So a
+/// barrier on W processors costs at most 2·(W − 1) messages a generation. The longest chain of them is twice the depth of
+/// the tree, which grows as the logarithm of W if the arity is 2 or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CombiningTree {
     members: Vec<u32>,
@@ -11,23 +12,23 @@ pub struct CombiningTree {
 }
 
 impl CombiningTree {
-    /// A tree over `members` (each once) with at most `arity` ≥ 1 children a member.
+    /// Makes a tree over `members`, each named once, with at most `arity` children a member. An arity of 0 counts as 1.
     pub fn new(members: Vec<u32>, arity: usize) -> Self {
         Self { members, arity: arity.max(1) }
     }
 
-    /// All members, root first.
+    /// All members, the root first.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// Whom `member` reports to; `None` for the root and for strangers.
+    /// The parent of `member`. `None` for the root, and for a processor that is no member.
     pub fn parent(&self, member: u32) -> Option<u32> {
         let i = self.position(member)?;
         (i > 0).then(|| self.members[(i - 1) / self.arity])
     }
 
-    /// Who reports to `member`.
+    /// The children of `member`. None for a processor that is no member.
     pub fn children(&self, member: u32) -> &[u32] {
         let Some(i) = self.position(member) else {
             return &[];

@@ -1,4 +1,4 @@
-//! Allreduce, as shards call it.
+//! The allreduce that shards call.
 
 use crate::engine::{Engine, subtasks};
 use crate::{Algorithm, Blocks, Operator};
@@ -10,14 +10,14 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How an [`Allreduce`] is made.
+/// The options of an [`Allreduce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveOptions {
-    /// Elements of each shard's contribution, from 0.
+    /// The number of elements of each shard's contribution, from 0.
     pub elements: usize,
-    /// Calls that can be in flight, at least 1: call K + 1 starts when call 1 is over.
+    /// The number of calls that can be in flight, K, at least 1. Call K starts when call 0 is over.
     pub slots: u32,
-    /// The schedule; without one, the mapper chooses among those that give the same bits as recursive doubling.
+    /// The algorithm. Without one, the mapper chooses among those that give the same bits as recursive doubling.
     pub algorithm: Option<Algorithm>,
 }
 
@@ -27,14 +27,17 @@ impl Default for CollectiveOptions {
     }
 }
 
-/// A persistent allreduce of a gang: every shard contributes a value and gets the combination of all, in rank order, the
-/// same bits everywhere. The founding paper's collective (§II-A): each round is an update and a read subtask.
+/// A persistent allreduce of a gang. Every shard contributes a value, and gets the combination of all in rank order,
+/// with the same bits everywhere.
 ///
-/// Made in the top-level task; plain data that may travel in arguments. A call is collective: every shard of the gang
-/// makes the same calls in the same order. It returns at once with a future, and several may be in flight.
+/// It follows §II-A of "Scalable collectives for distributed asynchronous many-task runtimes": each round is an update
+/// and a read subtask. The steps are explained in [`protocol`](crate::protocol).
 ///
-/// A call of which an input fails, or whose operator panics, fails on every shard that was to combine that value; later
-/// calls are not affected. Once a shard has failed, those it still owes fail, and later ones at once.
+/// The top-level task makes it. It is plain data, and may travel in arguments. A call is collective: every shard of the
+/// gang makes the same calls in the same order. A call returns a future at once, and several may be in flight.
+///
+/// If an input of a call fails, or its operator panics, the call fails on every shard that was to combine that value.
+/// Later calls are not affected. If a shard fails, the calls that it still owes fail, and later ones fail at once.
 ///
 /// ```
 /// use maniple_collectives::{Allreduce, Operator};
@@ -79,7 +82,7 @@ struct Spec<T> {
     options: CollectiveOptions,
     algorithm: Algorithm,
     blocks: Blocks,
-    /// Most updates, or reads if they are more, of any rank.
+    /// The largest number of updates, or of reads, of any rank.
     cells: u32,
 }
 
@@ -114,7 +117,7 @@ impl<T: Element> ReplaySpec for Spec<T> {
 }
 
 impl<T: Element> Allreduce<T> {
-    /// An allreduce of one element a shard. Collective (top level); never waits.
+    /// Makes an allreduce of one element a shard. Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
     /// An illegal decision of the mapper.
@@ -122,7 +125,7 @@ impl<T: Element> Allreduce<T> {
         Self::with(top, gang, name, operator, CollectiveOptions::default())
     }
 
-    /// An allreduce with options. Collective (top level); never waits.
+    /// Makes an allreduce with options. Collective among the nodes' top-level tasks; never waits.
     ///
     /// # Errors
     /// No slots, more slots or elements than can be numbered, or an illegal decision of the mapper.
@@ -148,6 +151,8 @@ impl<T: Element> Allreduce<T> {
             Some(algorithm) => algorithm,
             None => {
                 let all = Algorithm::ALL.iter().copied();
+                // The mapper chooses among algorithms that give the same bits. Which ones do depends on whether the operator is
+                // associative bit for bit, and on how the algorithm groups the ranks where they are placed.
                 let alike = |a: &Algorithm| operator.is_associative() || a.groups_by_doubling(&blocks);
                 let choices: Vec<Algorithm> = all.filter(alike).collect();
                 let names: Vec<&str> = choices.iter().map(|a| a.name()).collect();
@@ -167,8 +172,8 @@ impl<T: Element> Allreduce<T> {
         Ok(Self { id: top.replayed(gang, Arc::new(spec))?, element: PhantomData })
     }
 
-    /// Contributes one element, a value or a future (`value` or `&future`); the future holds the combination.
-    /// Collective; returns at once.
+    /// Contributes one element, as a value or as a future (`value` or `&future`). The future that it returns holds the
+    /// combination. Collective; returns at once.
     ///
     /// # Errors
     /// A shard of another gang. Failures of the call itself are in the future.
@@ -183,10 +188,11 @@ impl<T: Element> Allreduce<T> {
         }
     }
 
-    /// Contributes a vector with the object's number of elements. Collective; returns at once.
+    /// Contributes a vector with [`CollectiveOptions::elements`] elements, as a value or as a future. The future that
+    /// it returns holds the combination. Collective; returns at once.
     ///
     /// # Errors
-    /// A shard of another gang. Failures of the call itself, a wrong length among them, are in the future.
+    /// A shard of another gang. Failures of the call itself, such as a wrong length, are in the future.
     pub fn call_vec(&self, shard: &Shard, input: impl Into<Input<Vec<T>>>) -> Result<TaskFuture<Vec<T>>, Error> {
         // The caller's code, which must not run while the object is borrowed.
         let input = input.into();

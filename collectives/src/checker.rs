@@ -1,9 +1,11 @@
-//! The symbolic checker: proof, for one number of participants, that a set of schedules is an allreduce.
+//! The symbolic checker. It proves, for one number of participants, that a set of schedules is an allreduce.
 //!
-//! All schedules run once on symbolic values. A value is a binary tree over the ranks' contributions, shared by
-//! hash-consing, so that two values are the same expression exactly when they have the same index. Each rank is
-//! sequential and each message has a cell of its own (the matching is proved first), so the schedules form a Kahn
-//! network: values, and whether it stops early, are the same for every order of execution, and one order proves all.
+//! All schedules run once on symbolic values. A value is a binary tree over the ranks' contributions. Equal trees are
+//! stored once (hash-consing), so two values are the same expression exactly if they have the same index.
+//!
+//! Each rank is sequential, and each message has a cell of its own, because the matching is proved first. So the
+//! schedules form a Kahn network: its values do not depend on the order of execution, nor does a deadlock. One order
+//! proves all.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,32 +18,32 @@ use crate::schedule::{Combine, Link, Schedule, Step};
 #[cfg(test)]
 mod tests;
 
-/// What [`check`] proved, in numbers.
+/// The numbers of a set of schedules that [`check`] has proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How many ranks take part.
+    /// The number of ranks that take part.
     pub participants: u32,
-    /// Messages on the longest chain of dependent messages.
+    /// The length of the longest chain of dependent messages.
     pub rounds: u32,
-    /// Messages over all ranks, those within blocks included.
+    /// The messages of all ranks, including those within blocks.
     pub messages: u64,
-    /// Update and read subtasks over all ranks.
+    /// The update and read subtasks of all ranks.
     pub subtasks: u64,
-    /// Whether one exchange cell for each rank would do, every update waiting until the one before it has been read. What
-    /// runs schedules gives small values a cell for each update and large ones two, and does not need it.
+    /// Whether one exchange cell for each rank would be enough, if every update waited for the read of the one before.
+    /// The engine does not need this: it has a cell for each update of a small value, and two for a large one.
     pub one_cell: bool,
 }
 
-/// How many unread messages an execution may hold back.
+/// A limit on the unread messages of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channels {
     /// An update never waits.
     Unbounded,
-    /// An update waits until the previous message from this rank to the same peer has been read.
+    /// An update waits until this rank's previous message to the same peer has been read.
     SingleSlot,
-    /// An update waits until the message before the last one of this rank, to whichever peers, has been read.
+    /// An update waits until this rank's message before the last one has been read, whoever its reader is.
     TwoCells,
-    /// An update waits until the previous message of this rank, to whichever peer, has been read.
+    /// An update waits until this rank's previous message has been read, whoever its reader is.
     OneCell,
 }
 
@@ -56,16 +58,18 @@ impl fmt::Display for Channels {
     }
 }
 
-/// Why a set of schedules is not an allreduce in rank order. Steps count from 0 in the schedule of `rank`.
+/// The first mistake found in a set of schedules that is not an allreduce in rank order.
+///
+/// Steps are counted from 0 in the schedule of `rank`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// There was nobody to check.
-    #[error("expected at least one participant, came 0")]
+    /// There are no participants.
+    #[error("expected at least one participant, got 0")]
     NoParticipants,
     /// The function returned a schedule for another rank or another number of participants.
     #[error(
-        "rank {rank}: expected its schedule among {participants} participants, came that of rank {came_rank} \
+        "rank {rank}: expected its schedule among {participants} participants, got that of rank {came_rank} \
          among {came_participants}"
     )]
     Foreign {
@@ -73,75 +77,75 @@ pub enum CheckError {
         rank: u32,
         /// The number of participants under check.
         participants: u32,
-        /// The rank of the schedule that came.
+        /// The rank of the schedule that was returned.
         came_rank: u32,
-        /// The participants of the schedule that came.
+        /// The participants of the schedule that was returned.
         came_participants: u32,
     },
-    /// A step names itself or nobody as its peer.
-    #[error("rank {rank} step {step}: expected as peer another rank below {participants}, came {came}")]
+    /// A step names its own rank, or no participant, as its peer.
+    #[error("rank {rank} step {step}: expected another rank below {participants} as the peer, got {came}")]
     Peer {
-        /// Where the step is.
+        /// The rank of the step.
         rank: u32,
-        /// Which step.
+        /// The number of the step.
         step: usize,
         /// The number of participants under check.
         participants: u32,
-        /// The peer it names.
+        /// The peer that the step names.
         came: u32,
     },
-    /// A rank is not in the block it names, another rank of the block names another, or has steps although it follows.
-    #[error("rank {rank}: expected {expected}, came {came}")]
+    /// A rank is not in the block that it names, does not name the same block as the others, or follows but has steps.
+    #[error("rank {rank}: expected {expected}, got {came}")]
     Block {
-        /// Where.
+        /// The rank.
         rank: u32,
-        /// What its schedule should say.
+        /// The block or steps that it should have.
         expected: String,
-        /// What it says.
+        /// The block or steps that it has.
         came: String,
     },
-    /// The step at the other end of a message is missing, or is the end of another message.
+    /// The step at the other end of a message is missing, or belongs to another message.
     #[error(
-        "rank {rank} step {step}: expected both ends of ({expected}), came at the other end {}",
+        "rank {rank} step {step}: expected both ends of ({expected}), got {} at the other end",
         came.map_or("nothing".into(), |link| format!("({link})"))
     )]
     Unmatched {
-        /// Where the step is.
+        /// The rank of the step.
         rank: u32,
-        /// Which step.
+        /// The number of the step.
         step: usize,
-        /// The message the step stands for.
+        /// The message of the step.
         expected: Link,
-        /// The message the addressed step at the peer stands for, if there is such a step.
+        /// The message of the step that it addresses at the peer, if there is such a step.
         came: Option<Link>,
     },
-    /// No rank can move and some have steps left; this is the lowest of them.
+    /// No rank can go on, and some have steps left. `rank` is the lowest of them.
     #[error(
-        "rank {rank} step {step}: expected ({expected}) to complete, came a deadlock of {stuck} ranks with {channels}"
+        "rank {rank} step {step}: expected ({expected}) to complete, got a deadlock of {stuck} ranks with {channels}"
     )]
     Deadlock {
-        /// Where the waiting step is.
+        /// The rank of the waiting step.
         rank: u32,
-        /// Which step.
+        /// The number of the step.
         step: usize,
-        /// The message it waits for: to be stored if the step is a read, to be read if it is an update.
+        /// The message that it waits for: a read waits until it is stored, an update until it is read.
         expected: Link,
-        /// How many ranks can't move.
+        /// The number of ranks that cannot go on.
         stuck: u32,
-        /// Under which rule the execution stopped.
+        /// The rule under which the execution stopped.
         channels: Channels,
     },
-    /// A combine whose operands are not neighbouring blocks in rank order reaches a result: contributions are doubled,
-    /// left out or swapped.
+    /// A combination of operands that are not neighbouring blocks in rank order. Contributions are doubled, left out or
+    /// swapped.
     #[error(
-        "rank {rank} step {step}: expected after ranks {lower:?} a higher operand that starts at {}, came ranks \
+        "rank {rank} step {step}: expected a higher operand that starts at {} after ranks {lower:?}, got ranks \
          {higher:?}",
         lower.end
     )]
     Order {
-        /// Where the combine is.
+        /// The rank that combines.
         rank: u32,
-        /// Which step.
+        /// The number of the step.
         step: usize,
         /// The contributions in its left operand.
         lower: Range<u32>,
@@ -149,41 +153,45 @@ pub enum CheckError {
         higher: Range<u32>,
     },
     /// A rank ends without some of the contributions.
-    #[error("rank {rank} after its last step: expected the contributions of ranks {expected:?}, came {came:?}")]
+    #[error("rank {rank} after its last step: expected the contributions of ranks {expected:?}, got {came:?}")]
     Incomplete {
-        /// Where.
+        /// The rank.
         rank: u32,
         /// All participants.
         expected: Range<u32>,
         /// The contributions in its result.
         came: Range<u32>,
     },
-    /// A rank ends with all contributions in order but in other brackets than rank 0: an operator that is not
-    /// associative gives other bits.
-    #[error("rank {rank} after its last step: expected the grouping of rank 0, {expected}, came {came}")]
+    /// A rank ends with all contributions in order, but in other brackets than rank 0. An operator that is not
+    /// associative would give other bits.
+    #[error("rank {rank} after its last step: expected the grouping of rank 0, {expected}, got {came}")]
     Grouping {
-        /// Where.
+        /// The rank.
         rank: u32,
-        /// The expression of rank 0, cut short where it is long.
+        /// The expression of rank 0, cut short if it is long.
         expected: String,
-        /// The expression of this rank, cut short where it is long.
+        /// The expression of this rank, cut short if it is long.
         came: String,
     },
 }
 
-/// Proves that `schedule(0..participants)` is an allreduce, for every operator and every order of execution.
+/// Proves that the schedules of ranks `0..participants` are an allreduce, for every operator and every order of
+/// execution.
 ///
-/// Proved are: each update has exactly one read at the rank and number it names, and each read one update; no
-/// execution deadlocks, with unbounded channels, with room for one message between each ordered pair of ranks, nor with
-/// two exchange cells a rank, as large values have; each rank ends with every contribution once, in rank order, so that the operator need not commute; and all ranks end
-/// with the same expression, so that it need not be associative to give the same bits everywhere.
+/// It proves, in this order:
 ///
-/// One call is run. What separates successive calls in one slot, the empty barriers, is argued in the crate's protocol
-/// README. Pure and local; takes time proportional to the number of steps.
+/// 1. Each update has exactly one read, at the rank and with the number that it names, and each read has one update.
+/// 2. No execution deadlocks. This holds for unbounded channels, for room for one message between each ordered pair of
+///    ranks, and for two exchange cells a rank, as large values have.
+/// 3. Each rank ends with every contribution once, in rank order. So the operator need not commute.
+/// 4. All ranks end with the same expression. So the operator need not be associative to give the same bits everywhere.
+///
+/// It runs one call. The empty barriers separate the calls of one slot; [`protocol`](crate::protocol) proves that part.
+/// Pure and local. Takes time proportional to the number of steps.
 ///
 /// # Errors
 ///
-/// The first violation found, in the order above; see [`CheckError`].
+/// The first mistake found, in the order above; see [`CheckError`].
 ///
 /// ```
 /// use maniple_collectives::{check, recursive_doubling};
@@ -254,7 +262,7 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// The first rank of a block has the steps, and all name the same block.
+    /// Checks that only the first rank of a block has steps, and that all name the same block.
     fn check_block(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
         let (rank, block, steps) = (self.schedule.rank(), self.schedule.block(), self.schedule.steps().len());
         let wrong = |expected: String, came: String| Err(CheckError::Block { rank, expected, came });
@@ -273,7 +281,7 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// Both ends of a message name the same link, so that no two steps can claim the same one.
+    /// Checks that both ends of a message name the same link, so that no two steps can claim the same one.
     fn check_matching(&self, ranks: &[Rank<'_>]) -> Result<(), CheckError> {
         for (step, &link) in self.links.iter().enumerate() {
             let came = match self.schedule.steps()[step] {

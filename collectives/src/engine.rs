@@ -1,4 +1,5 @@
-//! What an allreduce adds to the chains that the runtime replays: typed values, their combination, and calls.
+//! The engine of an allreduce. To the chains that the runtime replays it adds typed values, their combination, and
+//! calls. It uses only the public API of `runtime`: arrivals carry the values, so it needs no unsafe code.
 
 use crate::{Combine, Operator, Schedule, Step};
 use maniple_regions::Element;
@@ -7,7 +8,7 @@ use maniple_runtime::{Error, Input, Lent, Resolver, TaskFuture};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A schedule in the runtime's words.
+/// Translates a schedule into the runtime's subtasks.
 pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
     let subtask = |step: &Step| match *step {
         Step::Update { peer, at } => Subtask::Update { peer, at },
@@ -16,8 +17,8 @@ pub(crate) fn subtasks(schedule: &Schedule) -> Vec<Subtask> {
     schedule.steps().iter().map(subtask).collect()
 }
 
-/// A value on its way to the rounds and through them. One element needs no allocation; vectors may be lent to readers, and
-/// do not change while they are.
+/// The value of a call, from its input to its result. One element needs no allocation. Vectors may be lent to readers,
+/// and do not change while they are.
 pub(crate) enum Running<T> {
     One(T),
     Many(Arc<Vec<T>>),
@@ -41,7 +42,7 @@ impl<T: Element> Running<T> {
         }
     }
 
-    /// Has the chain started when the input is there; false when it is there already.
+    /// Makes the runtime start the chain when the input comes. Returns false if it has come already.
     fn start_chain(&self, chain: u32, cx: &mut ReplayCx<'_>) -> bool {
         match self {
             Running::One(_) | Running::Many(_) => false,
@@ -68,7 +69,7 @@ impl<T: Element> Running<T> {
         Ok(())
     }
 
-    /// The elements, where they are there.
+    /// The elements, or none if the input has not come.
     #[inline]
     fn as_slice(&self) -> &[T] {
         match self {
@@ -79,14 +80,14 @@ impl<T: Element> Running<T> {
     }
 }
 
-/// Vectors that have been lent to readers: once these are done, the next values go into them.
+/// Vectors that have been lent to readers. When the readers are done, later values go into them.
 struct Spare<T>(Vec<Arc<Vec<T>>>);
 
 impl<T: Element> Spare<T> {
-    /// More than this are not kept. Of large values no more are lent at a time either.
+    /// The most vectors that are kept. No more are on loan at a time, for large values.
     const MOST: usize = 2;
 
-    /// A vector that nobody else holds, with anything in it.
+    /// A vector that nobody else holds, with arbitrary values.
     fn take(&mut self, elements: usize) -> Arc<Vec<T>> {
         let free = self.0.iter_mut().position(|v| Arc::get_mut(v).is_some_and(|v| v.len() == elements));
         free.map_or_else(|| Arc::new(vec![T::zeroed(); elements]), |at| self.0.swap_remove(at))
@@ -114,7 +115,7 @@ impl<T: Element> Spare<T> {
     }
 }
 
-/// Where a call's result goes.
+/// The future that gets a call's result.
 enum Output<T> {
     One(Resolver<T>),
     Many(Resolver<Vec<T>>),
@@ -143,25 +144,25 @@ enum State {
     Failed,
 }
 
-/// One slot of one shard. There are many: what only some use is apart.
+/// One slot of one shard. There are many, so the state that only some need is in `aside`.
 struct Chain<T> {
     state: State,
     /// The input of the call, or what it has combined so far.
     running: Running<T>,
-    /// Where the result of the call in this slot goes. It is kept for the next, which uses the memory of the future again.
+    /// The future that gets the result of the call in this slot. The next call uses its memory again.
     output: Option<Output<T>>,
-    /// Made when it is first needed.
+    /// The rarely used state, made when it is first needed.
     aside: Option<Box<Aside<T>>>,
 }
 
 const _: () = assert!(size_of::<Chain<f64>>() <= 64);
 
-/// What calls of one element do without, as long as none waits for another in its slot.
+/// State that calls of one element do not need unless one waits for another in its slot.
 struct Aside<T> {
     spare: Spare<T>,
     /// Calls that wait for this slot.
     queued: VecDeque<(Running<T>, Output<T>)>,
-    /// Why calls fail.
+    /// The error of all further calls.
     failed: Option<Box<Error>>,
 }
 
@@ -185,7 +186,7 @@ impl<T: Element> Chain<T> {
         future
     }
 
-    /// Ends the call that runs, or waits for its input, which is let go.
+    /// Ends the call in this slot with an error, and drops its input.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>) {
         self.running = Running::One(T::zeroed());
         if let Some(out) = self.output.take() {
@@ -209,7 +210,8 @@ impl<T: Element> Engine<T> {
         Self { name: name.into(), operator, elements, slots, chains }
     }
 
-    /// Takes call number `count` of the shard at `position`, of one element that is there; it runs when its slot is free.
+    /// Takes a call of one element that has come. `at` is the shard's position and the call's number. The call runs
+    /// when its slot is free.
     #[inline]
     pub fn call_now(&mut self, at: (u32, u64), value: T, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
@@ -228,7 +230,7 @@ impl<T: Element> Engine<T> {
         future
     }
 
-    /// The same for an element that comes with a future: the call runs when it is there.
+    /// The same for an element from a future. The call runs when that has come.
     pub fn call_later(&mut self, at: (u32, u64), input: TaskFuture<T>, cx: &mut ReplayCx<'_>) -> TaskFuture<T> {
         let number = self.chain(at, cx);
         self.take_one(number, Input::Later(input), cx)
@@ -240,7 +242,7 @@ impl<T: Element> Engine<T> {
         future
     }
 
-    /// The same for any number of elements, there or to come.
+    /// The same for any number of elements, as a value or from a future.
     pub fn call_many(&mut self, at: (u32, u64), input: Input<Vec<T>>, cx: &mut ReplayCx<'_>) -> TaskFuture<Vec<T>> {
         let number = self.chain(at, cx);
         let (resolver, future) = TaskFuture::pending();
@@ -299,9 +301,9 @@ fn value_of<V: Clone + 'static>(future: &TaskFuture<V>) -> Result<V, Error> {
     value.unwrap_or_else(|| Err(stopped("input")))
 }
 
-/// The running value of one call, with what combines it.
+/// The running value of one call, with its operator.
 pub(crate) struct Live<'a, T> {
-    /// Whether the call has a value: not where it has failed from the start.
+    /// Whether the call has a value. It has none if its input has failed.
     has_value: bool,
     running: &'a mut Running<T>,
     aside: &'a mut Option<Box<Aside<T>>>,
@@ -341,7 +343,7 @@ impl<T: Element> RunningValue for Live<'_, T> {
     }
 }
 
-/// Combines what came with the running value.
+/// Combines an incoming value with the running value.
 #[inline]
 fn combine<T: Element>(
     operator: &Operator<T>,

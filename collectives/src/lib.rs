@@ -9,6 +9,9 @@ mod recursive_doubling;
 mod schedule;
 mod two_level;
 
+#[doc = include_str!("../PROTOCOL.md")]
+pub mod protocol {}
+
 pub use allreduce::{Allreduce, CollectiveOptions};
 pub use checker::{Channels, CheckError, Report, check};
 pub use operator::{Number, Operator};

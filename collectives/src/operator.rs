@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-/// The ⊕ of a reduction over elements of type `T`, applied element by element.
+/// The operator ⊕ of a reduction over elements of type `T`, applied element by element.
 ///
-/// Cheap to clone. The built-in operators commute bit for bit; one made by [`Operator::user`] need do nothing but be
-/// deterministic, because collectives always combine lower ranks on the left and group alike on every rank.
+/// It is cheap to clone. The built-in operators commute bit for bit. One made by [`Operator::user`] only has to be
+/// deterministic, because collectives always combine lower ranks on the left, in the same brackets on every rank.
 ///
 /// | | integers | floats |
 /// |---|---|---|
 /// | [`sum`](Operator::sum), [`product`](Operator::product) | wrap around | IEEE 754, rounded once |
 /// | [`min`](Operator::min), [`max`](Operator::max) | | NaN if either is NaN; −0 is less than +0 |
 ///
-/// A NaN result of a built-in float operator is always the positive quiet NaN without payload, since hardware takes a
-/// payload from whichever operand the compiler happens to put first.
+/// A NaN result of a built-in float operator is always the positive quiet NaN without payload. Hardware would take the
+/// payload of the operand that the compiler happens to put first.
 ///
 /// ```
 /// use maniple_collectives::Operator;
@@ -34,12 +34,12 @@ pub struct Operator<T> {
 }
 
 enum Kind<T> {
-    /// Chosen once, when the operator is made; a call runs over a whole slice. With whether it is associative bit for bit.
+    /// Functions over whole slices, chosen when the operator is made, and whether it is associative bit for bit.
     Builtin(Builtin, Folds<T>, bool),
     User(Arc<str>, Arc<dyn Fold<T>>),
 }
 
-/// A built-in operator over slices: into the running value, and into another place.
+/// A built-in operator over slices: one function writes to the running value, the other one elsewhere.
 struct Folds<T> {
     running: fn(&mut [T], &[T]),
     into: fn(&mut [T], &[T], &[T]),
@@ -72,7 +72,7 @@ impl<T> fmt::Debug for Operator<T> {
 }
 
 impl<T> Operator<T> {
-    /// `sum`, `product`, `min`, `max`, or the name given to [`Operator::user`].
+    /// The name: `sum`, `product`, `min`, `max`, or that given to [`Operator::user`].
     pub fn name(&self) -> &str {
         match &self.kind {
             Kind::Builtin(Builtin::Sum, ..) => "sum",
@@ -83,8 +83,9 @@ impl<T> Operator<T> {
         }
     }
 
-    /// Whether every grouping of the same contributions in rank order gives the same bits: true of the built-in operators
-    /// but for sum and product of floats. Nothing is known of a program's own.
+    /// Whether every grouping of the same contributions in rank order gives the same bits. True for the built-in
+    /// operators, except sum and product of floats. False for a program's own operators, because nothing is known of
+    /// them.
     pub fn is_associative(&self) -> bool {
         matches!(&self.kind, Kind::Builtin(_, _, true))
     }
@@ -109,7 +110,7 @@ impl<T: Number> Operator<T> {
         )
     }
 
-    /// The lesser of two; see the table at [`Operator`] for floats.
+    /// The smaller of two values; see the table at [`Operator`] for floats.
     pub fn min() -> Self {
         Self::builtin(
             Builtin::Min,
@@ -118,7 +119,7 @@ impl<T: Number> Operator<T> {
         )
     }
 
-    /// The greater of two; see the table at [`Operator`] for floats.
+    /// The larger of two values; see the table at [`Operator`] for floats.
     pub fn max() -> Self {
         Self::builtin(
             Builtin::Max,
@@ -134,11 +135,11 @@ impl<T: Number> Operator<T> {
 }
 
 impl<T: Pod + Send + Sync> Operator<T> {
-    /// An operator of the program's own: `f(lower, higher)` for one element.
+    /// Makes an operator of the program's own, which computes `f(lower, higher)` for one element.
     ///
-    /// `f` is called in rank order and must give the same result for the same operands on every rank, or ranks end
-    /// with different values. It need neither commute nor be associative. It must not call the framework, which is in the
-    /// middle of a collective. `name` appears in errors and figures.
+    /// `f` must give the same result for the same operands on every rank, or ranks end with different values. It need
+    /// be neither commutative nor associative: operands come in rank order. It must not call the framework, because a
+    /// collective is running. `name` appears in errors and figures.
     pub fn user(name: &str, f: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
         Operator { kind: Kind::User(name.into(), Arc::new(f)) }
     }
@@ -174,7 +175,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
 }
 
 impl<T: Pod + Send + Sync> Operator<T> {
-    /// `out = lower ⊕ higher`, whatever `out` was.
+    /// `out = lower ⊕ higher`. The old values of `out` do not matter.
     ///
     /// # Panics
     ///
@@ -193,7 +194,7 @@ impl<T: Pod + Send + Sync> Operator<T> {
 fn check_lengths<T>(running: &[T], incoming: &[T]) {
     assert!(
         running.len() == incoming.len(),
-        "expected as many incoming elements as running ones, {}, came {}",
+        "expected as many incoming elements as running ones, {}, got {}",
         running.len(),
         incoming.len()
     );
@@ -218,7 +219,8 @@ fn fold_into<T: Copy>(out: &mut [T], lower: &[T], higher: &[T], op: impl Fn(T, T
     }
 }
 
-/// A user's function over slices, so that the call through a pointer is paid once a slice and the loop inlines it.
+/// A user's function over slices. The call through a pointer is paid once for each slice, and the loop inlines the
+/// function.
 trait Fold<T>: Send + Sync {
     fn higher(&self, running: &mut [T], incoming: &[T]);
     fn lower(&self, running: &mut [T], incoming: &[T]);
@@ -469,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "expected as many incoming elements as running ones, 2, came 3")]
+    #[should_panic(expected = "expected as many incoming elements as running ones, 2, got 3")]
     fn lengths_must_agree() {
         Operator::sum().fold_higher(&mut [1.0, 2.0], &[1.0; 3]);
     }

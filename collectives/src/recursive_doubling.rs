@@ -1,18 +1,20 @@
-//! Recursive distance doubling, for any number of participants.
+//! Recursive doubling, for any number of participants.
 
 use crate::schedule::{Combine, Schedule, Step};
 
 /// The steps of `rank` in an allreduce by recursive doubling.
 ///
-/// With P a power of two there are log₂ P rounds of one [`Step::Update`] and one [`Step::Read`]; in round k the partner
-/// is `rank ^ 2^k`, as in §I-C and Figure 2 of the founding paper ("Scalable collectives for distributed asynchronous
-/// many-task runtimes").
+/// If P is a power of two, there are log₂ P rounds of one [`Step::Update`] and one [`Step::Read`]. In round k the
+/// partner is `rank ^ 2^k`. See §I-C and Figure 2 of "Scalable collectives for distributed asynchronous many-task
+/// runtimes".
 ///
-/// For any other P, let B be the largest power of two below it and s = P − B. Ranks 2i and 2i + 1 with i < s form pairs:
-/// the odd one hands its value to the even one, which takes part in the B-rank exchange for both and hands the result
-/// back. Pairs are neighbours, so each of the B stands for a block of consecutive ranks, blocks stay in rank order and
-/// the operator need not commute. Both partners of an exchange compute lower ⊕ higher on the same two values, so all
-/// ranks end with the same bits although the operator need not be associative.
+/// For any other P, let B be the largest power of two below P, and s = P − B. Ranks 2i and 2i + 1 with i < s form
+/// pairs. The odd one hands its value to the even one. The even one takes part in the exchange of B ranks for both, and
+/// hands the result back.
+///
+/// Pairs are neighbours. So each of the B ranks stands for a block of consecutive ranks, blocks stay in rank order, and
+/// the operator need not commute. Both partners of an exchange compute lower ⊕ higher on the same two values. So all
+/// ranks end with the same bits, even if the operator is not associative.
 ///
 /// Takes O(log P) time and memory. Local: no rank talks to another.
 ///

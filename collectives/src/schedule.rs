@@ -1,4 +1,4 @@
-//! Schedules: what each rank of a collective does, as plain data.
+//! Schedules: the steps of each rank of a collective, as plain data.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,43 +9,43 @@ use serde::{Deserialize, Serialize};
 use crate::recursive_doubling::recursive_doubling;
 use crate::two_level::{Blocks, two_level};
 
-/// How a read subtask joins the partner's value with the running value.
+/// How a read subtask combines the partner's value with the running value.
 ///
-/// A running value always stands for a block of neighbouring ranks, and ⊕ need not commute: the block of lower ranks is
-/// the left operand.
+/// A running value always stands for a block of neighbouring ranks. The block of lower ranks is the left operand,
+/// because ⊕ need not commute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Combine {
-    /// `running = running ⊕ incoming`: the partner's block lies above mine.
+    /// `running = running ⊕ incoming`: the partner's block has higher ranks.
     IncomingIsHigher,
-    /// `running = incoming ⊕ running`: the partner's block lies below mine.
+    /// `running = incoming ⊕ running`: the partner's block has lower ranks.
     IncomingIsLower,
     /// `running = incoming`: the partner already holds the result.
     Replace,
 }
 
-/// What one rank does in one step of a collective; each step is one subtask.
+/// One step of one rank in a collective. Each step is one subtask.
 ///
-/// `at` is the position of the matching step among the peer's steps of the opposite kind, so each end addresses the
-/// other's barrier cells by arithmetic alone. The founding paper ("Scalable collectives for distributed asynchronous
-/// many-task runtimes", §II-A) has one step of each kind a round.
+/// `at` is the number of the matching step among the peer's steps of the other kind. So each end finds the other's
+/// barrier cells by arithmetic alone. In §II-A of "Scalable collectives for distributed asynchronous many-task
+/// runtimes", a round has one step of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Store the running value in this rank's exchange region, then arrive at the ready barrier of `peer`'s read number
-    /// `at`.
+    /// Stores the running value in this rank's exchange region. Then arrives at the ready barrier of `peer`'s read
+    /// number `at`.
     Update {
         /// The rank that will read the value.
         peer: u32,
-        /// Which of the peer's reads takes it, counted from 0 in its schedule.
+        /// The number of the peer's read that takes it, from 0 in its schedule.
         at: u16,
     },
-    /// Wait for the ready barrier of this read, combine the value that `peer` stored in its update number `at`, then
-    /// arrive at the empty barrier of that update.
+    /// Waits for the ready barrier of this read, and combines the value that `peer` stored in its update number `at`.
+    /// Then arrives at the empty barrier of that update.
     Read {
         /// The rank whose exchange region is read.
         peer: u32,
-        /// Which of the peer's updates is read, counted from 0 in its schedule.
+        /// The number of the peer's update that is read, from 0 in its schedule.
         at: u16,
-        /// What happens to the running value.
+        /// How the running value changes.
         combine: Combine,
     },
 }
@@ -62,7 +62,7 @@ impl Step {
     }
 }
 
-/// `update to 5, its read 2` or `read from 5, its update 2, incoming is higher`.
+/// For example `update to 5, its read 2` or `read from 5, its update 2, incoming is higher`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,22 +79,22 @@ impl fmt::Display for Step {
     }
 }
 
-/// One message of a collective, as either of its ends sees it: an update at one rank and a read at another.
+/// One message of a collective: an update at one rank and a read at another.
 ///
 /// A schedule is well matched when both ends of every message name the same link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
     /// The rank that updates.
     pub from: u32,
-    /// Which of its updates, counted from 0.
+    /// The number of its update, from 0.
     pub update: u32,
     /// The rank that reads.
     pub to: u32,
-    /// Which of its reads, counted from 0.
+    /// The number of its read, from 0.
     pub read: u32,
 }
 
-/// `update 1 of rank 2 → read 0 of rank 5`.
+/// For example `update 1 of rank 2 → read 0 of rank 5`.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "update {} of rank {} → read {} of rank {}", self.update, self.from, self.read, self.to)
@@ -103,7 +103,7 @@ impl fmt::Display for Link {
 
 /// The steps of one rank, in program order.
 ///
-/// A value of this type is a claim, not a proof: [`check`](crate::check) proves the schedules of all ranks together.
+/// A schedule by itself proves nothing. [`check`](crate::check) proves the schedules of all ranks together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
     rank: u32,
@@ -114,12 +114,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of `rank` among `participants`; nothing is checked here.
+    /// Makes the schedule of `rank` among `participants`. Checks nothing.
     pub fn new(rank: u32, participants: u32, steps: Vec<Step>) -> Self {
         Self::in_block(rank, participants, rank..rank + 1, steps)
     }
 
-    /// The schedule of `rank`, whose [`block`](Self::block) combines in place; nothing is checked here.
+    /// Makes the schedule of `rank`, whose [`block`](Self::block) combines in place. Checks nothing.
     pub fn in_block(rank: u32, participants: u32, block: Range<u32>, steps: Vec<Step>) -> Self {
         let updates = steps.iter().filter(|s| matches!(s, Step::Update { .. }));
         Schedule { rank, participants, block, updates: updates.count() as u32, steps }
@@ -131,40 +131,42 @@ impl Schedule {
         self.rank
     }
 
-    /// How many ranks take part in the collective.
+    /// The number of ranks that take part in the collective.
     #[inline]
     pub fn participants(&self) -> u32 {
         self.participants
     }
 
-    /// The ranks, on one processor, whose contributions are combined [pairwise](maniple_runtime::replay::pairwise) before
-    /// the first of them takes its steps, and which all get its result; the others have no steps. The rank alone, usually.
+    /// The ranks on one processor that combine in place with this one; usually the rank alone.
+    ///
+    /// Their contributions are combined [pairwise](maniple_runtime::replay::pairwise) before the first of them takes
+    /// its steps. The others have no steps and get its result.
     #[inline]
     pub fn block(&self) -> Range<u32> {
         self.block.clone()
     }
 
-    /// The steps in program order; a step may start when the one before it has ended.
+    /// The steps in program order. A step may start when the one before it has ended.
     #[inline]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// How many updates there are: as many exchange cells and empty barriers a slot needs at this rank.
+    /// The number of updates. A slot needs as many exchange cells and empty barriers at this rank.
     #[inline]
     pub fn updates(&self) -> usize {
         self.updates as usize
     }
 
-    /// How many reads there are: as many ready barriers a slot needs at this rank.
+    /// The number of reads. A slot needs as many ready barriers at this rank.
     #[inline]
     pub fn reads(&self) -> usize {
         self.steps.len() - self.updates()
     }
 
-    /// For each step in order, the message it sends or receives.
+    /// The message that each step sends or receives, in order.
     ///
-    /// The step's own number among its kind is the link's `update` for an update and its `read` for a read.
+    /// An update's own number is the link's `update`, and a read's own number is the link's `read`.
     pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
         let (mut updates, mut reads) = (0, 0);
         self.steps.iter().map(move |step| match *step {
@@ -194,10 +196,11 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// The algorithms a mapper can choose from.
+/// An algorithm for a collective. A mapper can choose it.
 ///
-/// All of them combine in rank order and leave the same bits on every rank, so the choice changes speed and, for
-/// operators that are not associative, the grouping; it never depends on timing.
+/// All algorithms combine in rank order and leave the same bits on every rank. The choice changes the speed and the
+/// grouping. For operators that are not associative, another grouping may give other bits. The result never depends on
+/// timing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -205,16 +208,16 @@ pub enum Algorithm {
     /// Pairwise exchanges at doubling distance; see [`recursive_doubling`].
     #[default]
     RecursiveDoubling,
-    /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping follows the mapper's
-    /// placement, and equals that of recursive doubling where each processor has the same power of two of ranks.
+    /// The ranks of each processor first, then the processors; see [`two_level`]. The grouping depends on the mapper's
+    /// placement. It is that of recursive doubling if each processor has the same power of two of ranks.
     TwoLevel,
 }
 
 impl Algorithm {
-    /// Every algorithm, in the order help texts list them.
+    /// All algorithms, in the order of help texts.
     pub const ALL: &'static [Algorithm] = &[Algorithm::RecursiveDoubling, Algorithm::TwoLevel];
 
-    /// The name on command lines, in figures and in serialised form.
+    /// The name, as on command lines, in figures and in serialised form.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::RecursiveDoubling => "recursive-doubling",
@@ -222,7 +225,7 @@ impl Algorithm {
         }
     }
 
-    /// The steps of `rank` among participants in `blocks`. Local and pure: no rank talks to another.
+    /// The schedule of `rank` among participants in `blocks`. Local and pure: no rank talks to another.
     ///
     /// # Panics
     ///
@@ -234,7 +237,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether contributions are grouped as by recursive doubling, so that any operator gives the same bits.
+    /// Whether contributions are grouped as in recursive doubling, so that any operator gives the same bits.
     pub fn groups_by_doubling(self, blocks: &Blocks) -> bool {
         match self {
             Algorithm::RecursiveDoubling => true,
@@ -257,7 +260,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A name that belongs to no [`Algorithm`].
+/// The error for a name that belongs to no [`Algorithm`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown collective algorithm `{came}`, expected one of: {}", known())]
 pub struct UnknownAlgorithm {

@@ -1,18 +1,18 @@
-//! A two-level allreduce: first the ranks of each processor, then the processors.
+//! Two-level allreduce: first the ranks of each processor, then the processors.
 
 use crate::recursive_doubling::recursive_doubling;
 use crate::schedule::{Schedule, Step};
 use std::ops::Range;
 
-/// The participants as blocks of consecutive ranks that are close to each other: those of one processor.
+/// The participants as blocks of consecutive ranks. The ranks of a block share a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Where each block starts, and where the last one ends.
+    /// The first rank of each block, and the end of the last block.
     bounds: Vec<u32>,
 }
 
 impl Blocks {
-    /// The longest runs of ranks with the same value in `place`, which says where each rank is.
+    /// Makes blocks of the longest runs of ranks with the same place. `place` has the place of each rank.
     pub fn runs(place: &[u32]) -> Self {
         let starts = (0..place.len()).filter(|&r| r == 0 || place[r] != place[r - 1]);
         let mut bounds: Vec<u32> = starts.map(|r| r as u32).collect();
@@ -20,7 +20,7 @@ impl Blocks {
         Self { bounds }
     }
 
-    /// Blocks of `size` ranks; the last one may be shorter.
+    /// Makes blocks of `size` ranks. The last one may be shorter.
     ///
     /// # Panics
     ///
@@ -31,22 +31,22 @@ impl Blocks {
         Self { bounds }
     }
 
-    /// Number of ranks.
+    /// The number of ranks.
     pub fn participants(&self) -> u32 {
         self.bounds.last().copied().unwrap_or(0)
     }
 
-    /// Number of blocks.
+    /// The number of blocks.
     pub fn len(&self) -> u32 {
         self.bounds.len() as u32 - 1
     }
 
-    /// Whether there is nobody.
+    /// Whether there are no ranks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all are of the same power of two of ranks.
+    /// Whether all blocks have the same power of two of ranks.
     pub fn are_alike(&self) -> bool {
         let size = |b: &[u32]| b[1] - b[0];
         self.bounds.windows(2).all(|b| size(b).is_power_of_two() && size(b) == size(&self.bounds))
@@ -65,13 +65,14 @@ impl Blocks {
     }
 }
 
-/// The steps of `rank` in an allreduce in which the ranks of a [block](Schedule::block) combine in place, the first ranks
-/// of the blocks by [`recursive_doubling`], and all take the result of their block's first.
+/// The steps of `rank` in a two-level allreduce.
 ///
-/// A processor's shards exchange nothing but with neighbours in memory, and between processors there are as many messages
-/// as blocks, times their logarithm, rather than ranks. Blocks are runs of ranks and combine in rank order, so the
-/// operator need not commute; where all blocks have the same power of two of ranks, the grouping is that of recursive
-/// doubling over all ranks, and so are the bits.
+/// The ranks of a [block](Schedule::block) combine in place. Then the first ranks of the blocks combine by
+/// [`recursive_doubling`]. At the end all ranks of a block take the result of its first one.
+///
+/// So the messages between processors are those of recursive doubling over the blocks, not over all ranks. Blocks are
+/// runs of ranks and combine in rank order, so the operator need not commute. If all blocks have the same power of two
+/// of ranks, the grouping and the bits are those of recursive doubling over all ranks.
 ///
 /// Local: no rank talks to another.
 ///

@@ -1,9 +1,9 @@
-//! Where tasks of a program work: boxes of points, on a line or in a plane.
+//! The points on which tasks of a program work: boxes on a line or in a plane.
 
 use maniple::regions::Rect;
 use serde::{Deserialize, Serialize};
 
-/// Points from `lo` on and before `hi`. On a line, the second coordinate is 0.
+/// The points from `lo` up to but not including `hi`. On a line, the second coordinate is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Area {
     pub lo: [i64; 2],
@@ -11,7 +11,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// All that lies before these points.
+    /// The area from the origin with this many cells and rows.
     pub fn of(cells: i64, rows: i64) -> Self {
         Area { lo: [0, 0], hi: [cells, rows] }
     }
@@ -24,12 +24,12 @@ impl Area {
         (0..2).all(|d| other.lo[d] <= self.lo[d] && self.hi[d] <= other.hi[d])
     }
 
-    /// Row-major.
+    /// The points in row-major order.
     pub fn points(self) -> impl Iterator<Item = [i64; 2]> {
         (self.lo[0]..self.hi[0]).flat_map(move |x| (self.lo[1]..self.hi[1]).map(move |y| [x, y]))
     }
 
-    /// What lies from `lo` on and before `hi` in the first dimension.
+    /// The part from `lo` up to but not including `hi` in the first dimension.
     pub fn slice(self, lo: i64, hi: i64) -> Self {
         Area { lo: [lo, self.lo[1]], hi: [hi, self.hi[1]] }
     }
@@ -40,7 +40,7 @@ impl Area {
         self.slice(lo + i * size / n, lo + (i + 1) * size / n)
     }
 
-    /// The rectangle with as many dimensions.
+    /// The area as a rectangle of `D` dimensions.
     pub fn rect<const D: usize>(self) -> Rect {
         if D == 1 { Rect::line(self.lo[0], self.hi[0]) } else { Rect::new(self.lo, self.hi) }
     }
@@ -53,13 +53,13 @@ impl std::fmt::Display for Area {
     }
 }
 
-/// The number of a point, which goes into its values.
+/// The number of a point, which becomes part of its values.
 pub fn place<const D: usize>(point: [i64; D]) -> i64 {
     point.iter().rev().fold(0, |at, &x| at * 101 + x)
 }
 
-/// A part of an area: in each dimension from one point modulo all, as many points as the other number says modulo what is
-/// left.
+/// A part of an area. In each dimension, `from` gives the first point modulo the extent, and `size` the number of
+/// points modulo the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub from: [u8; 2],

@@ -1,4 +1,4 @@
-//! What leaf tasks do to a shard's block, in the interpreter: values, and which parts a failure spoils.
+//! The interpreter's part for leaf tasks on a shard's block: the values, and the parts that a failure spoils.
 
 use crate::area::{Area, Part, place};
 use crate::oracle::{Cause, Known, Tree};
@@ -7,12 +7,12 @@ use crate::program::{Number, Op};
 use crate::values::{folded, fresh, joined, updated};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A part of a field as the shard's tasks have named it. A failed task spoils those that overlap what it was to write, and
-/// they spoil those that overlap them and are named later.
+/// A part of a field that the shard's tasks have named. A failed task spoils the parts that overlap the one that it was
+/// to write. A spoilt part spoils overlapping parts that are named later.
 #[derive(Default)]
 struct Column {
     spoilt: BTreeSet<Cause>,
-    /// Causes that were there once, and the part whose new values cleared them: that it was cleared others may not have seen.
+    /// Earlier causes, and the part whose new values cleared them. Other parts may not have been cleared.
     cleared: Vec<(BTreeSet<Cause>, Area)>,
 }
 
@@ -20,17 +20,17 @@ struct Column {
 pub struct Block {
     pub cells: BTreeMap<[i64; 2], Known>,
     columns: BTreeMap<Area, Column>,
-    /// Parts that tasks which never run were to read or, if so, to write.
+    /// The parts of tasks that never run, and whether these were to write.
     stuck: Vec<(Area, bool)>,
 }
 
 impl Block {
-    /// With these values.
+    /// Makes a block with these values.
     pub fn of(cells: impl Iterator<Item = ([i64; 2], i64)>) -> Self {
         Block { cells: cells.map(|(p, v)| (p, Known::sure(v))).collect(), columns: BTreeMap::new(), stuck: Vec::new() }
     }
 
-    /// A task names a part.
+    /// Notes that a task names a part.
     fn name(&mut self, at: Area) {
         if self.columns.contains_key(&at) {
             return;
@@ -49,7 +49,8 @@ impl Block {
         at.points().fold(start, |sum, p| sum.with(&self.cells[&p], joined))
     }
 
-    /// A task writes a part: `by` says whether it runs, `new` what of the old value. Whether it writes all of it anew?
+    /// Lets a task write a part. `by` says whether it runs, `new` makes a new value from the old one, and `anew` says
+    /// that all of the part gets values that do not depend on old ones.
     pub fn write(&mut self, at: Area, by: &Known, anew: bool, new: impl Fn([i64; 2], Option<i64>) -> Option<i64>) {
         self.name(at);
         for p in at.points() {
@@ -75,7 +76,7 @@ pub fn update(block: &mut Block, at: Area, k: &Known, bomb: Option<u32>) -> Know
 }
 
 impl Shard {
-    /// The numbers and parts of fields that a task uses, and whether it writes them; whether it is ever run.
+    /// Whether a task ever runs, given the numbers and the parts of fields that it uses, and whether it writes these.
     fn runs(&mut self, numbers: &[&Known], uses: &[(usize, Area, bool)]) -> bool {
         let follows = |&(field, at, writes): &(usize, Area, bool)| {
             self.block[field].stuck.iter().any(|(stuck, written)| stuck.overlaps(&at) && (writes || *written))
@@ -109,7 +110,7 @@ pub fn point(s: &mut Shard, field: usize, at: Area, looks: bool, k: &Known, bomb
     }
 }
 
-/// What a leaf task uses: numbers, and parts of fields to read or, if so, to write.
+/// The numbers that a leaf task uses, and the parts of fields, each with whether the task writes it.
 fn uses(op: Op, block: Area) -> (Vec<Number>, Vec<(usize, Area, bool)>) {
     let next = |f: usize| (f + 1) % 3;
     match op {

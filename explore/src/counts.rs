@@ -1,4 +1,4 @@
-//! What was explored, in numbers.
+//! Counts of the things that were explored.
 
 use crate::judge::Right;
 use crate::program::{Chosen, On, Program, Step};
@@ -12,7 +12,7 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// Each with its name.
+            /// All counts, each with its name.
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }

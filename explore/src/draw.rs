@@ -6,9 +6,9 @@ use crate::program::{Act, Chosen, Failing, Loose, Number, On, Op, Program, Stage
 use fastrand::Rng;
 use maniple::runtime::Faults;
 
-/// The program of a seed.
+/// Draws the program of a seed. The same seed always gives the same program.
 pub fn draw(seed: u64) -> Program {
-    // Neighbouring seeds are to have little in common.
+    // Neighbouring seeds shall have little in common.
     let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x006d_616e_6970_6c65);
     let r = &mut random;
     let on = match r.u32(0..8) {
@@ -18,7 +18,7 @@ pub fn draw(seed: u64) -> Program {
     let mapper = any_mapper(r, true);
     let cells = r.i64(8..25);
     let rows = [1, 1, 2, 3][r.usize(0..4)];
-    // Most programs go well, as failures hide what comes after them.
+    // Most programs have no failures, because a failure hides everything after it.
     let bombs = r.u32(0..4) == 0;
     let most = if r.u32(0..4) == 0 { 3 } else { 2 };
     let mut next_bomb = 0;
@@ -39,12 +39,12 @@ pub fn draw(seed: u64) -> Program {
     };
     let fails = bombs || wild || matches!(mapper, Chosen::Wild(_)) || !faults.deaths.is_empty();
     if fails {
-        // What a failed launch leaves in its regions is nobody's promise.
+        // The values that a failed launch leaves in its regions are not defined.
         for (number, stage) in stages.iter_mut().enumerate() {
             stage.loads = true;
             stage.loose.clear();
             (stage.launches, stage.maps, stage.changes) = (1, false, false);
-            // Who is told of a failure waits no longer, and arrives before the others.
+            // A shard that is told of a failure waits no longer, and arrives before the others.
             stage.phases.iter_mut().for_each(|p| p.window = 1 << 20);
             for step in stage.steps.iter_mut().filter(|_| number > 0) {
                 if let Step::Leaf { op: op @ Op::Far(..), .. } = step {
@@ -54,7 +54,7 @@ pub fn draw(seed: u64) -> Program {
         }
     }
     if bombs {
-        // What fails must be seen by who launched it.
+        // The launcher must see each failure.
         stages.iter_mut().filter(|s| s.by_parent).for_each(|s| s.awaited = true);
         for step in stages.iter_mut().flat_map(|s| &mut s.steps) {
             match step {
@@ -69,7 +69,7 @@ pub fn draw(seed: u64) -> Program {
     }
     let checks_races = !fails && top_fails.is_none() && r.u32(0..8) == 0;
     if checks_races {
-        // Tasks that name all of a region and write their own points of it race, for all that the check knows.
+        // Tasks that name a whole region and write only their own points of it are a race to the check.
         stages.iter_mut().for_each(|s| s.steps.retain(|step| !matches!(step, Step::Board { .. })));
     }
     Program { on, mapper, cells, rows, checks_races, stages, top_fails, faults }
@@ -124,10 +124,10 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
     drawn.by_parent = r.u32(0..if drawn.loose.is_empty() { 6 } else { 2 }) == 0 && !drawn.daring;
     let mut progress = Progress::of(&drawn);
     if !drawn.phases.is_empty() {
-        // Their generations go with the steps of one launch.
+        // Their generations belong to the steps of one launch.
         drawn.launches = 1;
     }
-    // Each has a few kinds of steps, many of each.
+    // Each stage has a few kinds of steps, and many steps of each kind.
     let kinds: Vec<u32> = (0..1 + r.usize(0..4)).map(|_| r.u32(0..9)).collect();
     for _ in 0..r.usize(2..16) {
         let kind = if r.u32(0..4) == 0 { r.u32(0..14) } else { kinds[r.usize(0..kinds.len())] };
@@ -143,7 +143,7 @@ fn stage(r: &mut Rng, number: usize, last: bool, mut next_bomb: Option<&mut u32>
     drawn
 }
 
-/// Mostly a ring.
+/// The consumer of each shard's slot. Mostly they form a ring.
 fn consumers(r: &mut Rng, shards: u32) -> Vec<u32> {
     let distance = r.u32(0..shards);
     if r.u32(0..3) == 0 {
@@ -168,7 +168,7 @@ fn phase(r: &mut Rng, shards: u32) -> Phase {
     }
 }
 
-/// An arrival or a wait, if the one that is drawn can be made now.
+/// Draws an arrival or a wait, and adds it if it can be made now.
 fn mark(r: &mut Rng, stage: &mut Stage, progress: &mut [Progress], next_bomb: &mut Option<&mut u32>) {
     let (phase, own) = (r.usize(0..stage.phases.len()), r.bool());
     let one = |r: &mut Rng, all: &[u32]| all[r.usize(0..all.len())];
@@ -187,7 +187,7 @@ fn mark(r: &mut Rng, stage: &mut Stage, progress: &mut [Progress], next_bomb: &m
     }
 }
 
-/// Has the last stage's shards wait for what does not come, or one of them arrive too often, if it has phases.
+/// If the last stage has phases, makes its shards wait for ever, or one of them arrive too often.
 fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Failing)>) {
     let Some(stage) = stages.last_mut() else { return };
     let arrivals = stage.steps.iter_mut().filter(|step| matches!(step, Step::Arrive { .. }));
@@ -199,7 +199,7 @@ fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Faili
     let Step::Arrive { shard, phase, .. } = *arrivals[at] else { return };
     if r.u32(0..3) > 0 && !stage.daring {
         *arrivals[at] = Step::Forget { shard, phase };
-        // Nobody gives up.
+        // No wait has a limit.
         for step in &mut stage.steps {
             match step {
                 Step::Await { limit, .. }
@@ -220,7 +220,7 @@ fn spoil(r: &mut Rng, stages: &mut [Stage], top_fails: &mut Option<(usize, Faili
     *top_fails = None;
 }
 
-/// Many readers of one part, and then who writes it.
+/// Many readers of one part, and then a writer.
 fn crowd(r: &mut Rng, shard: u32, steps: &mut Vec<Step>) {
     let (field, part) = (r.usize(0..3), part(r));
     let mut leaf = |op| steps.push(Step::Leaf { shard, op, priority: None, bomb: None, detached: false });

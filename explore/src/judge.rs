@@ -1,4 +1,4 @@
-//! Whether what came of a run is right.
+//! The judge, which compares a run with the interpreter.
 
 use crate::leaf::name;
 use crate::oracle::{Cause, Expected, Known, Stuck};
@@ -13,31 +13,31 @@ use maniple::runtime::Stats;
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-/// How a run went wrong.
+/// The kind of mistake of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A value is not what it must be.
+    /// A value is wrong.
     Value,
-    /// An error where there must be none, or one that names another cause than it must.
+    /// There is an error where there must be none, or an error with a wrong cause.
     Cause,
-    /// No error where there must be one.
+    /// There is no error where there must be one.
     Unnoticed,
-    /// Nothing could go on, or the report of that is not what it must be.
+    /// The run ended in a deadlock, or the report of an expected deadlock is wrong.
     Deadlock,
-    /// It did not end.
+    /// The run did not end.
     Endless,
-    /// Something is left that nobody needs.
+    /// Something has outlived the run.
     Leak,
     /// The driver panicked.
     Crash,
 }
 
-/// A run that went wrong, and how.
+/// The mistake of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wrong {
-    /// In which way.
+    /// The kind of mistake.
     pub kind: Kind,
-    /// In words: where, what came and what was expected.
+    /// A description: the place, the value or error found, and the expected one.
     pub what: String,
 }
 
@@ -45,8 +45,8 @@ impl std::fmt::Display for Wrong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = match self.kind {
             Kind::Value => "a wrong value",
-            Kind::Cause => "an error that should not be",
-            Kind::Unnoticed => "a failure that was not noticed",
+            Kind::Cause => "an unexpected error",
+            Kind::Unnoticed => "an unnoticed failure",
             Kind::Deadlock => "a deadlock",
             Kind::Endless => "no end",
             Kind::Leak => "a leak",
@@ -56,36 +56,36 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// What a run did that was right.
+/// The results of a run without mistakes.
 #[derive(Debug, Default, Clone)]
 pub struct Right {
     pub(crate) stats: Option<Stats>,
-    /// The processor that was lost.
+    /// A processor was lost.
     pub(crate) lost: bool,
     /// A mapper was at fault.
     pub(crate) mapper: bool,
-    /// The top-level task failed as it should.
+    /// The top-level task failed, as it should.
     pub(crate) top_failed: bool,
-    /// Shards were stuck as they should.
+    /// Shards were stuck, as they should be.
     pub(crate) stuck: bool,
-    /// An arrival was refused as it should.
+    /// An arrival was refused, as it should be.
     pub(crate) refused: bool,
-    /// Values that failed as they should.
+    /// The number of values that failed as they should.
     pub(crate) failed: u64,
     pub(crate) values: u64,
-    /// Deadlines that were over before what they were for.
+    /// The number of deadlines that were over before the awaited value came.
     pub(crate) time_outs: u64,
 }
 
 pub type Outcome = Result<i64, Error>;
 
-/// What the shards of a launch saw, by shard, and then the parent, if there is one.
+/// The values that the shards of each launch saw, by shard. The inner task follows, if there is one.
 pub type Records = Vec<Vec<Option<Vec<Outcome>>>>;
 
-/// What a node heard of a shard's end: the launch, the shard, and what it saw.
+/// A node's news of a shard's end: the launch, the shard, and the values that it saw.
 pub type End = (usize, usize, Result<Vec<Outcome>, Error>);
 
-/// What was heard of a loose launch's shard: the stage, the launch, the shard, and its value.
+/// The end of a loose launch's shard: the stage, the launch, the shard, and its value.
 pub type LooseEnd = (usize, usize, usize, Outcome);
 
 pub struct Judge<'a> {
@@ -95,7 +95,7 @@ pub struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The cause that an error names, if it is one of those there are.
+    /// The cause that an error names, if the program has it.
     fn cause(&self, e: &Error) -> Option<Cause> {
         match e.origin() {
             Error::Panicked { place, message } => {
@@ -151,7 +151,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether this may befall anything in the program.
+    /// Whether any value of the program may fail for this cause.
     fn is_anywhere(&self, cause: Cause) -> bool {
         match cause {
             Cause::Lost(_) => true,
@@ -170,7 +170,7 @@ impl Judge<'_> {
                 let Error::Deadlock { report, .. } = e.origin() else { return Ok(right) };
                 let untold = self.expected.stuck.iter().find(|stuck| !is_told(report, stuck));
                 if let Some(stuck) = untold {
-                    let what = format!("the report does not tell of {stuck:?}:\n{report}");
+                    let what = format!("the report leaves out {stuck:?}:\n{report}");
                     return Err(Wrong { kind: Kind::Deadlock, what });
                 }
                 right.stuck = true;
@@ -194,10 +194,10 @@ impl Judge<'_> {
         };
         let ended = stats.is_some();
         if ended && self.program.top_fails.is_some() {
-            return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but not the run".into() });
+            return Err(Wrong { kind: Kind::Unnoticed, what: "the top-level task failed, but the run did not".into() });
         }
         if ended && !self.expected.stopped.is_empty() {
-            let what = format!("the run ended, but {:?} can not go on", self.expected.stuck);
+            let what = format!("the run ended, but {:?} cannot go on", self.expected.stuck);
             return Err(Wrong { kind: Kind::Unnoticed, what });
         }
         if ended && self.program.overrun().is_some() {
@@ -211,7 +211,7 @@ impl Judge<'_> {
                         self.compare(i, s, seen, &mut right)?;
                         if let Some(e) = seen.iter().filter_map(|v| v.as_ref().err()).find(|e| ended && self.is_loss(e))
                         {
-                            let what = format!("the run is well, but shard {s} of launch {i} saw: {e}");
+                            let what = format!("the run succeeded, but shard {s} of launch {i} saw: {e}");
                             return Err(Wrong { kind: Kind::Unnoticed, what });
                         }
                     }
@@ -234,7 +234,7 @@ impl Judge<'_> {
             let told = |what: String| format!("the end of shard {s} of launch {i}: {what}");
             match end {
                 Ok(_) if crash.is_some() => {
-                    return Err(Wrong { kind: Kind::Unnoticed, what: told("no error".into()) });
+                    return Err(Wrong { kind: Kind::Unnoticed, what: told("no error, expected one".into()) });
                 }
                 Ok(seen) => self.compare(*i, *s, seen, &mut Right::default())?,
                 Err(e) => {
@@ -243,7 +243,7 @@ impl Judge<'_> {
                         return Err(Wrong { kind: Kind::Cause, what: told(e.to_string()) });
                     }
                     if ended && self.is_loss(e) {
-                        return Err(Wrong { kind: Kind::Unnoticed, what: told(format!("the run is well, but {e}")) });
+                        return Err(Wrong { kind: Kind::Unnoticed, what: told(format!("the run succeeded, but {e}")) });
                     }
                 }
             }
@@ -264,25 +264,25 @@ impl Judge<'_> {
         let mut told = seen.chain(ends.iter().filter_map(|(_, _, end)| end.as_ref().err()));
         let strikes = self.wild.map_or(0, Wild::strikes);
         if ended && strikes > 0 && !told.any(|e| self.cause(e) == Some(Cause::Mapper)) {
-            let what = format!("{strikes} answers of the mapper were illegal, and nobody was told");
+            let what = format!("{strikes} answers of the mapper were illegal, and nobody got an error");
             return Err(Wrong { kind: Kind::Unnoticed, what });
         }
         if let Some(left) = stats.as_ref().map(|s| s.left_over).filter(|&n| n > 0) {
-            let what = format!("{left} things of the runtime outlive what needed them");
+            let what = format!("{left} objects of the runtime have outlived their users");
             return Err(Wrong { kind: Kind::Leak, what });
         }
         right.stats = stats;
         Ok(right)
     }
 
-    /// Compares what a shard saw.
+    /// Compares the values that a shard saw with the expected ones.
     fn compare(&self, launch: usize, shard: usize, seen: &[Outcome], right: &mut Right) -> Result<(), Wrong> {
         let expected = &self.expected.seen[launch][shard];
         let shards = self.program.launches().nth(launch).map_or(0, |stage| self.program.stages[stage].shards as usize);
-        let who = if shard == shards { "the parent".to_string() } else { format!("shard {shard}") };
+        let who = if shard == shards { "the inner task".to_string() } else { format!("shard {shard}") };
         let at = |i: usize| format!("value {i} of {who} of launch {launch}");
         if seen.len() != expected.len() {
-            let what = format!("{} values came to {who} of launch {launch}, not {}", seen.len(), expected.len());
+            let what = format!("{who} of launch {launch} saw {} values, expected {}", seen.len(), expected.len());
             return Err(Wrong { kind: Kind::Value, what });
         }
         for (i, (seen, Known { value, causes })) in seen.iter().zip(expected).enumerate() {
@@ -309,7 +309,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a deadlock's report names who waits, for what, and who does not arrive.
+/// Whether a deadlock's report names the waiter, the barrier and the shards that do not arrive.
 fn is_told(report: &str, stuck: &Stuck) -> bool {
     let has = |words: &[&str]| report.lines().any(|line| words.iter().all(|word| line.contains(word)));
     let waiter = format!("`{}` of shard {} ", if stuck.own { "stage" } else { "look" }, stuck.shard);
@@ -325,7 +325,7 @@ fn is_told(report: &str, stuck: &Stuck) -> bool {
 fn show(causes: &BTreeSet<Cause>) -> String {
     if causes.is_empty() { "nowhere".into() } else { format!("{causes:?}") }
 }
-/// Where an error of the program came from.
+/// The failed task or shard from which an error came.
 fn failed(e: &Error) -> Option<&Error> {
     let mut chain = std::iter::successors(Some(e), |e| e.cause());
     chain.find(|e| matches!(e, Error::Failed { .. }))

@@ -8,7 +8,7 @@ use maniple::mapper::Priority;
 use maniple::prelude::*;
 use maniple::regions::{Max, Product, Reduce, Sum};
 
-/// What the tasks are called.
+/// The name of each task.
 pub fn name(op: Op) -> &'static str {
     match op {
         Op::Digest(..) => "digest",
@@ -26,7 +26,7 @@ pub fn name(op: Op) -> &'static str {
 }
 
 impl Worker {
-    /// A number after a task that has none.
+    /// Makes the number 19 after a task that returns nothing.
     fn nineteen(&self, after: &TaskFuture<()>) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
         let task = move |_: Arg<()>| {
@@ -127,7 +127,7 @@ impl Worker {
                 };
                 go!(task, (self.part::<D>(at)?.read_write(FIELDS[f]).atomic(), self.number(k)))
             }
-            // The explicit operations are for lines.
+            // Explicit operations work on lines only.
             Op::Fill(f, at, value) if D == 1 => {
                 let fill = self.shard.fill(self.part::<D>(at)?.write(FIELDS[f]), value).go()?;
                 self.nineteen(&fill)

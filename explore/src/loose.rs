@@ -21,7 +21,7 @@ pub struct LooseArgs {
     yields: u8,
 }
 
-/// A loose launch of a stage, and what it takes.
+/// A loose launch of a stage, with its gang, task and tree.
 #[derive(Clone, Copy)]
 pub struct Loosely {
     stage: usize,
@@ -31,7 +31,7 @@ pub struct Loosely {
     pub task: ShardTask<LooseArgs, i64>,
 }
 
-/// Those of a stage.
+/// Makes the loose launches of a stage.
 pub fn loose(
     top: &Top,
     at: usize,
@@ -71,7 +71,7 @@ impl Loosely {
         ShardLaunch::new(args).require(block, [FIELDS[field]], privilege, Coherence::Exclusive)
     }
 
-    /// Awaits the launch, and notes what comes.
+    /// Awaits the launch and notes its values.
     pub async fn ends(&self, shared: &Shared, done: &FutureMap<i64>) {
         for (shard, end) in done.iter().enumerate() {
             let end = end.clone().await;

@@ -1,4 +1,7 @@
-//! What a program must give: an interpreter that runs it one step after the other on plain arrays.
+//! The sequential interpreter, which says what a program must give. It runs one step after the other on plain arrays.
+//!
+//! This module, `play` and `block` share only plain data and the arithmetic of `values` with the tasks that the
+//! framework runs (`worker`, `leaf`, `loose` and `top`).
 
 use crate::area::place;
 use crate::play::play;
@@ -6,22 +9,22 @@ use crate::program::{Act, Loose, Program};
 use crate::values::{folded, fresh, joined, updated};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why a value may be missing.
+/// The cause of a missing value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// What went off with this number.
+    /// The bomb with this number went off.
     Bomb(u32),
     /// A processor was lost.
     Lost(u32),
-    /// The fault of a mapper.
+    /// A mapper gave an illegal answer or panicked.
     Mapper,
     /// An arrival was refused.
     Refused,
-    /// It never comes.
+    /// The value never comes.
     Stuck,
 }
 
-/// What is known of a value: the number, unless it can't be there, and why it may be missing.
+/// The knowledge of a value: the number, unless it cannot be there, and the causes for which it may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub value: Option<i64>,
@@ -33,7 +36,7 @@ impl Known {
         Self { value: Some(value), causes: BTreeSet::new() }
     }
 
-    /// It can't be there.
+    /// A value that cannot be there.
     pub fn never(causes: &BTreeSet<Cause>) -> Self {
         Self { value: None, causes: causes.clone() }
     }
@@ -47,13 +50,13 @@ impl Known {
         Self { value: self.value.map(f), causes: self.causes }
     }
 
-    /// What is made of both.
+    /// A value made of both.
     pub fn with(self, other: &Known, f: impl FnOnce(i64, i64) -> i64) -> Self {
         let value = self.value.zip(other.value).map(|(a, b)| f(a, b));
         Self { value, causes: self.causes }.may(&other.causes)
     }
 
-    /// Whether whoever awaits it waits forever.
+    /// Whether a shard that awaits it waits for ever.
     pub fn is_stuck(&self) -> bool {
         self.value.is_none() && self.causes.contains(&Cause::Stuck)
     }
@@ -62,35 +65,35 @@ impl Known {
     pub fn blown(self, bomb: Option<u32>) -> Self {
         match bomb {
             None => self,
-            // Whoever finds its inputs failed does not come to panic.
+            // A task whose inputs have failed does not run, so it does not panic.
             Some(b) if self.value.is_some() => Self { value: None, causes: self.causes }.may(&[Cause::Bomb(b)].into()),
             Some(_) => self,
         }
     }
 }
 
-/// What must come.
+/// All values that must come.
 pub struct Expected {
-    /// What each shard of each launch must see, in its order, no more than that if it crashes; and, after the shards, a
-    /// parent.
+    /// The values that each shard of each launch must see, in its order, and no others if it crashes. An inner task
+    /// follows after the shards.
     pub seen: Vec<Vec<Vec<Known>>>,
-    /// What each shard of each loose launch of a stage gives back. These are in programs without failures only.
+    /// The value that each shard of each loose launch of a stage returns. Only programs without failures have these.
     pub loose: Vec<Vec<Vec<i64>>>,
-    /// Waits at phase barriers that are never over, all of the last launch.
+    /// The waits at phase barriers that never end, all in the last launch.
     pub stuck: Vec<Stuck>,
-    /// Shards of that launch that do not come to their end.
+    /// The shards of that launch that do not come to their end.
     pub stopped: BTreeSet<u32>,
 }
 
-/// A wait that is never over.
+/// A wait that never ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
     pub shard: u32,
-    /// The shard waits itself.
+    /// Whether the shard waits itself, not a task.
     pub own: bool,
     pub phase: usize,
     pub generation: u64,
-    /// Who does not arrive for it, or for one before it, ascending.
+    /// The shards that do not arrive for it or for an earlier one, in ascending order.
     pub missing: Vec<u32>,
 }
 

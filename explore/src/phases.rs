@@ -1,19 +1,19 @@
-//! Barriers of a stage at which some shards arrive and some wait, as often as its steps say.
+//! Phases: barriers of a stage at which some shards arrive and some wait, as often as its steps say.
 
 use crate::program::{Stage, Step};
 use serde::{Deserialize, Serialize};
 
-/// Such a barrier.
+/// A phase barrier of a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// In the order in which their values are folded.
+    /// The shards that arrive, in the order in which their values are folded.
     pub arrivers: Vec<u32>,
     pub waiters: Vec<u32>,
-    /// How many generations an arriver may be ahead.
+    /// The number of generations by which an arriver may be ahead.
     pub window: u64,
-    /// Children of a member of the combining tree.
+    /// The number of children of a member of the combining tree.
     pub arity: usize,
-    /// How values are gathered, if arrivals carry some.
+    /// The function that folds values, if arrivals carry any.
     pub fold: Option<u8>,
 }
 
@@ -24,21 +24,21 @@ impl Phase {
     }
 }
 
-/// How far the shards of a stage are with a phase, by shard, once they have gone through some of the steps.
+/// The progress of a stage's shards with a phase after some of the steps.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Arrivals, those that were forgotten too.
+    /// The number of arrivals of each shard, including forgotten ones.
     pub arrived: Vec<u64>,
     pub waited: Vec<u64>,
-    /// How many generations a shard knows to be over, as it has waited itself.
+    /// The number of generations that each shard knows to be over, because it has waited itself.
     pub known: Vec<u64>,
-    /// Arrivals that come too early unless others have waited in time: shards and generations.
+    /// Arrivals, as shards and generations, that come too early unless others have waited in time.
     pub dared: Vec<(u32, u64)>,
     daring: bool,
 }
 
 impl Progress {
-    /// At the beginning, for each phase.
+    /// The progress at the beginning, for each phase.
     pub fn of(stage: &Stage) -> Vec<Self> {
         let none = vec![0; stage.shards as usize];
         let one = |_| Progress {
@@ -51,7 +51,7 @@ impl Progress {
         stage.phases.iter().map(one).collect()
     }
 
-    /// At the end, for each phase; `None` unless one order of steps, and so each, gets through.
+    /// The progress at the end, for each phase. `None` if no order of steps gets to the end; then none of them does.
     pub fn through(stage: &Stage) -> Option<Vec<Self>> {
         let mut all = Self::of(stage);
         for (i, step) in stage.steps.iter().enumerate() {
@@ -66,12 +66,12 @@ impl Progress {
         stage.phases.iter().all(|p| !p.arrivers.is_empty() && !p.waiters.is_empty()).then_some(all)
     }
 
-    /// How many generations are over.
+    /// The number of generations that are over.
     pub fn over(&self, phase: &Phase) -> u64 {
         phase.arrivers.iter().map(|&s| self.arrived[s as usize]).min().unwrap_or(0)
     }
 
-    /// Takes a step on this phase, if it can be taken now.
+    /// Takes a step on this phase, and returns whether it can be taken now.
     pub fn take(&mut self, phase: &Phase, step: &Step) -> bool {
         match *step {
             Step::Arrive { shard, .. } | Step::Forget { shard, .. } => {
@@ -99,8 +99,9 @@ impl Progress {
         }
     }
 
-    /// The generations for which a shard's arrival may be refused, if it goes on arriving. Those that the shard has waited for
-    /// are over. What refuses it is a member of the combining tree, which knows of some of the other arrivers.
+    /// The generations for which a shard's arrival may be refused if it goes on arriving. Those that the shard has
+    /// waited for are over. A member of the combining tree refuses the arrival, and knows some of the other arrivers
+    /// only.
     pub fn refused(&self, phase: &Phase, shard: u32) -> std::ops::RangeInclusive<u64> {
         let others = phase.arrivers.iter().filter(|&&s| s != shard).map(|&s| self.arrived[s as usize]);
         self.known[shard as usize] + phase.window + 1..=others.max().unwrap_or(0) + phase.window + 1
@@ -108,21 +109,21 @@ impl Progress {
 }
 
 impl Stage {
-    /// Generations of a phase for which there may be something to read.
+    /// The number of generations of a phase for which there may be something to read.
     pub fn columns(&self, phase: usize) -> i64 {
         let arrives = |s: u32| move |step: &&Step| matches!(**step, Step::Arrive { shard, phase: p, .. } | Step::Forget { shard, phase: p } if (shard, p) == (s, phase));
         let most = self.phases[phase].arrivers.iter().map(|&s| self.steps.iter().filter(arrives(s)).count()).max();
         most.unwrap_or(0) as i64 + 1
     }
 
-    /// Where arrivers of a phase write: generation after generation, a cell for each.
+    /// The points that the arrivers of a phase write: one cell each, generation after generation.
     pub fn marks(&self, phase: usize) -> (i64, i64) {
         let size = |p: usize| self.columns(p) * self.phases[p].arrivers.len() as i64;
         let first = (0..phase).map(size).sum();
         (first, first + size(phase))
     }
 
-    /// Who puts something into its slot for this shard.
+    /// The shards whose slots this shard reads.
     pub fn producers(&self, shard: u32) -> impl Iterator<Item = u32> + '_ {
         (0..self.shards).filter(move |&s| self.to[s as usize] == shard)
     }

@@ -1,4 +1,4 @@
-//! One launch of a stage, step after step, in the interpreter.
+//! The interpreter's part for one launch of a stage, step after step.
 
 use crate::area::place;
 use crate::block::{Block, leaf, point};
@@ -8,10 +8,11 @@ use crate::program::{BOARD, Number, Program, Stage, Step, TIMED_OUT};
 use crate::values::{arrival, composed, contribution, fresh, gathered, joined, updated};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What comes through a barrier, a collective, or one direction between two shards: whether later uses can go on.
+/// A way from shard to shard: a barrier, a collective, or one direction between two shards. Failures spoil its later
+/// uses.
 #[derive(Default, Clone)]
 struct Way {
-    /// Why none is complete any more, if so.
+    /// The causes for which no use is complete any more.
     never: Option<BTreeSet<Cause>>,
     may: BTreeSet<Cause>,
 }
@@ -33,15 +34,15 @@ impl Way {
     }
 }
 
-/// A phase barrier, where arrivals for later generations come before those for earlier ones.
+/// A phase barrier, whose arrivals for later generations may come before those for earlier ones.
 struct Marks<'a> {
     phase: &'a Phase,
     /// The next generation of each arriver and, by shard, of each waiter.
     arrived: Vec<u64>,
     waited: Vec<u64>,
-    /// What was written for a generation, in order, and carried there.
+    /// The values written and carried for each generation and arriver.
     written: BTreeMap<(u64, usize), (i64, u64)>,
-    /// What spoils generations from one on.
+    /// The failures that spoil generations, each with its first one.
     spoils: Vec<(u64, Known)>,
 }
 
@@ -55,7 +56,7 @@ impl Marks<'_> {
         }
     }
 
-    /// What a waiter reads, and what is folded.
+    /// The value that a waiter reads, and the folded one.
     fn wait(&mut self, shard: u32) -> (Known, Known) {
         let generation = self.waited[shard as usize];
         self.waited[shard as usize] += 1;
@@ -67,7 +68,7 @@ impl Marks<'_> {
         (way.through(Known::sure(read)), way.through(Known::sure(folded as i64)))
     }
 
-    /// Who does not arrive for a generation or for one before it.
+    /// The shards that do not arrive for a generation or for an earlier one.
     fn missing(&self, generation: u64) -> Vec<u32> {
         let arrives = |row: usize| (0..=generation).all(|g| self.written.contains_key(&(g, row)));
         let mut missing: Vec<u32> =
@@ -81,7 +82,7 @@ pub struct Shard {
     pub block: [Block; 3],
     pub values: Vec<Known>,
     seen: Vec<Known>,
-    /// It has failed, or waits for what never comes.
+    /// It has failed, or waits for ever.
     over: bool,
 }
 
@@ -102,24 +103,24 @@ struct Play<'a> {
     stage: &'a Stage,
     shards: Vec<Shard>,
     exchanges: u64,
-    /// From each shard to who takes what it puts into its slot.
+    /// The way from each shard to the consumer of its slot.
     ways: Vec<Way>,
-    /// What spoils the exchanges of each shard from one on, as its slot is not free.
+    /// For each shard, the failures that keep its slot from being free, each with the first exchange that it spoils.
     full: Vec<Vec<(u64, Known)>>,
-    /// Of shards that are over, why, and after how many exchanges.
+    /// For each shard that is over, the cause and the number of exchanges before it.
     since: Vec<Option<(Cause, u64)>>,
     sum: Way,
     barrier: Way,
     written: Way,
     read: Way,
-    /// Each slot of each total; calls take them in turn.
+    /// The slots of each total. Calls take them in turn.
     totals: Vec<Vec<Way>>,
     calls: Vec<usize>,
     marks: Vec<Marks<'a>>,
     stuck: Vec<Stuck>,
 }
 
-/// What the shards of a launch must see, and the parent.
+/// The values that the shards of a launch must see, followed by those of the inner task.
 pub fn play(
     program: &Program,
     number: usize,
@@ -186,12 +187,12 @@ impl Play<'_> {
         (0u32..).zip(&self.shards).filter(|(_, s)| !s.over).map(|(s, _)| s).collect()
     }
 
-    /// Each shard that is not over gets this value.
+    /// Gives a value to each shard that is not over.
     fn give(&mut self, value: &Known) {
         self.shards.iter_mut().filter(|s| !s.over).for_each(|s| s.values.push(value.clone()));
     }
 
-    /// A shard is over: nobody hears of it any more, or only why.
+    /// Ends a shard. Later uses of its barriers and collectives get the cause.
     fn ends(&mut self, shard: u32, cause: Cause) {
         self.shards[shard as usize].over = true;
         self.since[shard as usize] = Some((cause, self.exchanges));
@@ -208,7 +209,7 @@ impl Play<'_> {
         }
     }
 
-    /// A shard awaits something; whether it goes on.
+    /// Lets a shard await a value. Returns whether it goes on.
     fn awaits(&mut self, shard: u32, value: &Known) -> bool {
         if value.is_stuck() {
             self.ends(shard, Cause::Stuck);
@@ -216,7 +217,7 @@ impl Play<'_> {
         !value.is_stuck()
     }
 
-    /// All shards await something that is the same for all.
+    /// Lets all shards await a value that is the same for all.
     fn all_await(&mut self, value: &Known) {
         for s in self.live() {
             self.awaits(s, value);
@@ -306,12 +307,12 @@ impl Play<'_> {
                 self.ends(shard, Cause::Bomb(bomb));
             }
             Step::InVain { shard, .. } if !over(shard) => {
-                // A shard that has crashed, or is about to, ends all waiting at barriers of its gang.
+                // A shard that crashes ends all waits at barriers of its gang.
                 let crashes = self.stage.steps.iter().filter(|s| matches!(s, Step::Crash { .. }));
                 let causes = crashes.filter_map(Step::bomb).map(Cause::Bomb).collect();
                 self.shards[shard as usize].seen.push(Known::sure(TIMED_OUT).may(&causes));
             }
-            // Where a shard arrives too often, whatever the others see may be what follows from that.
+            // If a shard arrives too often, any value of the others may fail for that cause.
             _ => {}
         }
     }
@@ -324,7 +325,7 @@ impl Play<'_> {
             let mut room = Way::default();
             self.full[s as usize].iter().filter(|(from, _)| *from <= now).for_each(|(_, by)| room.spoil(by));
             if let Some((cause, end)) = self.since[self.stage.to[s as usize] as usize] {
-                // So many buffers were free when their reader ended.
+                // As many buffers as that were free when their reader ended.
                 match cause {
                     _ if now >= end + buffers => room.spoil(&Known::never(&[cause].into())),
                     Cause::Stuck => {}
@@ -378,7 +379,7 @@ impl Play<'_> {
         let slots = &mut self.totals[which];
         let slot = self.calls[which] % slots.len();
         self.calls[which] += 1;
-        // Who calls after a call that failed finds everything in order; after one that is stuck, the slot is not free.
+        // After a call that failed, the next finds everything in order. After one that is stuck, the slot is not free.
         let mut way = slots[slot].clone();
         inputs.iter().for_each(|k| way.spoil(k));
         inputs.iter().filter(|k| k.is_stuck()).for_each(|k| slots[slot].spoil(k));
@@ -395,7 +396,7 @@ impl Play<'_> {
         self.give(&value);
     }
 
-    /// Each shard looks at all of its block, and at all of its values; then the parent, if there is one.
+    /// Each shard looks at its whole block and at all of its values. Then the inner task looks, if there is one.
     fn finish(mut self, tree: &mut Tree, expected: &mut Expected) -> Vec<Vec<Known>> {
         for s in 0..self.stage.shards {
             let block = self.program.block(self.number, s);
@@ -411,7 +412,7 @@ impl Play<'_> {
                 expected.stopped.insert(s);
             }
             for (own, field) in shard.block.iter().zip(&mut *tree) {
-                // Where it is not known, the next stage sets it first.
+                // If a value is not known, the next stage sets it first.
                 field.extend(own.cells.iter().map(|(&p, known)| (p, known.value.unwrap_or(0))));
             }
         }
@@ -425,7 +426,7 @@ impl Play<'_> {
     }
 }
 
-/// What a parent sees of a tree, and does to it.
+/// The values of a tree that an inner task sees, and its change to them.
 fn look(stage: &Stage, tree: &mut Tree) -> Vec<Known> {
     let mut seen = Vec::new();
     for field in tree.iter_mut() {

@@ -6,18 +6,18 @@ use maniple::runtime::{Faults, VirtualMachine};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// A program, and how it runs.
+/// A program, and the way it runs. Its `Display` describes it in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     pub(crate) on: On,
     pub(crate) mapper: Chosen,
-    /// Points of each of the two trees in the first dimension, which is divided among shards.
+    /// The number of points of each of the two trees in the first dimension, which is divided among shards.
     pub(crate) cells: i64,
-    /// Points in the second: a line has one.
+    /// The number of points in the second dimension; 1 on a line.
     pub(crate) rows: i64,
-    /// Whether the run looks for races as well; there are none.
+    /// Whether the run looks for races too. There are none.
     pub(crate) checks_races: bool,
-    /// A gang each.
+    /// The stages, with a gang each.
     pub(crate) stages: Vec<Stage>,
     /// After the launches of this stage the top-level task fails, with a panic or an error.
     pub(crate) top_fails: Option<(usize, Failing)>,
@@ -36,7 +36,7 @@ pub enum On {
         per_node: u32,
         seed: u64,
     },
-    /// These take another order each time.
+    /// Threads, which take another order each time.
     Threads {
         workers: u32,
     },
@@ -50,37 +50,37 @@ pub enum Chosen {
     RoundRobin,
     First,
     Random(u64),
-    /// The random one, logged.
+    /// The random mapper with a log.
     Logged(u64),
-    /// On a host of two NUMA nodes.
+    /// The mapper `numa`, on a host of two NUMA nodes.
     Numa,
-    /// Answers that are illegal now and then, or panics.
+    /// A mapper whose answers are sometimes illegal, or panics.
     Wild(u64),
 }
 
-/// How a task fails by itself.
+/// The way in which a task fails on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failing {
     Panics,
     Returns,
 }
 
-/// The number of what goes off in the top-level task.
+/// The number of the top-level task's bomb.
 pub const TOP_BOMB: u32 = 0;
 
-/// A gang over the blocks of one tree, with whole of the other to read.
+/// A gang over the blocks of one tree. It may read all of the other tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     pub shards: u32,
-    /// Which of the trees is written.
+    /// The number of the tree that is written.
     pub tree: usize,
-    /// Launched by a parent task on processor 0 in place of the top-level task.
+    /// An inner task on processor 0 launches it in place of the top-level task.
     pub by_parent: bool,
-    /// Such a parent then looks at the tree.
+    /// The inner task then looks at the tree.
     pub maps: bool,
-    /// And changes it.
+    /// The inner task then changes the tree.
     pub changes: bool,
-    /// Launched so often, one after the other, with the same barriers and collectives.
+    /// The number of launches, one after the other, with the same barriers and collectives.
     pub launches: u32,
     /// The top-level task awaits the launch before it goes on.
     pub awaited: bool,
@@ -88,44 +88,44 @@ pub struct Stage {
     pub adopts: bool,
     /// Each block is set before anything else.
     pub loads: bool,
-    /// Who takes what each shard puts into its slot.
+    /// The consumer of each shard's slot.
     pub to: Vec<u32>,
-    /// Parts of a slot, filled in turn: so many may be full at once.
+    /// The number of parts of a slot. They are filled in turn, and all may be full at once.
     pub buffers: u64,
-    /// Points of a part of a slot.
+    /// The number of points of a part of a slot.
     pub width: i64,
-    /// Children of a member of a barrier's combining tree.
+    /// The number of children of a member of a barrier's combining tree.
     pub arity: usize,
     pub totals: Vec<Total>,
-    /// Barriers at which some shards arrive and some wait.
+    /// The barriers at which some shards arrive and some wait.
     pub phases: Vec<Phase>,
-    /// Shards arrive at phases when one order of steps allows it, so that in another an arrival may be refused. Of the last
-    /// stage only.
+    /// Shards arrive at phases when one order of steps allows it. In another order the arrival may be refused. Only the
+    /// last stage may have this.
     pub daring: bool,
-    /// Launches that come first.
+    /// The loose launches, which come first.
     pub loose: Vec<Loose>,
     pub steps: Vec<Step>,
 }
 
-/// A launch that nobody awaits before the next: only the data orders it. Its shards have no barriers; each launches one
+/// A launch that nobody awaits before the next. Only its data orders it. Its shards have no barriers: each launches one
 /// task on its part and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loose {
     /// One of a few gangs of this size.
     pub gang: u8,
     pub shards: u32,
-    /// Of the other tree, which a parent may only read.
+    /// Whether it uses the other tree, which an inner task may only read.
     pub far: bool,
     pub field: usize,
-    /// One of a few parts of the tree, so that the same is used again.
+    /// One of a few parts of the tree, so that parts are used again.
     pub part: u8,
     pub act: Act,
     pub number: i64,
-    /// How often its shards let others run first.
+    /// The number of times that its shards let others run first.
     pub yields: u8,
 }
 
-/// What the task of a loose launch does, and what its shard holds the part for.
+/// The action of a loose launch's task, which also gives the privilege of its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     /// Reads.
@@ -154,7 +154,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// In place of a value, a number that is known when the program is written.
+    /// The number, or one that stands for a value and is known when the program is written.
     pub fn known(self) -> i64 {
         match self {
             Number::Given(k) => k,
@@ -166,47 +166,45 @@ impl Number {
 /// A leaf task on the shard's block. Fields are 0, 1 and 2; the next of 2 is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
-    /// A number made of the values and their order.
+    /// Makes a number of the values and their order.
     Digest(usize, Part),
-    /// New values that do not depend on the old ones.
+    /// Sets new values that do not depend on the old ones.
     Set(usize, Part, Number),
-    /// New values from old ones, in a way that does not commute.
+    /// Makes new values from old ones, in a way that does not commute.
     Update(usize, Part, Number),
-    /// Folds a contribution into each value: a sum, a product or the greater one.
+    /// Folds a contribution into each value, by sum, product or maximum.
     Fold(usize, Part, u8, Number),
     /// Reads a part of this field and updates one of the next.
     Mix(usize, Part, Part),
-    /// Reads a part of this field, sums it into the next and sets the one after that, or these the other way round.
+    /// Reads a part of this field, sums it into the next one, and sets the third; or with the two others swapped.
     Three(usize, bool, Part, Number),
-    /// A digest of any part of the other tree.
+    /// Makes a digest of any part of the other tree.
     Far(usize, Part),
-    /// An update under atomic coherence.
+    /// Updates under atomic coherence.
     Atomic(usize, Part, Number),
-    /// Sets a part to one value by the explicit operation.
+    /// Sets a part to one value, by the explicit operation.
     Fill(usize, Part, i64),
-    /// Copies a part of this field to the same part of the next by the explicit operation.
+    /// Copies a part of this field to the same part of the next one, by the explicit operation.
     Copy(usize, Part),
-    /// Touches no region.
+    /// Joins two numbers, and uses no region.
     Join(Number, Number),
 }
 
 impl Op {
-    /// The other fields of [`Op::Three`]: the one that is summed into, and the one that is set.
+    /// The other fields of [`Op::Three`]: the one that it sums into, and the one that it sets.
     pub fn others(field: usize, swap: bool) -> (usize, usize) {
         let (next, last) = ((field + 1) % 3, (field + 2) % 3);
         if swap { (last, next) } else { (next, last) }
     }
 }
 
-/// A step of a stage. Every shard goes through all of them in order and does its part; nothing waits but `Await`, and a
-/// `Barrier` or `Exchange` for which shards wait themselves.
+/// A step of a stage. Every shard goes through all steps in order and does its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// One shard launches a leaf task, which may panic.
-    /// Nobody wants the value of one that is detached.
+    /// One shard launches a leaf task, which may panic. Nobody uses the value of a detached task.
     Leaf { shard: u32, op: Op, priority: Option<u8>, bomb: Option<u32>, detached: bool },
-    /// One shard launches a task for each of several parts of its block, one of which may panic: updates of disjoint parts,
-    /// or digests of parts that overlap. Perhaps it awaits them all, within limits that double.
+    /// One shard launches a task for each of several parts of its block. They update disjoint parts or digest
+    /// overlapping ones, and one may panic. The shard may await them all, within limits that double.
     Index {
         shard: u32,
         field: usize,
@@ -218,38 +216,40 @@ pub enum Step {
     },
     /// One shard awaits one of its values, within limits in nanoseconds that double.
     Await { shard: u32, value: usize, limit: Option<u64> },
-    /// One shard waits for what never comes, so many nanoseconds.
+    /// One shard waits this many nanoseconds at a barrier at which nobody arrives.
     InVain { shard: u32, limit: u64 },
     /// One shard lets others run.
     Yield { shard: u32 },
-    /// Each shard fills its slot, whose consumer takes it: in tasks that wait, or after the shard itself has.
+    /// Each shard fills its slot, and the consumer reads it. The tasks wait for that, or the shard waits before them.
     Exchange { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
-    /// Each shard arrives with a value at a barrier and waits for what all arrived with.
+    /// Each shard arrives at a barrier with a value and waits for the combination of all.
     Sum { limit: Option<u64> },
-    /// A task of each shard arrives at a barrier; another one waits, or the shard does.
+    /// A task of each shard arrives at a barrier. Another task waits, or the shard does.
     Barrier { number: Number, waits: bool, limit: Option<u64>, bomb: Option<(u32, u32)> },
-    /// Each shard changes its own points of a region that all share, between two barriers, and then digests all of it.
+    /// Each shard changes its own points of a region that all share, between two barriers. Then it digests all of it.
     Board { number: Number, bomb: Option<(u32, u32)> },
-    /// One shard writes a number where the barrier's waiters look and arrives: a task does, or the shard itself, which takes
-    /// a number that is known and carries it to a fold.
+    /// One shard writes a number for the barrier's waiters and arrives. A task does this, or the shard itself, which
+    /// takes a known number and carries it to a fold.
     Arrive { shard: u32, phase: usize, number: Number, own: bool, bomb: Option<u32> },
-    /// A task waits for a phase and reads what all have written, or the shard waits itself and gets the fold.
+    /// A task waits for a phase and reads the numbers that all have written. Or the shard waits itself and gets the
+    /// fold.
     Wait { shard: u32, phase: usize, own: bool, limit: Option<u64> },
-    /// One shard passes over an arrival: whoever waits for that is stuck. Of the last stage of a program without failures.
+    /// One shard leaves out an arrival, so that its waiters are stuck. Only in the last stage of a program without
+    /// failures.
     Forget { shard: u32, phase: usize },
-    /// One shard arrives until it is refused, as the others are not that far, and the waiters are told. The last step of such
-    /// a program.
+    /// One shard arrives until it is refused, because the others are not that far. The waiters get the error. The last
+    /// step of a program without other failures.
     Overrun { shard: u32, phase: usize },
     /// Each shard contributes to a total.
     Total { which: usize, number: Number },
-    /// One shard puts another mapper in.
+    /// One shard replaces the mapper.
     Swap { shard: u32, mapper: Chosen },
-    /// One shard awaits what it has launched, and fails.
+    /// One shard awaits its values and fails.
     Crash { shard: u32, bomb: u32, how: Failing },
 }
 
 impl Step {
-    /// The number of what goes off in it.
+    /// The number of its bomb.
     pub fn bomb(&self) -> Option<u32> {
         match *self {
             Step::Leaf { bomb, .. } | Step::Arrive { bomb, .. } => bomb,
@@ -271,7 +271,7 @@ impl Step {
         }
     }
 
-    /// The step with everything taken out that makes it special.
+    /// The step without its special features.
     pub fn plain(self) -> Self {
         match self {
             Step::Leaf { shard, op, detached, .. } => Step::Leaf { shard, op, priority: None, bomb: None, detached },
@@ -310,7 +310,7 @@ impl Program {
         Some((step, progress[phase].refused(&stage.phases[phase], shard)))
     }
 
-    /// Whether its steps can be taken in their order.
+    /// Whether the steps can be taken in their order.
     pub(crate) fn is_sound(&self) -> bool {
         let last = self.stages.len() - 1;
         let spoils = |step: &Step| matches!(step, Step::Forget { .. } | Step::Overrun { .. });
@@ -330,8 +330,8 @@ impl Program {
         self.all().nth(shard.into(), self.stages[stage].shards.into())
     }
 
-    /// The parts of an index launch: as many as there are, of about the same size; if it only looks, with a point more on
-    /// both sides.
+    /// The parts of an index launch, of about the same size. If the tasks only look, each part has one more point on
+    /// either side.
     pub(crate) fn points(block: Area, points: u8, looks: bool) -> Vec<Area> {
         let (lo, hi) = (block.lo[0], block.hi[0]);
         let n = (1 + i64::from(points) % 5).min(hi - lo);
@@ -339,7 +339,7 @@ impl Program {
         (0..n).map(|i| block.nth(i, n)).map(|part| if looks { wider(part) } else { part }).collect()
     }
 
-    /// Which tree a loose launch is on, and what it does there.
+    /// The number of a loose launch's tree, and the action of its tasks.
     pub(crate) fn loose(&self, stage: usize, loose: &Loose) -> (usize, Act) {
         let stage = &self.stages[stage];
         match loose.far {
@@ -349,19 +349,20 @@ impl Program {
         }
     }
 
-    /// The block of a shard of a loose launch: of all, of a half, or of the middle.
+    /// The block of a shard of a loose launch: a part of the whole tree, of one half, or of the middle.
     pub(crate) fn loose_block(&self, loose: &Loose, shard: u32) -> Area {
         let n = self.cells;
         let (lo, hi) = [(0, n), (0, n), (0, n / 2), (n / 2, n), (n / 4, n - n / 4)][loose.part as usize % 5];
         self.all().slice(lo, hi).nth(shard.into(), loose.shards.into())
     }
 
-    /// The same on threads, without faults.
+    /// The same program on threads, without faults.
     pub fn on_threads(self, workers: u32) -> Self {
         Self { on: On::Threads { workers }, faults: Faults::default(), ..self }
     }
 
-    /// The same in virtual time, on as many processors or more: of nodes like this machine's, or of one drawn from its seed.
+    /// The same program in virtual time, on at least as many processors. The nodes are like those of `machine`, or of a
+    /// machine drawn from the seed.
     pub fn in_virtual_time(mut self, machine: Option<&VirtualMachine>) -> Self {
         let (nodes, per_node, seed) = match self.on {
             On::Seeded { processors, seed } => (processors, 1, seed),
@@ -384,7 +385,7 @@ impl Program {
         }
     }
 
-    /// How many steps and loose launches it has.
+    /// The number of steps and loose launches.
     pub fn size(&self) -> usize {
         self.steps().count() + self.stages.iter().map(|s| s.loose.len()).sum::<usize>()
     }
@@ -404,8 +405,8 @@ impl Program {
     }
 }
 
-/// What a shard notes of a deadline that was over when it should.
+/// The value that a shard notes for a deadline that was over in time.
 pub const TIMED_OUT: i64 = 41;
 
-/// Points of the shared region that are each shard's own.
+/// The number of points of the shared region that belong to each shard.
 pub const BOARD: i64 = 2;

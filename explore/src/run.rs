@@ -1,4 +1,4 @@
-//! Runs a program on the framework: driver, mapper, and what the shards of a run share.
+//! Runs a program on the framework: the driver, the mapper, and the data that the shards of a run share.
 
 use crate::judge::{Judge, Kind, Right, Wrong};
 use crate::oracle::interpret;
@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Steps after which a run counts as one that does not end.
+/// The number of steps after which a run counts as endless.
 const MOST_STEPS: u64 = 300_000;
 
 pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
@@ -29,7 +29,7 @@ pub fn mapper(chosen: Chosen) -> Arc<dyn Mapper> {
     stock(&spec).unwrap_or_else(|e| panic!("a stock mapper: {e}"))
 }
 
-/// A machine like this one, or else one drawn from the seed.
+/// A machine like this one, or one drawn from the seed.
 fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) -> VirtualMachine {
     if let Some(machine) = like {
         // A program made smaller may have fewer processors; half of the programs see noise.
@@ -44,7 +44,7 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
         };
     }
     let mut r = fastrand::Rng::with_seed(seed);
-    // On some nothing takes any time, so that much happens at once.
+    // On some machines nothing takes any time, so that much happens at once.
     let most = [0, 1000, 1000][r.usize(0..3)];
     let mut cost = || r.u32(0..=most) as f64;
     let costs = Costs::<f64>::default().map(|_, _| cost());
@@ -66,8 +66,11 @@ fn machine(like: Option<&VirtualMachine>, nodes: u32, per_node: u32, seed: u64) 
     }
 }
 
-/// Runs a program and judges what comes; a panic of the driver is an error too. In virtual time, the nodes are like
-/// those of `machine`, or drawn. `set` makes the last changes to the runtime.
+/// Runs a program and judges the run. In virtual time, the nodes are like those of `machine`, or drawn from the seed.
+/// `set` makes the last changes to the runtime.
+///
+/// # Errors
+/// The first mistake found. A panic of the driver is one too.
 pub fn run(
     program: &Program,
     machine: Option<&VirtualMachine>,
@@ -114,23 +117,23 @@ fn attempt(program: &Program, like: Option<&VirtualMachine>, set: &dyn Fn(Runtim
     drop((shared, slot, wild));
     let left = (Arc::strong_count(&probe) - 1, Arc::strong_count(&first) - 1);
     if left != (0, 0) {
-        let what = format!("{} tasks' closures and {} uses of the mapper outlive the run", left.0, left.1);
+        let what = format!("{} closures of tasks and {} handles of the mapper have outlived the run", left.0, left.1);
         return Err(Wrong { kind: Kind::Leak, what });
     }
     Ok(right)
 }
 
 thread_local! {
-    /// The last panic that said something, and where it was.
+    /// The message and the place of the last panic.
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has panics print nothing from now on, anywhere in the process: [`run`] catches them and reports what they say.
+/// Silences the messages of all panics in the process from now on. [`run`] catches panics and reports their messages.
 pub fn quiet() {
     std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
 }
 
-/// Plants a bug in a runtime; how often it strikes is drawn from the seed.
+/// Plants a bug in a runtime. The seed decides when and how often it strikes.
 #[cfg(feature = "plant")]
 pub fn planted(bug: maniple_runtime::plant::Bug, seed: u64, runtime: Runtime) -> Runtime {
     let mut random = fastrand::Rng::with_seed(seed);

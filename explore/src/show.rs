@@ -1,4 +1,4 @@
-//! Programs in words.
+//! The description of a program in words.
 
 use crate::area::{Area, Part};
 use crate::phases::Phase;
@@ -42,7 +42,7 @@ fn operator(o: u8) -> &'static str {
 }
 
 fn limit(limit: Option<u64>) -> String {
-    limit.map_or(String::new(), |ns| format!(", within {ns} ns again and again"))
+    limit.map_or(String::new(), |ns| format!(", with deadlines that grow from {ns} ns"))
 }
 
 fn goes_off(bomb: Option<u32>) -> String {
@@ -121,12 +121,12 @@ impl Program {
                 format!("shard {shard}: {points} tasks {does}{all}{bomb}")
             }
             Step::Await { shard, value, limit: l } => format!("shard {shard}: awaits value {value}{}", limit(l)),
-            Step::InVain { shard, limit } => format!("shard {shard}: waits {limit} ns for what never comes"),
+            Step::InVain { shard, limit } => format!("shard {shard}: waits {limit} ns for a barrier without arrivals"),
             Step::Yield { shard } => format!("shard {shard}: yields"),
             Step::Exchange { number: k, waits, limit: l, bomb } => {
                 let how = if waits { format!(" after the shard has waited{}", limit(l)) } else { String::new() };
                 format!(
-                    "every shard: a task puts {} into its slot, another takes what came{how}{}",
+                    "every shard: a task puts {} into its slot, another takes the values for this shard{how}{}",
                     number(k),
                     bomb_at(bomb)
                 )
@@ -143,7 +143,7 @@ impl Program {
             Step::Board { number: k, bomb } => {
                 let bomb = bomb_at(bomb);
                 format!(
-                    "every shard: between barriers updates its part of what all share with {}, then digests all{bomb}",
+                    "every shard: between barriers updates its part of a shared region with {}, then digests all of it{bomb}",
                     number(k)
                 )
             }
@@ -156,12 +156,12 @@ impl Program {
             }
             Step::Wait { shard, phase, own, limit: l } => {
                 let who = if own { format!("waits{} and a task", limit(l)) } else { "a task waits and".into() };
-                format!("shard {shard}: {who} reads what was written for the next generation of phase {phase}")
+                format!("shard {shard}: {who} reads the values written up to the next generation of phase {phase}")
             }
             Step::Forget { shard, phase } => format!("shard {shard}: FORGETS to arrive at phase {phase}"),
             Step::Overrun { shard, phase } => format!("shard {shard}: arrives at phase {phase} until it is REFUSED"),
             Step::Total { which, number: k } => format!("every shard: contributes {} to total {which}", number(k)),
-            Step::Swap { shard, mapper } => format!("shard {shard}: puts in the mapper {mapper}"),
+            Step::Swap { shard, mapper } => format!("shard {shard}: replaces the mapper by {mapper}"),
             Step::Crash { shard, bomb, how } => {
                 let how = if how == Failing::Panics { "PANICS" } else { "returns an ERROR" };
                 format!("shard {shard}: awaits its values and {how}, bomb {bomb}")
@@ -175,32 +175,32 @@ impl fmt::Display for Program {
         let races = if self.checks_races { ", looking for races" } else { "" };
         writeln!(f, "on {}{races}; mapper {}; faults: {}", self.on, self.mapper, self.faults)?;
         for (i, stage) in self.stages.iter().enumerate() {
-            let by = if stage.by_parent { "a parent" } else { "the top-level task" };
+            let by = if stage.by_parent { "an inner task" } else { "the top-level task" };
             let tree = ["x", "y"][stage.tree];
             write!(f, "stage {i}: {by} launches {} shards on tree {tree} of points {}", stage.shards, self.all())?;
             if stage.launches > 1 {
                 write!(f, ", {} times", stage.launches)?;
             }
-            let parent = [(stage.maps, ", looks at it"), (stage.changes, ", changes it")];
+            let parent = [(stage.maps, ", then looks at the tree"), (stage.changes, ", then changes the tree")];
             for (_, what) in parent.iter().filter(|(on, _)| stage.by_parent && *on) {
                 f.write_str(what)?;
             }
             let flags = [
-                (stage.daring, "dares to arrive early"),
-                (stage.awaited, "is awaited"),
-                (stage.adopts, "then the newest mapper is adopted"),
+                (stage.daring, "shards may arrive too early"),
+                (stage.awaited, "the top-level task awaits it"),
+                (stage.adopts, "the top-level task then adopts the newest mapper"),
             ];
             for (_, what) in flags.iter().filter(|(on, _)| *on) {
                 write!(f, ", {what}")?;
             }
-            writeln!(f, "; slots of {} times {} points for shards {:?}", stage.buffers, stage.width, stage.to)?;
+            writeln!(f, "; slots of {} parts of {} points, read by shards {:?}", stage.buffers, stage.width, stage.to)?;
             for (at, Phase { arrivers, waiters, window, fold, .. }) in stage.phases.iter().enumerate() {
                 let fold = fold
                     .map_or(String::new(), |how| format!(", folds by {}", ["digits", "sum", "max"][how as usize % 3]));
                 writeln!(f, "  phase {at}: {arrivers:?} arrive, {waiters:?} wait, window {window}{fold}")?;
             }
             for (at, t) in stage.totals.iter().enumerate() {
-                let algorithm = t.algorithm.map_or("as the mapper likes", |a| ["recursive doubling", "two-level"][a]);
+                let algorithm = t.algorithm.map_or("chosen by the mapper", |a| ["recursive doubling", "two-level"][a]);
                 writeln!(f, "  total {at}: {} elements, {} slots, {algorithm}", t.elements, t.slots)?;
             }
             for loose in &stage.loose {
@@ -217,6 +217,6 @@ impl fmt::Display for Program {
             let how = if how == Failing::Panics { "PANICS" } else { "returns an ERROR" };
             writeln!(f, "after stage {at} the top-level task {how}")?;
         }
-        write!(f, "in the end every shard digests its block and awaits all its values")
+        write!(f, "at the end every shard digests its block and awaits all its values")
     }
 }

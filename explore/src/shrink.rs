@@ -1,15 +1,19 @@
-//! A program that fails, made smaller for as long as it fails alike.
+//! Shrinks a failing program to the smallest one that fails the same way.
 
 use crate::judge::{Kind, Wrong};
 use crate::program::{Chosen, On, Program, Stage, Step};
 
-/// Runs that shrinking may take.
+/// The most runs that shrinking may take.
 const MOST_RUNS: usize = 4000;
 
-/// Orders tried with each smaller program, as one step less makes another order.
+/// The number of orders tried with each smaller program, because one step less makes another order.
 const ORDERS: u64 = 4;
 
-/// The smallest program found that fails in the same way, and how it does.
+/// Makes a failing program smaller for as long as it fails with the same kind of mistake. Returns the smallest program
+/// found, with its mistake.
+///
+/// `run` runs a program, for example with [`run()`](crate::run()). [`Kind::Value`] and [`Kind::Unnoticed`] count as the same
+/// kind. It takes at most 4000 runs.
 pub fn shrink(program: Program, wrong: Wrong, run: &dyn Fn(&Program) -> Result<(), Wrong>) -> (Program, Wrong) {
     let mut least = (program, wrong);
     let mut runs = 0;
@@ -42,7 +46,7 @@ fn ordered(mut program: Program, order: u64) -> Program {
     program
 }
 
-/// Programs that are smaller by one thing, large things first.
+/// Programs that are smaller by one thing, the largest thing first.
 fn candidates(program: &Program) -> Vec<Program> {
     let mut all = Vec::new();
     let mut change = |f: &dyn Fn(&mut Program)| {
@@ -86,7 +90,7 @@ fn candidates(program: &Program) -> Vec<Program> {
             }
         });
     }
-    // A file's machine may have many to a node.
+    // The machine of a file may have many processors a node.
     for fewer in 1..processors.min(64) {
         change(&|p| {
             match &mut p.on {
@@ -168,7 +172,7 @@ fn with_shards(stage: &mut Stage, n: u32) {
     }
 }
 
-/// Without a phase and the steps on it.
+/// Removes a phase and its steps.
 fn without_phase(stage: &mut Stage, which: usize) {
     stage.phases.remove(which);
     stage.steps.retain(|step| step.at_phase().is_none_or(|(_, phase)| phase != which));
@@ -184,7 +188,7 @@ fn without_phase(stage: &mut Stage, which: usize) {
     }
 }
 
-/// Without a total and the steps that call it.
+/// Removes a total and the steps that call it.
 fn without_total(stage: &mut Stage, which: usize) {
     stage.totals.remove(which);
     stage.steps.retain(|step| !matches!(step, Step::Total { which: w, .. } if *w == which));

@@ -1,4 +1,4 @@
-//! What leaf tasks do to regions, on a line or in a plane.
+//! The work of leaf tasks on regions, on a line or in a plane.
 
 use crate::area::place;
 use crate::values::{fresh, joined, updated};
@@ -7,17 +7,17 @@ use maniple::regions::{ReadShared, Reduce, Reduction, Sum};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-/// What a bomb says.
+/// The message of a bomb.
 pub fn bomb(number: u32) -> String {
     format!("bomb {number}")
 }
 
-/// A panic that says nothing on stderr.
+/// Panics without a message on stderr.
 pub fn explode(bomb: u32) -> ! {
     resume_unwind(Box::new(self::bomb(bomb)))
 }
 
-/// What each leaf task holds: if its closure is not dropped, that is seen.
+/// Held by each leaf task, to find closures that are never dropped.
 #[derive(Clone)]
 pub struct Tag {
     pub _probe: Arc<()>,
@@ -32,24 +32,24 @@ impl Tag {
     }
 }
 
-/// A number made from values and their order.
+/// Makes a number from values and their order.
 pub fn digest<const D: usize>(u: &Read<i64, D>, start: i64) -> i64 {
     u.rect().points().fold(start, |sum, p| joined(sum, u.get(p)))
 }
 
-/// The same of values that are shared.
+/// The same for shared values.
 pub fn digest_shared(u: &ReadShared<i64>, start: i64) -> i64 {
     let mut values = vec![0; (u.rect().hi(0) - u.rect().lo(0)) as usize];
     u.copy_to(&mut values);
     values.into_iter().fold(start, joined)
 }
 
-/// New values that do not depend on the old ones.
+/// Sets new values that do not depend on the old ones.
 pub fn set<const D: usize>(u: &mut Write<i64, D>, k: i64) {
     u.rect().points().for_each(|p| u.set(p, fresh(k, place::<D>(p))));
 }
 
-/// New values from old ones; a number made from these.
+/// Makes new values from old ones, and a number from the old ones.
 pub fn update<const D: usize>(u: &mut ReadWrite<i64, D>, k: i64) -> i64 {
     u.rect().points().fold(2, |sum, p| {
         let old = u.get(p);
@@ -58,12 +58,12 @@ pub fn update<const D: usize>(u: &mut ReadWrite<i64, D>, k: i64) -> i64 {
     })
 }
 
-/// A contribution to each value.
+/// Folds a contribution into each value.
 pub fn fold<R: Reduction<i64>, const D: usize>(u: &mut Reduce<i64, R, D>, k: i64) {
     u.rect().points().for_each(|p| u.fold(p, fresh(k, place::<D>(p))));
 }
 
-/// Sums the first into the second and makes the third of it.
+/// Sums the first field into the second, and sets the third from the first.
 pub fn three<const D: usize>(a: &Read<i64, D>, b: &mut Reduce<i64, Sum, D>, c: &mut Write<i64, D>, k: i64) {
     for p in a.rect().points() {
         b.fold(p, a.get(p));

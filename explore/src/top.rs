@@ -1,4 +1,4 @@
-//! The top-level task and the parents of a program.
+//! The top-level task and the inner tasks of a program.
 
 use crate::judge::{End, LooseEnd, Outcome, Records};
 use crate::loose::{LooseArgs, Loosely, loose, loosely};
@@ -14,14 +14,14 @@ use maniple::runtime::{FutureMap, InnerTask};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a run's shards share.
+/// The data that the shards of a run share.
 pub struct Shared {
     pub program: Program,
     pub slot: MapperSlot,
-    /// Each leaf task holds one: those that are not dropped are counted.
+    /// Each leaf task holds a clone. The clones that are not dropped are counted.
     pub probe: Arc<()>,
     pub records: Mutex<Records>,
-    /// Of every node.
+    /// The ends of shards, from every node.
     pub ends: Mutex<Vec<End>>,
     pub loose: Mutex<Vec<LooseEnd>>,
     pub time_outs: Mutex<u64>,
@@ -43,19 +43,19 @@ pub struct Args {
     pub far: Region,
     pub slots: Region,
     pub board: Region,
-    /// Where arrivers of phases write.
+    /// The region that arrivers of phases write.
     pub marks: Region,
     pub pairs: Edges<i64>,
     pub sum: PhaseBarrier,
     pub barrier: PhaseBarrier,
-    /// Of the board: all have written, all have read.
+    /// The barriers of the board: all have written, all have read.
     pub turns: [PhaseBarrier; 2],
-    /// Nobody arrives at it.
+    /// A barrier at which nobody arrives.
     pub never: PhaseBarrier,
     pub phases: Vec<PhaseBarrier>,
     pub totals: Vec<Allreduce<i64>>,
 }
-/// What every node runs.
+/// The top-level task, which every node runs.
 pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<(), Error> {
     let program = &shared.program;
     let all = program.all().rect::<D>();
@@ -117,7 +117,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
         let task = top.register("stage", move |shard, args: Args| body::<D>(shard, args, of_shard.clone()));
         let all = loose(&top, i, program, loose_task, trees)?;
         if stage.by_parent {
-            // What it holds must not be in use by launches of the top-level task.
+            // Launches of the top-level task must not use the regions that it holds.
             for (earlier, done) in std::mem::take(&mut pending) {
                 ends(&shared, earlier, &done).await;
             }
@@ -171,7 +171,7 @@ pub async fn top_level<const D: usize>(top: Top, shared: Arc<Shared>) -> Result<
     Ok(())
 }
 
-/// Launches a stage as a parent, which then looks at the tree and changes it.
+/// Launches a stage as an inner task, which may then look at the tree and change it.
 async fn by_parent<const D: usize>(
     parent: InnerTask,
     gang: Gang,
@@ -190,7 +190,7 @@ async fn by_parent<const D: usize>(
         let args = Args { launch, ..args.clone() };
         let done = parent.launch_gang(&gang, &task, |s| start::<D>(program, &args, s)).await?;
         if free.is_empty() && !stage.awaited && !stage.maps && !stage.changes && stage.launches == 1 {
-            // It is over when its gangs are.
+            // The inner task is over when its gangs are.
             shared.record(launch, stage.shards, &[]);
             return Ok(());
         }
@@ -227,7 +227,7 @@ async fn by_parent<const D: usize>(
     Ok(())
 }
 
-/// Awaits a launch, and notes what comes.
+/// Awaits a launch and notes its values.
 async fn ends(shared: &Shared, launch: usize, done: &FutureMap<Vec<Outcome>>) {
     for (s, end) in done.iter().enumerate() {
         let end = end.clone().await;

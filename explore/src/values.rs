@@ -1,5 +1,5 @@
-//! What tasks do to values, the same for the framework's tasks and for the interpreter. Wrapping arithmetic is exact, and
-//! none of these commutes unless it is folded by an operator that does.
+//! The arithmetic of values, shared by the framework's tasks and the interpreter. Wrapping arithmetic is exact. None of
+//! these functions commutes, unless an operator that commutes folds the values.
 
 pub fn joined(a: i64, b: i64) -> i64 {
     a.wrapping_mul(31).wrapping_add(b)
@@ -21,7 +21,7 @@ pub fn folded(old: i64, operator: u8, new: i64) -> i64 {
     }
 }
 
-/// Composition of affine maps modulo 2³², a pair in each number: exact, associative, and order matters.
+/// Composes affine maps modulo 2³², with a pair in each number. Exact and associative, but not commutative.
 pub fn composed(lower: i64, higher: i64) -> i64 {
     let (a, b) = ((lower >> 32) as u32, lower as u32);
     let (c, d) = ((higher >> 32) as u32, higher as u32);
@@ -29,17 +29,17 @@ pub fn composed(lower: i64, higher: i64) -> i64 {
     i64::from(e) << 32 | i64::from(f)
 }
 
-/// What a shard contributes to a total, made of one number.
+/// A shard's contribution to a total, made of one number.
 pub fn contribution(k: i64, elements: usize) -> Vec<i64> {
     (0..elements as i64).map(|i| fresh(k, i) | 1 << 32).collect()
 }
 
-/// What a shard arrives with.
+/// The value with which a shard arrives.
 pub fn arrival(step: usize, shard: u32) -> u64 {
     (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(shard) << 7
 }
 
-/// What a barrier makes of two values, by one of three functions, of which the first neither commutes nor associates.
+/// Folds two values of a barrier by one of three functions. The first one is neither commutative nor associative.
 pub fn gathered(how: u8, a: u64, b: u64) -> u64 {
     match how % 3 {
         0 => a.wrapping_mul(1_000_003).wrapping_add(b),

@@ -1,4 +1,4 @@
-//! Says which run does not end.
+//! The watch, which names a run that does not end.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,24 +7,25 @@ use std::time::Duration;
 /// The runs under way.
 #[derive(Default)]
 struct State {
-    /// How often the watch has woken up. It counts these and not time, which goes on where the whole process is stopped.
+    /// The number of times that the watch has woken up. Time itself would go on while the whole process is stopped.
     wakes: u64,
-    /// Seeds, and how often it had when they began.
+    /// The seeds of the runs, each with that number at its beginning.
     begun: Vec<(u64, u64)>,
 }
 
-/// Watches runs from a thread of its own, which ends with it.
+/// Watches runs from a thread of its own, which ends when this is dropped.
 pub struct Watch {
     state: Arc<Mutex<State>>,
     _until: Sender<()>,
 }
 
 impl Watch {
-    /// A run that takes this long hangs within a step, as the steps themselves are counted: most runs take less than a
-    /// millisecond.
+    /// The time after which a run hangs. It must hang within a step, because steps are counted. Most runs take less
+    /// than a millisecond.
     pub const LIMIT: Duration = Duration::from_secs(60);
 
-    /// Calls `late` once, with the seed of a run that takes longer than `limit`, before it took twice that.
+    /// Starts a watch. It calls `late` once, with the seed of a run that takes longer than `limit`, before that has
+    /// taken twice as long.
     pub fn start(limit: Duration, late: impl FnOnce(u64) + Send + 'static) -> Self {
         let state = Arc::<Mutex<State>>::default();
         let (until, over) = channel();
@@ -33,7 +34,7 @@ impl Watch {
             while over.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 let mut state = locked(&seen);
                 state.wakes += 1;
-                // The first was any time after it began, the second a limit later.
+                // The first was some time after the run began, the second a limit later.
                 let found = state.begun.iter().find(|(_, at)| state.wakes - at >= 2).map(|(seed, _)| *seed);
                 drop(state);
                 if let Some(seed) = found {
@@ -44,7 +45,7 @@ impl Watch {
         Self { state, _until: until }
     }
 
-    /// Watches a run of this seed for as long as the guard lives.
+    /// Watches a run of this seed while the guard lives.
     pub fn over(&self, seed: u64) -> Watched<'_> {
         let mut state = locked(&self.state);
         let wakes = state.wakes;
@@ -53,7 +54,7 @@ impl Watch {
     }
 }
 
-/// A run under way.
+/// The guard of a run under way.
 pub struct Watched<'a>(&'a Mutex<State>, u64);
 
 impl Drop for Watched<'_> {

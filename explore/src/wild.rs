@@ -1,4 +1,4 @@
-//! A mapper whose answers are legal mostly, illegal now and then, and sometimes panics.
+//! A mapper that mostly gives legal answers, sometimes illegal ones, and sometimes panics.
 
 use maniple::regions::{Coherence, Privilege};
 use maniple::runtime::Error;
@@ -19,7 +19,8 @@ fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Draws legal answers from a seed, and notes each call in which it does not.
+/// A mapper that draws answers from a seed. Most are legal. It notes each call in which it gives an illegal answer or
+/// panics.
 #[derive(Debug)]
 pub struct Wild {
     legal: RandomMapper,
@@ -28,7 +29,7 @@ pub struct Wild {
     struck: Mutex<Vec<&'static str>>,
 }
 
-/// What a mapper does in a call.
+/// The behaviour of the mapper in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Legal,
@@ -36,18 +37,19 @@ enum Mood {
 }
 
 impl Wild {
-    /// With this seed.
+    /// Makes a mapper with this seed.
     pub fn new(seed: u64) -> Self {
         Self { legal: RandomMapper::new(seed), seed, asked: AtomicU64::new(0), struck: Mutex::default() }
     }
 
-    /// The same of a call that all nodes make alike: the same for the same subject.
+    /// The same for a call that all nodes make alike. It has the same answer for the same subject.
     fn mood_about(&self, call: &'static str, rare: u64, subject: impl std::fmt::Debug) -> Mood {
         let bytes = format!("{subject:?}").into_bytes();
         self.drawn(call, rare, bytes.iter().fold(self.seed, |hash, &byte| mix(hash ^ u64::from(byte))))
     }
 
-    /// One in `rare` answers of this call is not legal, if the seed is one under which this call may be so at all.
+    /// Draws the behaviour. One in `rare` answers of this call is not legal, if the seed allows that for this call at
+    /// all.
     fn mood(&self, call: &'static str, rare: u64) -> Mood {
         self.drawn(call, rare, mix(self.seed ^ mix(self.asked.fetch_add(1, Ordering::Relaxed))))
     }
@@ -59,13 +61,13 @@ impl Wild {
         }
         self.struck.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         if (draw / rare).is_multiple_of(3) {
-            // A panic that says nothing on stderr.
+            // This panic prints nothing on stderr.
             resume_unwind(Box::new(format!("wild bomb in {call}")));
         }
         Mood::Illegal(draw / rare)
     }
 
-    /// Whether an error is the fault of this mapper, and says so: the call, and the value and the legal ones or the panic.
+    /// Whether an error is the fault of this mapper, and names the call and the illegal value or the panic.
     pub fn owns(&self, e: &Error) -> bool {
         let struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
         match e.origin() {
@@ -83,7 +85,7 @@ impl Wild {
         }
     }
 
-    /// How often it did what it must not.
+    /// The number of illegal answers and panics.
     pub fn strikes(&self) -> usize {
         self.struck.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -114,7 +116,7 @@ impl Mapper for Wild {
     }
 
     fn map_instance(&self, input: &InstanceInput<'_>) -> InstanceChoice {
-        // With an instance there, every answer is legal.
+        // If there is an instance, every answer is legal.
         match if input.found.is_none() { self.mood("map_instance", 10) } else { Mood::Legal } {
             Mood::Illegal(_) => InstanceChoice::Find,
             Mood::Legal => self.legal.map_instance(input),
@@ -173,7 +175,7 @@ impl Mapper for Wild {
     }
 
     fn profile(&self, _: &ProfileInput<'_>) {
-        // There is nothing illegal to answer.
+        // This call has no illegal answers.
         if let Mood::Illegal(_) = self.mood("profile", 60) {
             resume_unwind(Box::new("wild bomb in profile".to_string()));
         }

@@ -83,7 +83,7 @@ impl Worker {
         let written = (written.arriver(&self.shard)?, written.waiter(&self.shard)?);
         let read = (read.arriver(&self.shard)?, read.waiter(&self.shard)?);
         let never = self.args.never.waiter(&self.shard)?;
-        // Of another launch, those before are over.
+        // In a later launch, earlier generations are over.
         let mut boards = 0;
         let board = self.shard.region(self.args.board)?;
         if stage.loads {
@@ -161,7 +161,7 @@ impl Worker {
                 Step::Exchange { number, waits, limit, bomb } => {
                     let tag = self.tag(bomb.filter(|b| b.1 == me).map(|b| b.0));
                     let generation = to.ready().generation();
-                    // Every other one travels with its arrival, unless shards wait themselves.
+                    // Every other value travels with its arrival, unless shards wait themselves.
                     if !waits && generation % 2 == 1 {
                         let put = move |mut out: Put<i64>, k: Arg<i64>| {
                             tag.goes_off();
@@ -222,7 +222,7 @@ impl Worker {
                     if let (Some(arriver), true) = (&phases[phase].0, shard == me) {
                         (arriver.generation()..=last).for_each(|_| self.shard.arrive(arriver));
                     }
-                    // What is refused never comes, and whoever waits for it is told.
+                    // The refused arrival never comes, and its waiters get the error.
                     if let Some(waiter) = &phases[phase].1 {
                         waiter.seek(last);
                         self.shard.wait(waiter).await.expect_err("an arrival was refused");
@@ -240,7 +240,7 @@ impl Worker {
                     };
                     let value = match value {
                         Ok(value) => TaskFuture::ready(value as i64),
-                        // Whoever waits for a later one is told the same.
+                        // Waiters for a later generation get the same error.
                         Err(_) => self.released(&sum.1)?,
                     };
                     self.values.push(value);
@@ -296,7 +296,7 @@ impl Worker {
             }
         }
         if boards > 0 {
-            // So that a later launch begins with a generation of its own.
+            // A later launch must begin with a generation of its own.
             self.waits(None, &read.1).await;
         }
         for field in FIELDS {
@@ -317,7 +317,7 @@ impl Worker {
         self.shard.region(Region::new(slot.tree, Rect::line(lo, lo + stage.width)))
     }
 
-    /// Writes a number where the waiters of a phase look, and arrives.
+    /// Writes a number for the waiters of a phase, and arrives.
     async fn arrive(
         &mut self,
         stage: &Stage,
@@ -353,7 +353,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads what was written for a phase up to its next generation.
+    /// Reads the numbers written for a phase up to its next generation.
     async fn wait(
         &mut self,
         stage: &Stage,
@@ -386,7 +386,7 @@ impl Worker {
             digest_shared(&u, 23)
         };
         let look = self.shard.launch(look, (marks.read_shared(SLOT),)).named("look");
-        // Whoever waits again for one that failed is told the same.
+        // A second wait for a failed generation gets the same error.
         waiter.seek(generation);
         let look = if over.is_some() { look } else { look.wait(waiter) };
         self.values.push(look.go()?);
@@ -404,7 +404,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Awaits every value, and notes it.
+    /// Awaits every value and notes it.
     async fn look(&mut self) {
         for value in &self.values {
             self.seen.push(value.clone().await);
@@ -412,7 +412,7 @@ impl Worker {
         self.shared.record(self.args.launch, self.shard.index(), &self.seen);
     }
 
-    /// An attempt that must not give up before its time.
+    /// Makes an attempt, which must not give up before its deadline.
     async fn on_time<T>(
         &self,
         limit: Duration,
@@ -422,12 +422,12 @@ impl Worker {
         let outcome = attempt(limit).await;
         let passed = now() - begun;
         let is_early = matches!(&outcome, Err(Error::TimedOut { .. }) if passed < limit);
-        // No bomb, so that the shard's end is not what it must be.
-        assert!(!is_early, "the time was over after {passed:?}, not after {limit:?}");
+        // This is no bomb, so the judge sees a wrong end of the shard.
+        assert!(!is_early, "the deadline was over after {passed:?}, expected {limit:?}");
         outcome
     }
 
-    /// Tries again and again, for longer and longer, until something is there.
+    /// Tries again, with a longer deadline each time, until the value comes.
     async fn patiently<T>(
         &self,
         limit: u64,
@@ -446,7 +446,7 @@ impl Worker {
         }
     }
 
-    /// Whether the next generation of a barrier is over; false if it never is.
+    /// Waits for the next generation of a barrier. Returns false if it never completes.
     async fn waits(&self, limit: Option<u64>, barrier: &impl maniple::runtime::Waitable) -> bool {
         match limit {
             None => self.shard.wait(barrier).await.is_ok(),
@@ -457,7 +457,7 @@ impl Worker {
         }
     }
 
-    /// A number once the next generation of a barrier is over.
+    /// Makes a number when the next generation of a barrier is over.
     fn released(&self, barrier: &PhaseWaiter) -> Result<TaskFuture<i64>, Error> {
         let tag = self.tag(None);
         let waits = move || {

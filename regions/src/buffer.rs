@@ -16,10 +16,10 @@ struct Line([u8; LINE]);
 
 const LINE: usize = crate::field::CACHE_LINE;
 
-/// An owned block of bytes of fixed length, zero at first, aligned to 64 bytes, so that it can be seen as any
-/// [`Element`].
+/// An owned block of bytes of fixed length, aligned to 64 bytes so that it can be read as elements of any
+/// [`Element`] type.
 ///
-/// Serialised as raw bytes: one copy on either side with a binary format.
+/// It is serialised as raw bytes. With a binary format that is one copy on either side.
 ///
 /// ```
 /// use maniple_regions::Buffer;
@@ -34,7 +34,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `len` zero bytes. Aborts where memory is exhausted, as `Vec` does.
+    /// Makes a buffer of `len` zero bytes. Aborts if memory is exhausted, as `Vec` does.
     pub fn zeroed(len: usize) -> Self {
         Buffer { lines: bytemuck::zeroed_slice_box(len.div_ceil(LINE)), len }
     }
@@ -66,7 +66,7 @@ impl Buffer {
         &bytemuck::cast_slice(&self.lines)[..self.len]
     }
 
-    /// The bytes, to be changed.
+    /// The bytes, mutably.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.len]
     }
@@ -75,7 +75,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// [`RegionError::NotWholeElements`] where the length is not a multiple of the element size.
+    /// [`RegionError::NotWholeElements`] if the length is not a multiple of the element size.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], RegionError> {
         const { T::FITS };
         if !self.len.is_multiple_of(size_of::<T>()) {
@@ -84,11 +84,11 @@ impl Buffer {
         Ok(bytemuck::cast_slice(self.as_bytes()))
     }
 
-    /// The bytes as elements, to be changed.
+    /// The bytes as elements, mutably, in native byte order.
     ///
     /// # Errors
     ///
-    /// [`RegionError::NotWholeElements`] where the length is not a multiple of the element size.
+    /// [`RegionError::NotWholeElements`] if the length is not a multiple of the element size.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], RegionError> {
         const { T::FITS };
         if !self.len.is_multiple_of(size_of::<T>()) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Coherence, FieldId, MemoryId, Privilege, Rect, Region};
 
-/// What can go wrong with regions: what was expected, what came, and what to do.
+/// A mistake in the use of regions. Its text says what was expected, what was given, and what to do.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum RegionError {
     /// Two fields of a space share a number or a name.
@@ -24,11 +24,11 @@ pub enum RegionError {
     /// A field is not part of the field space.
     #[error("expected one of the fields {}, got {id} `{name}`: add it to the field space or name another", list(.known))]
     UnknownField {
-        /// The number that came.
+        /// The number that was given.
         id: FieldId,
-        /// The name that came.
+        /// The name that was given.
         name: Box<str>,
-        /// The fields there are.
+        /// The fields of the field space.
         known: Vec<(FieldId, Box<str>)>,
     },
 
@@ -39,43 +39,43 @@ pub enum RegionError {
         field: Box<str>,
         /// The element type the field has.
         expected: Box<str>,
-        /// The element type that came.
+        /// The element type that was used.
         came: Box<str>,
     },
 
-    /// Rectangles, points or steps of different dimension meet.
+    /// Rectangles, points or steps of different dimensions are used together.
     #[error("expected {expected} dimension(s) in {what}, got {came}: use the region's own dimension")]
     WrongDimension {
-        /// What has the wrong dimension.
+        /// The thing that has the wrong dimension, such as "the tiles of a grid".
         what: Box<str>,
         /// The dimension expected.
         expected: usize,
-        /// The dimension that came.
+        /// The dimension that was given.
         came: usize,
     },
 
-    /// A region tree whose values no program can address.
+    /// A region tree is so large that no program can address its values.
     #[error(
         "expected at most {} bytes in {what}, got {rect} of {each} bytes a point: use a smaller rectangle",
         isize::MAX
     )]
     TooLarge {
-        /// What is made of it.
+        /// The thing to be made, such as "field `u`".
         what: Box<str>,
         /// The rectangle.
         rect: Box<Rect>,
-        /// Bytes of a point, at least.
+        /// Bytes of one point.
         each: usize,
     },
 
-    /// A partition without colours.
+    /// A partition has no colours.
     #[error("a partition of {region} needs at least one colour, got none")]
     NoColors {
         /// The region to partition.
         region: Region,
     },
 
-    /// A partition with more colours than can be numbered.
+    /// A partition has more colours than can be numbered.
     #[error("a partition of {region} has more colours than {}: use fewer tiles", usize::MAX)]
     TooManyColors {
         /// The region to partition.
@@ -98,7 +98,7 @@ pub enum RegionError {
     OutsideRegion {
         /// The colour.
         color: usize,
-        /// The rectangle that came.
+        /// The rectangle that was given.
         rect: Box<Rect>,
         /// The region it must lie in.
         region: Box<Region>,
@@ -109,11 +109,11 @@ pub enum RegionError {
     NoSuchColor {
         /// The number of colours.
         colors: usize,
-        /// The colour that came.
+        /// The colour that was given.
         color: usize,
     },
 
-    /// A rectangle is not covered by the instance.
+    /// An instance does not cover a rectangle.
     #[error("the instance of field `{field}` covers {covered}, but {asked} was asked for: ask for points it covers")]
     OutsideInstance {
         /// The field's name.
@@ -124,40 +124,40 @@ pub enum RegionError {
         asked: Box<Rect>,
     },
 
-    /// An overlapping lease is out.
+    /// An overlapping lease has not been released.
     #[error(
-        "field `{field}`: {wanted} of {asked} interferes with a {held} lease of {out} that is out: \
+        "field `{field}`: {wanted} of {asked} interferes with a {held} lease of {out}: \
          release that lease first"
     )]
     Leased {
         /// The field's name.
         field: Box<str>,
-        /// What was to be done.
+        /// The privilege asked for.
         wanted: Privilege,
-        /// Where.
+        /// The rectangle asked for.
         asked: Box<Rect>,
-        /// The privilege of a lease that is out: read, or read-write for anything that may write.
+        /// The privilege of the other lease: read, or read-write for anything that may write.
         held: Privilege,
-        /// Its rectangle.
+        /// The rectangle of the other lease.
         out: Box<Rect>,
     },
 
-    /// A lease or accessor of a coherence that the instance or lease does not have.
+    /// A lease or an accessor is asked for with a coherence that the instance or the lease does not have.
     #[error("{what} of field `{field}` needs {expected} coherence, got {came}: use {advice}")]
     WrongCoherence {
-        /// What was asked for.
+        /// The lease or the accessor asked for.
         what: Box<str>,
         /// The field's name.
         field: Box<str>,
         /// The coherence expected.
         expected: Box<str>,
-        /// The coherence that came.
+        /// The coherence that was given.
         came: Coherence,
-        /// What to use instead.
+        /// The thing to use instead.
         advice: Box<str>,
     },
 
-    /// An accessor of a privilege that the lease does not have.
+    /// An accessor needs a privilege that the lease does not have.
     #[error(
         "{accessor} of field `{field}` needs {expected}, but the lease holds {came}: ask for a lease that covers it"
     )]
@@ -168,56 +168,61 @@ pub enum RegionError {
         field: Box<str>,
         /// The privilege expected.
         expected: Privilege,
-        /// The privilege that came.
+        /// The privilege of the lease.
         came: Privilege,
     },
 
-    /// A reduction under simultaneous coherence.
-    #[error("field `{field}`: simultaneous coherence has no {came}: ask for read-write, or for another coherence")]
+    /// A reduction is asked for under simultaneous coherence.
+    #[error(
+        "field `{field}`: simultaneous coherence does not allow {came}: ask for read-write or for another coherence"
+    )]
     NoSharedReduction {
         /// The field's name.
         field: Box<str>,
-        /// The privilege that came.
+        /// The privilege asked for.
         came: Privilege,
     },
 
-    /// A lease comes back to an instance that did not give it.
+    /// A lease is released at an instance that did not give it.
     #[error(
-        "the lease of {rect} of field `{field}` was not given by this instance in {memory}: release it where it came from"
+        "the lease of {rect} of field `{field}` was not given by this instance in {memory}: \
+         release it at its own instance"
     )]
     ForeignLease {
         /// The field of the lease.
         field: Box<str>,
         /// The rectangle of the lease.
         rect: Rect,
-        /// The memory of the instance it came back to.
+        /// The memory of the instance at which it was released.
         memory: MemoryId,
     },
 
-    /// Bytes that do not fill what they were given for.
+    /// A number of bytes does not match their use.
     #[error("expected {expected} bytes for {what}, got {came}")]
     WrongLength {
-        /// What the bytes are for.
+        /// The use of the bytes.
         what: Box<str>,
         /// The number of bytes expected.
         expected: usize,
-        /// The number of bytes that came.
+        /// The number of bytes that was given.
         came: usize,
     },
 
-    /// Bytes that are not a whole number of elements.
-    #[error("expected a multiple of {size} bytes to see them as {element}, got {came}")]
+    /// A number of bytes is not a whole number of elements.
+    #[error("expected a multiple of {size} bytes to read them as {element}, got {came}")]
     NotWholeElements {
         /// The element type.
         element: Box<str>,
         /// The size of an element, in bytes.
         size: usize,
-        /// The number of bytes that came.
+        /// The number of bytes that was given.
         came: usize,
     },
 
-    /// An instance that does not fit into memory.
-    #[error("no memory for {rect} of field `{field}`, {size} bytes an element, in {memory}: use smaller pieces")]
+    /// An instance does not fit into memory.
+    #[error(
+        "not enough memory for {rect} of field `{field}`, {size} bytes an element, in {memory}: use smaller pieces"
+    )]
     OutOfMemory {
         /// The field's name.
         field: Box<str>,

@@ -14,16 +14,18 @@ use crate::RegionError;
 /// The cache line, in bytes: every field's array starts on one, and no element may ask for a stricter alignment.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// What a field may hold: plain old data without padding (`bytemuck::Pod`), at least one byte large, aligned to at most
-/// 64 bytes. Implemented for every such type; derive `bytemuck::Pod` and `Zeroable` on your own.
+/// The type of a field's values: plain old data without padding (`bytemuck::Pod`), of at least one byte, aligned to at
+/// most 64 bytes.
 ///
-/// A type without bytes, or one aligned more strictly, does not compile where it is used as a field:
+/// The trait is implemented for every such type. For a type of your own, derive `bytemuck::Pod` and `Zeroable`.
+///
+/// A field of a type without bytes, or of one aligned more strictly, does not compile:
 ///
 /// ```compile_fail,E0080
 /// const NOTHING: maniple_regions::Field<()> = maniple_regions::Field::new(0, "nothing");
 /// ```
 pub trait Element: bytemuck::Pod + Send + Sync + 'static {
-    /// Evaluated wherever an element type is put to use; stops the build for a type that cannot be an element.
+    /// Stops the build for a type that cannot be an element. Evaluated wherever an element type is used.
     #[doc(hidden)]
     const FITS: () = {
         assert!(size_of::<Self>() > 0, "an element has at least one byte");
@@ -33,7 +35,7 @@ pub trait Element: bytemuck::Pod + Send + Sync + 'static {
 
 impl<T: bytemuck::Pod + Send + Sync + 'static> Element for T {}
 
-/// The number of a field within its field space.
+/// The number of a field in its field space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FieldId(pub u16);
 
@@ -49,7 +51,7 @@ impl<T> From<Field<T>> for FieldId {
     }
 }
 
-/// A typed token for a field; usually a constant.
+/// A typed token for a field, usually a constant.
 ///
 /// ```
 /// use maniple_regions::Field;
@@ -87,7 +89,7 @@ impl<T> Field<T> {
 }
 
 impl<T: Element> Field<T> {
-    /// The field with number `id` and name `name`; both must be unique in the field space it joins.
+    /// Makes the field with number `id` and name `name`. Both must be unique in its field space.
     pub const fn new(id: u16, name: &'static str) -> Self {
         const { T::FITS };
         Field { id: FieldId(id), name, name_hash: fnv1a(name.as_bytes()), element: PhantomData }
@@ -103,7 +105,7 @@ impl<T: Element> Field<T> {
         self.name
     }
 
-    /// The field's description without its type parameter. Costs no allocation.
+    /// The field's description, without a type parameter. Allocates nothing.
     pub fn info(&self) -> FieldInfo {
         FieldInfo {
             id: self.id,
@@ -117,7 +119,7 @@ impl<T: Element> Field<T> {
     }
 }
 
-/// What is known of a field at run time. Made by [`Field::info`] only.
+/// The description of a field at run time. Only [`Field::info`] makes one.
 #[derive(Clone, Copy, Eq, Debug)]
 pub struct FieldInfo {
     /// The field's number.
@@ -125,7 +127,7 @@ pub struct FieldInfo {
     /// The field's name.
     pub name: &'static str,
     name_hash: u64,
-    /// The element type's name, for messages.
+    /// The name of the element type, for messages.
     pub type_name: &'static str,
     /// The size of an element, in bytes.
     pub size: usize,
@@ -134,12 +136,12 @@ pub struct FieldInfo {
     element: TypeId,
 }
 
-/// What is known of a field, in the one place for all that hold it: instances are many, fields are few.
+/// Keeps one copy of each description for ever: instances are many, fields are few.
 impl From<FieldInfo> for &'static FieldInfo {
     fn from(info: FieldInfo) -> Self {
         static ALL: Mutex<Vec<&FieldInfo>> = Mutex::new(Vec::new());
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        // Equal ones may have their names at different places.
+        // Equal descriptions may have their names at different addresses.
         if let Some(known) = all.iter().find(|known| ***known == info) {
             return known;
         }
@@ -163,7 +165,7 @@ impl Hash for FieldInfo {
     }
 }
 
-/// FNV-1a, which a constant can have worked out.
+/// FNV-1a as a constant function.
 const fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut at = 0;
@@ -175,7 +177,7 @@ const fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 impl FieldInfo {
-    /// Whether both were made by [`Field::info`] of the same field, as each use by a task asks: a hash stands for the name.
+    /// Whether both describe the same field. Compares a hash of the name, because every use by a task asks this.
     #[doc(hidden)]
     #[inline]
     pub fn is_of_same_field(&self, other: &FieldInfo) -> bool {
@@ -216,7 +218,7 @@ impl FieldSpace {
     ///
     /// # Errors
     ///
-    /// [`RegionError::DuplicateField`] where two fields share a number or a name.
+    /// [`RegionError::DuplicateField`] if two fields share a number or a name.
     pub fn new(fields: &[FieldInfo]) -> Result<Self, RegionError> {
         let mut sorted = fields.to_vec();
         sorted.sort_by_key(|field| field.id);
@@ -231,7 +233,7 @@ impl FieldSpace {
         Ok(FieldSpace { fields: sorted.into() })
     }
 
-    /// The fields, by rising number.
+    /// The fields in ascending order of their numbers.
     pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }
@@ -241,12 +243,12 @@ impl FieldSpace {
         self.fields.binary_search_by_key(&id, |field| field.id).ok().map(|at| &self.fields[at])
     }
 
-    /// Whether `field` is one of these fields, with the same name and element type.
+    /// Checks that `field` is one of these fields, with the same name and element type.
     ///
     /// # Errors
     ///
-    /// [`RegionError::UnknownField`] for a number this space does not have, or has under another name;
-    /// [`RegionError::WrongElement`] for another element type.
+    /// [`RegionError::UnknownField`] if the number is unknown or has another name. [`RegionError::WrongElement`] if the
+    /// element type differs.
     pub fn check(&self, field: &FieldInfo) -> Result<(), RegionError> {
         match self.get(field.id) {
             Some(known) if known.same_element(field) && known.name == field.name => Ok(()),

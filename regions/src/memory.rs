@@ -1,4 +1,4 @@
-//! Instance memory: the one module with `unsafe`. The rest of the crate sees only what is safe to call.
+//! Instance memory: the one module with `unsafe` code. All that it shows to the rest of the crate is safe to call.
 //!
 //! Vocabulary:
 //!
@@ -8,17 +8,17 @@
 //! - A [`Lease`] holds a storage and a rectangle within it. It cannot be copied.
 //! - A **view** borrows a lease mutably and does the accesses for an accessor.
 //!
-//! The rules that every `SAFETY` comment in this module leans on:
+//! Every `SAFETY` comment in this module refers to these rules:
 //!
-//! 1. A storage's bytes are allocated and initialised when it is made, stay where they are, and live until the last
-//!    `Arc` to it is gone. Elements are plain old data, so any bytes are a valid value.
-//! 2. The bytes of a **plain** storage are touched only (a) through a view of a lease, within the lease's rectangle, and
-//!    written only if the lease's privilege writes; or (b) by a method of the instance, on the instance's thread, within
-//!    a rectangle for which the ledger has just said that no lease in the way is out.
+//! 1. A storage's bytes are allocated and initialised when it is made. They never move, and live until the last `Arc`
+//!    to it is gone. Elements are plain old data, so any bytes are a valid value.
+//! 2. The bytes of a **plain** storage are touched in two ways only. (a) Through a view of a lease, within the lease's
+//!    rectangle. It writes only if the lease's privilege writes. (b) By a method of the instance, on the instance's
+//!    thread. It stays within a rectangle for which the ledger has just said that no lease in the way is out.
 //! 3. The ledger never has two overlapping leases out unless both only read. A lease that is lost is never given back,
 //!    so it counts as out for ever.
-//! 4. A lease gives one view at a time, because the view borrows it mutably; and views of two leases that overlap both
-//!    only read, by rule 3.
+//! 4. A lease gives one view at a time, because the view borrows it mutably. By rule 3, views of two leases that
+//!    overlap both only read.
 //! 5. The bytes of an **atomic** storage are touched only through relaxed atomic words whose width is a function of the
 //!    element size, so that all accesses to one byte have the same width.
 //! 6. A view is made only for the element type and dimension of the storage, so that its offsets are those of `layout`.

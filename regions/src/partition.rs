@@ -1,4 +1,4 @@
-//! Partitions: subregions by colour.
+//! Partitions: the subregions of a region, numbered by colours.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -9,9 +9,9 @@ use crate::{Rect, Region, RegionError};
 
 /// A region's subregions, numbered by colours `0..colors()`. Cloning shares the description.
 ///
-/// Subregions are computed on demand where a formula gives them, so that a partition into a million equal parts costs
-/// as much as one into two. Whether the subregions are disjoint (no point in two of them) and complete (every point in
-/// one of them) is known from the start. Subregions may be empty.
+/// A partition knows whether its subregions are disjoint (no point is in two of them) and complete (every point is in
+/// one of them). Subregions may be empty. Most are computed on demand by a formula, so an equal partition into a
+/// million parts costs as much as one into two.
 ///
 /// ```
 /// use maniple_regions::{Partition, Rect, Region, TreeId};
@@ -38,7 +38,7 @@ struct Shared {
 
 #[derive(PartialEq, Eq)]
 enum Rule {
-    /// Tiles of equal size up to one, so many in each dimension; the last dimension's colour runs fastest.
+    /// So many tiles in each dimension, whose sizes differ by at most one. The last dimension's colour runs fastest.
     Grid([usize; 3]),
     /// Block `c` is `starts[c]..starts[c + 1]` in the first dimension.
     Blocks { starts: Vec<i64> },
@@ -50,22 +50,22 @@ enum Rule {
 
 impl Partition {
     /// Divides the first dimension into `n` blocks whose extents differ by at most one, the larger ones first. Disjoint
-    /// and complete. `n` may exceed the extent: the last blocks are empty then. Takes constant time and space.
+    /// and complete. If `n` exceeds the extent, the last blocks are empty. Takes constant time and space.
     ///
     /// # Errors
     ///
-    /// [`RegionError::NoColors`] where `n` is 0.
+    /// [`RegionError::NoColors`] if `n` is 0.
     pub fn equal(region: Region, n: usize) -> Result<Self, RegionError> {
         Partition::new(region, n, true, true, Rule::Grid([n, 1, 1]))
     }
 
-    /// Divides every dimension `d` into `tiles[d]` parts whose extents differ by at most one, the larger ones first; the
-    /// last dimension's colour runs fastest. Disjoint and complete. Takes constant time and space.
+    /// Divides every dimension `d` into `tiles[d]` parts whose extents differ by at most one, the larger ones first.
+    /// The last dimension's colour runs fastest. Disjoint and complete. Takes constant time and space.
     ///
     /// # Errors
     ///
-    /// [`RegionError::WrongDimension`] where `D` is not the region's; [`RegionError::NoColors`] where some number is 0;
-    /// [`RegionError::TooManyColors`] where their product is too large.
+    /// [`RegionError::WrongDimension`] if `D` is not the region's dimension. [`RegionError::NoColors`] if a number is
+    /// 0. [`RegionError::TooManyColors`] if their product exceeds `usize`.
     pub fn grid<const D: usize>(region: Region, tiles: [usize; D]) -> Result<Self, RegionError> {
         same_dim("the tiles of a grid", region.rect.dim(), D)?;
         let mut by_dim = [1; 3];
@@ -76,7 +76,9 @@ impl Partition {
     }
 
     /// Divides a region into `n` tiles: the [grid](Self::grid) that separates the fewest neighbouring points, among those that
-    /// leave as few tiles empty as possible. MPI's counterpart is `MPI_Dims_create`, which does not know the extents.
+    /// leave as few tiles empty as possible. Takes about √n steps for each divisor of `n`.
+    ///
+    /// MPI's counterpart is `MPI_Dims_create`, which does not know the extents.
     ///
     /// # Errors
     ///
@@ -101,8 +103,8 @@ impl Partition {
     ///
     /// # Errors
     ///
-    /// [`RegionError::NoColors`] without sizes; [`RegionError::WrongBlocks`] unless the sizes add up to the extent of
-    /// the first dimension.
+    /// [`RegionError::NoColors`] if there are no sizes. [`RegionError::WrongBlocks`] unless they add up to the extent
+    /// of the first dimension.
     pub fn blocks(region: Region, sizes: &[usize]) -> Result<Self, RegionError> {
         let expected = region.rect.extent(0);
         let came: u128 = sizes.iter().map(|&size| size as u128).sum();
@@ -121,12 +123,14 @@ impl Partition {
         Partition::new(region, sizes.len(), true, true, Rule::Blocks { starts })
     }
 
-    /// The listed rectangles, which may overlap and need not cover the region. Whether they are disjoint and complete is
-    /// found by a sweep: `O(n log n)` in one dimension, and where few rectangles share coordinates.
+    /// Takes the listed rectangles as subregions. They may overlap and need not cover the region.
+    ///
+    /// A sweep finds out whether they are disjoint and complete. It takes `O(n log n)` time in one dimension, and in
+    /// more dimensions if few rectangles share coordinates.
     ///
     /// # Errors
     ///
-    /// [`RegionError::NoColors`] for an empty list; [`RegionError::WrongDimension`] and [`RegionError::OutsideRegion`]
+    /// [`RegionError::NoColors`] for an empty list. [`RegionError::WrongDimension`] or [`RegionError::OutsideRegion`]
     /// for a rectangle that is not part of the region.
     pub fn rects(region: Region, rects: Vec<Rect>) -> Result<Self, RegionError> {
         for (color, rect) in rects.iter().enumerate() {
@@ -140,8 +144,8 @@ impl Partition {
         Partition::new(region, rects.len(), disjoint, complete, Rule::Rects(rects))
     }
 
-    /// The box `extent` moved by `color * stride` and cut to the region: halos, sliding windows. Takes constant space, and
-    /// time proportional to `colors` where the boxes might be complete.
+    /// Moves the box `extent` by `color * stride` and cuts it to the region, as for halos and sliding windows. Takes
+    /// constant space, and time proportional to `colors`.
     ///
     /// ```
     /// use maniple_regions::{Partition, Rect, Region, TreeId};
@@ -154,16 +158,14 @@ impl Partition {
     /// # Ok::<(), maniple_regions::RegionError>(())
     /// ```
     ///
-    /// Boxes that overlap serve where all read: within one launch of a gang, shards cannot hold them while some shard
-    /// writes the same field there. Ghost cells that neighbours exchange as they go are slots of their own instead: a
-    /// separate tree with one slot for each side of each block, shared by the block's shard and the neighbour that fills
-    /// it, under [simultaneous coherence](crate::Coherence::Simultaneous), and one ready/empty pair for each direction
-    /// (`Top::edges`) to guard the slots. `examples/heat.rs` is a whole program of this kind.
+    /// Boxes that overlap are for reading: in one launch of a gang, shards cannot hold them exclusively while one of
+    /// them writes the same field there. For ghost cells that neighbours exchange as they go, use `maniple::halo`, as
+    /// in `examples/heat.rs`.
     ///
     /// # Errors
     ///
-    /// [`RegionError::NoColors`] where `colors` is 0; [`RegionError::WrongDimension`] where `stride` or `extent` do not
-    /// have the region's dimension.
+    /// [`RegionError::NoColors`] if `colors` is 0. [`RegionError::WrongDimension`] if `stride` or `extent` has another
+    /// dimension than the region.
     pub fn restriction(region: Region, colors: usize, stride: &[i64], extent: Rect) -> Result<Self, RegionError> {
         let dim = region.rect.dim();
         same_dim("the stride of a restriction", dim, stride.len())?;
@@ -204,17 +206,17 @@ impl Partition {
         self.shared.parent
     }
 
-    /// Whether no point belongs to two subregions.
+    /// Whether no point is in two subregions.
     pub fn is_disjoint(&self) -> bool {
         self.shared.disjoint
     }
 
-    /// Whether every point of the parent belongs to a subregion.
+    /// Whether every point of the divided region is in a subregion.
     pub fn is_complete(&self) -> bool {
         self.shared.complete
     }
 
-    /// The subregion of `color`; constant time.
+    /// The subregion of `color`. Takes constant time.
     ///
     /// # Errors
     ///
@@ -240,7 +242,7 @@ impl Partition {
         Ok(Region { tree: parent.tree, rect })
     }
 
-    /// The subregions, by colour.
+    /// The subregions in the order of their colours.
     pub fn iter(&self) -> impl Iterator<Item = Region> + '_ {
         (0..self.colors()).filter_map(|color| self.sub(color).ok())
     }

@@ -1,4 +1,4 @@
-//! What a task may do to a region, who else may be there, and what two uses owe each other.
+//! Privileges, coherence, and the rule that orders two uses of a region.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FieldId, ReductionId, Region};
 
-/// What a holder may do to a region's values.
+/// The right to read or change a region's values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Privilege {
     /// Read the values.
     Read,
     /// Read and write the values.
     ReadWrite,
-    /// Write every value without looking at the old ones: they need not be brought here. Values that the holder leaves
-    /// unwritten are unspecified (never undefined).
+    /// Write every value without reading the old ones, which need not be fetched. A value that is left unwritten is
+    /// unspecified, never undefined behaviour.
     WriteDiscard,
     /// Fold contributions into the values with the named operator.
     Reduce(ReductionId),
@@ -23,8 +23,8 @@ pub enum Privilege {
 impl Privilege {
     /// Whether a holder of this privilege may pass `asked` on to a child.
     ///
-    /// Read-write and write-discard cover everything: whoever discards the old values owns the new ones. Read covers
-    /// read, and a reduction covers the same reduction.
+    /// Read-write and write-discard cover everything, because a holder that discards the old values owns the new ones.
+    /// Read covers read, and a reduction covers the same reduction.
     pub fn covers(self, asked: Privilege) -> bool {
         match self {
             Privilege::ReadWrite | Privilege::WriteDiscard => true,
@@ -49,19 +49,21 @@ impl fmt::Display for Privilege {
     }
 }
 
-/// Who else may use the values at the same time. From strongest to weakest.
+/// How a use shares its values with other uses, from the strongest coherence to the weakest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Coherence {
-    /// Nobody interferes: uses take effect in program order.
+    /// Nobody else interferes. Uses take effect in program order.
     Exclusive,
-    /// Uses happen one at a time, in any order.
+    /// Uses happen one at a time, in any order. The runtime offers it within a shard only: between shards it would need a lock
+    /// held across processors, and results would depend on the order of its holders.
     Atomic,
-    /// Uses happen at the same time on the same values; the program orders them with barriers.
+    /// Uses happen at the same time on the same values. The program orders them with barriers.
     Simultaneous,
 }
 
 impl Coherence {
-    /// Whether a holder of this coherence may pass `asked` on to a child: coherence never strengthens on the way down.
+    /// Whether a holder of this coherence may pass `asked` on to a child. Coherence never gets stronger on the way
+    /// down.
     pub fn may_weaken_to(self, asked: Coherence) -> bool {
         self <= asked
     }
@@ -84,9 +86,9 @@ pub struct Use {
     pub region: Region,
     /// The field used.
     pub field: FieldId,
-    /// What is done to the values.
+    /// What the holder may do to the values.
     pub privilege: Privilege,
-    /// Who else may be there.
+    /// How it shares them with other uses.
     pub coherence: Coherence,
 }
 
@@ -96,30 +98,30 @@ impl fmt::Display for Use {
     }
 }
 
-/// What two uses owe each other; the answer of [`interference`].
+/// How two uses must be ordered: the answer of [`interference`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[must_use]
 pub enum Interference {
-    /// Nothing: they may run at the same time, in any order.
+    /// They may run at the same time, and in any order.
     None,
     /// They must not run at the same time, but either may come first.
     Serializes,
-    /// They may run at the same time; the program orders what must be ordered with its own barriers.
+    /// They may run at the same time. The program orders them, if need be, with its own barriers.
     Simultaneous,
     /// They must run in program order.
     Conflict,
 }
 
 impl Interference {
-    /// Whether the framework must keep the two uses apart, in either order or in program order.
+    /// Whether the two uses must not run at the same time.
     pub fn separates(self) -> bool {
         matches!(self, Interference::Serializes | Interference::Conflict)
     }
 }
 
-/// Decides what two uses owe each other. Symmetric in its arguments.
+/// Decides how two uses must be ordered. Symmetric in its arguments.
 ///
-/// Uses of different trees, fields or disjoint points owe each other nothing. For the rest:
+/// Uses of different trees or fields, or of disjoint points, do not interfere. For all others:
 ///
 /// | privileges | coherence | interference |
 /// |---|---|---|
@@ -131,8 +133,8 @@ impl Interference {
 /// | any other pair | simultaneous, simultaneous | simultaneous |
 /// | any other pair | atomic, simultaneous | conflict |
 ///
-/// "None" for equal reductions speaks of meaning, not of memory: two tasks that fold at the same time need instances of
-/// their own, so [`Instance::lease`](crate::Instance::lease) refuses overlapping reductions.
+/// For equal reductions, "none" is about the result, not about memory. Two tasks that fold at the same time need
+/// instances of their own, so [`Instance::lease`](crate::Instance::lease) refuses overlapping reductions.
 pub fn interference(a: &Use, b: &Use) -> Interference {
     use Coherence::{Atomic, Simultaneous};
     use Privilege::{Read, Reduce};

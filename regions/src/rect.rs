@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A dense half-open box in 1 to 3 dimensions with `i64` coordinates: the points `p` with `lo(d) <= p[d] < hi(d)` in
-/// every dimension `d`.
+/// An index space: a dense half-open box in 1 to 3 dimensions, with `i64` coordinates. Its points are all `p` with
+/// `lo(d) <= p[d] < hi(d)` in every dimension `d`.
 ///
-/// Points are ordered row-major: the last dimension runs fastest. Rectangles of different dimension never overlap, and
-/// none contains the other. Two empty rectangles at different places differ.
+/// Points are ordered row-major: the last dimension runs fastest. Rectangles of different dimensions never overlap or
+/// contain each other. Two empty rectangles with different corners are not equal.
 ///
 /// ```
 /// use maniple_regions::Rect;
@@ -33,7 +33,7 @@ pub struct Rect {
     hi: [i64; 3],
 }
 
-/// How a rectangle travels: only the coordinates it has, checked again on arrival.
+/// The serialised form of a rectangle: only the coordinates it has, checked again when they are read.
 #[derive(Serialize, Deserialize)]
 enum Corners {
     One([i64; 1], [i64; 1]),
@@ -63,7 +63,7 @@ impl From<Rect> for Corners {
 }
 
 impl Rect {
-    /// The box from `lo` (inclusive) to `hi` (exclusive). Where `hi[d] < lo[d]`, the box is empty at `lo[d]`.
+    /// The box from `lo` (inclusive) to `hi` (exclusive). If `hi[d] < lo[d]`, the box is empty at `lo[d]`.
     #[inline]
     pub const fn new<const D: usize>(lo: [i64; D], hi: [i64; D]) -> Self {
         const { assert!(D >= 1 && D <= 3, "rectangles have 1 to 3 dimensions") };
@@ -108,7 +108,7 @@ impl Rect {
         self.hi[d].wrapping_sub(self.lo[d]) as u64 as usize
     }
 
-    /// The number of points; `usize::MAX` where there are more than that.
+    /// The number of points, or `usize::MAX` if there are more than that.
     #[inline]
     pub const fn volume(&self) -> usize {
         if self.is_empty() {
@@ -117,7 +117,7 @@ impl Rect {
         self.extent(0).saturating_mul(self.extent(1)).saturating_mul(self.extent(2))
     }
 
-    /// The bytes of all points with so many each, unless they are more than can be addressed, `isize::MAX`.
+    /// The bytes of all points at `each` bytes a point, or `None` if they are more than `isize::MAX`.
     pub fn bytes(&self, each: usize) -> Option<usize> {
         self.volume().checked_mul(each).filter(|&bytes| bytes <= isize::MAX as usize)
     }
@@ -128,7 +128,7 @@ impl Rect {
         self.lo[0] == self.hi[0] || self.lo[1] == self.hi[1] || self.lo[2] == self.hi[2]
     }
 
-    /// Whether `point` lies inside. A point of another dimension never does.
+    /// Whether `point` is in the rectangle. A point of another dimension never is.
     pub const fn contains<const D: usize>(&self, point: [i64; D]) -> bool {
         if D != self.dim() {
             return false;
@@ -143,20 +143,20 @@ impl Rect {
         true
     }
 
-    /// Whether every point of `other` lies inside. An empty rectangle lies inside any rectangle of its dimension.
+    /// Whether every point of `other` is in this rectangle. Any rectangle contains an empty one of its dimension.
     #[inline]
     pub fn contains_rect(&self, other: &Rect) -> bool {
         self.dim == other.dim
             && ((0..3).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d]) || other.is_empty())
     }
 
-    /// Whether some point lies in both.
+    /// Whether some point is in both rectangles.
     #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
         self.dim == other.dim && (0..3).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
     }
 
-    /// The points that lie in both: empty where the rectangles do not overlap, of this rectangle's dimension always.
+    /// The points in both rectangles, as a rectangle of this one's dimension. Empty if the two do not overlap.
     #[inline]
     pub fn intersect(&self, other: &Rect) -> Rect {
         if self.dim != other.dim {
@@ -204,8 +204,7 @@ impl Rect {
         pieces
     }
 
-    /// The points in row-major order, the last dimension fastest. `D` must be [`Rect::dim`]: a rectangle has no points
-    /// of another dimension, so the iterator is empty otherwise.
+    /// The points in row-major order, the last dimension fastest. If `D` is not [`Rect::dim`], there are none.
     ///
     /// ```
     /// use maniple_regions::Rect;
@@ -226,8 +225,8 @@ impl Rect {
         points
     }
 
-    /// The row-major position of `point` among the points of this rectangle, from 0; `None` for a point outside, and for one
-    /// with more than `usize::MAX` points before it.
+    /// The row-major position of `point` among the points of this rectangle, from 0. `None` if the point is outside, or
+    /// if more than `usize::MAX` points come before it.
     pub fn position<const D: usize>(&self, point: [i64; D]) -> Option<usize> {
         let next =
             |at: usize, d| at.checked_mul(self.extent(d))?.checked_add(point[d].wrapping_sub(self.lo[d]) as usize);

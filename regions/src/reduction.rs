@@ -4,10 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The identity of a reduction operator, computed from its name: the same in every process of a program.
+/// The identity of a reduction operator, computed from its name. It is the same in every process of a program.
 ///
-/// Names of your own operators should be qualified (`"mycrate::Append"`), because operators with the same name count as
-/// equal.
+/// Operators with the same name count as equal. So qualify the names of your own, as in `"mycrate::Append"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ReductionId(u64);
 
@@ -24,12 +23,12 @@ impl ReductionId {
         ReductionId(hash)
     }
 
-    /// The identity as a number, for interfaces that carry numbers only.
+    /// The identity as a number, for interfaces that only carry numbers.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The identity that [`to_bits`](Self::to_bits) gave.
+    /// The identity for a number from [`to_bits`](Self::to_bits).
     pub const fn from_bits(bits: u64) -> Self {
         ReductionId(bits)
     }
@@ -49,20 +48,22 @@ impl fmt::Display for ReductionId {
     }
 }
 
-/// An associative operator on `T` with an identity. It need not commute: `lower` is the contribution of the lower rank
-/// (the earlier launch), `higher` that of the higher one.
+/// An associative operator on `T` with an identity.
+///
+/// It need not commute: `lower` is the contribution of the lower rank (the earlier launch), `higher` that of the higher
+/// one.
 pub trait Reduction<T>: 'static {
     /// The operator's name, from which its [`ReductionId`] is computed.
     const NAME: &'static str;
 
-    /// The value that changes nothing: `combine(identity(), x)` and `combine(x, identity())` are `x`.
+    /// The neutral value: `combine(identity(), x)` and `combine(x, identity())` are `x`.
     fn identity() -> T;
 
-    /// The combination of two contributions, in rank order.
+    /// Combines two contributions in rank order.
     fn combine(lower: T, higher: T) -> T;
 }
 
-/// Addition. Integers wrap around. The identity of floats is -0.0, the only one that keeps every value's bits.
+/// Addition. Integers wrap around. The identity of floats is -0.0, because only that keeps every value's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sum;
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rect;
 
-/// A region tree: one family of index space and fields. Regions of different trees never share values.
+/// The number of a region tree: an index space with fields, and all its regions. Regions of different trees never share
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TreeId(pub u32);
 
@@ -16,8 +17,9 @@ impl fmt::Display for TreeId {
     }
 }
 
-/// A logical region: the points of `rect` in region tree `tree`. The handle is self-contained plain data, the same on
-/// every node; the values live in instances.
+/// A logical region: the points of `rect` in region tree `tree`.
+///
+/// It is plain data, the same on every node. The values live in instances.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Region {
     /// The region tree.
@@ -32,7 +34,7 @@ impl Region {
         Region { tree, rect }
     }
 
-    /// Whether some point belongs to both regions. Regions of different trees never overlap.
+    /// Whether some point is in both regions. Regions of different trees never overlap.
     pub fn overlaps(&self, other: &Region) -> bool {
         self.tree == other.tree && self.rect.overlaps(&other.rect)
     }

@@ -89,7 +89,7 @@ fn buffers_travel_as_bytes() {
     assert!(Buffer::zeroed(0).is_empty());
     assert_eq!(
         Buffer::zeroed(12).as_slice::<f64>().unwrap_err().to_string(),
-        "expected a multiple of 8 bytes to see them as f64, got 12"
+        "expected a multiple of 8 bytes to read them as f64, got 12"
     );
     assert!(Buffer::zeroed(12).as_mut_slice::<f64>().is_err());
     assert_eq!(Buffer::from_slice(&[1_u32, 2]).len(), 8);

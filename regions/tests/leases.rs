@@ -130,7 +130,7 @@ fn overlapping_exclusive_leases_are_refused() {
     let refused = exclusive(&instance, Rect::line(50, 100), Privilege::Read).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "field `u`: read of [50, 100) interferes with a read-write lease of [0, 51) that is out: \
+        "field `u`: read of [50, 100) interferes with a read-write lease of [0, 51): \
          release that lease first"
     );
     instance.release(first).unwrap();

@@ -1,25 +1,27 @@
-//! What every processor of a run knows.
+//! The settings of a run, which all of its processors share.
 
 use crate::diagnose::races::Races;
 use crate::ids::Run;
 use maniple_mapper::{Machine, MapperSlot};
 use std::sync::Arc;
 
-/// What every processor of a run knows.
+/// The settings of a run.
 pub(crate) struct Config {
-    /// Which run of this process it is.
+    /// Tells this run from the others of this process.
     pub run: Run,
     pub machine: Machine,
-    /// The same processors, as nodes of those that share a copy of the replicated top-level task: nodes as they are, but
-    /// where virtual time has one copy for all.
+    /// The same processors, grouped by which copy of the top-level task they share. Normally that is one copy a node.
+    /// Every copy knows every shard and gets every result, so with one copy a node that work grows with the square of
+    /// the number of nodes. In virtual time a large machine therefore has one copy for all (`one_copy` of the machine).
+    /// The work of shards between their start and end is the same.
     pub copies: Machine,
     pub mapper: MapperSlot,
     pub trace: Option<crate::diagnose::trace::Tracing>,
-    /// Looks for races, if that is asked for.
+    /// The check for races, if it was requested.
     pub races: Option<Arc<Races>>,
-    /// Whether nodes compare what their top-level tasks do, where there are several.
+    /// Whether the nodes compare the calls of their top-level tasks, if there are several nodes.
     pub compares: bool,
-    /// Whether the ends of edges are counted when shards are launched.
+    /// Whether a launch counts the ends of edges that the program gives to shards.
     pub counts_ends: bool,
     #[cfg(feature = "plant")]
     pub plant: Option<crate::plant::Plant>,
@@ -27,7 +29,7 @@ pub(crate) struct Config {
 
 #[cfg(feature = "plant")]
 impl Config {
-    /// Whether the planted bug is `bug` and it is its turn to strike.
+    /// Whether the planted bug is `bug` and strikes now.
     pub fn strikes(&self, bug: crate::plant::Bug) -> bool {
         self.plant.as_ref().is_some_and(|p| p.strikes(bug))
     }

@@ -7,24 +7,25 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which run of this process made a handle, so that one kept from another run is refused. All are equal: it says nothing of
-/// what a handle stands for.
+/// The run of this process that made a handle, so that a handle kept from another run is refused. All values compare as
+/// equal, because the run is no part of a handle's identity.
 ///
-/// It does not travel in messages, which stay within their run; a handle out of one has the default, that of any run.
+/// It does not travel in messages, which stay within their run. A handle from a message has the default, which fits any
+/// run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Run(u32);
 
 impl Run {
-    /// A handle of any run.
+    /// The run of a handle that fits any run.
     pub const ANY: Self = Self(0);
 
-    /// Another run than any so far.
+    /// A new run.
     pub fn next() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(1);
         Self(MADE.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether a handle with this may be used where `other` runs.
+    /// Whether a handle of this run may be used in the run `other`.
     pub fn may_be(self, other: Self) -> bool {
         self.0 == other.0 || self.0 == Self::ANY.0 || other.0 == Self::ANY.0
     }
@@ -44,16 +45,18 @@ impl Hash for Run {
 
 /// Number of a processor in the machine.
 pub(crate) type ProcessorId = u32;
-/// Number of an object in the order in which the replicated top-level task made them.
+/// Number of an object, in the order in which the replicated top-level task makes them. Every node comes to the same
+/// numbers without a message.
 pub(crate) type ObjectId = u32;
-/// No launch.
+/// Stands for no launch.
 pub(crate) const NOBODY: LaunchKey = LaunchKey::MAX;
-/// A launch: the parent's number in the high half, the parent's count of launches in the low half.
+/// A launch: the launcher's number in the high half, and the launcher's count of launches in the low half.
 pub(crate) type LaunchKey = u64;
-/// The launch that a parent is part of, the one that this one's parent is part of, and so on; none for the top-level task.
+/// The launch that an inner task is part of, then the launch that started this one's launcher, and so on. Empty for the
+/// top-level task.
 pub(crate) type Ancestors = Arc<[LaunchKey]>;
 
-/// One column of a region's instance.
+/// One field of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ColumnKey {
     pub tree: TreeId,
@@ -62,23 +65,23 @@ pub(crate) struct ColumnKey {
 }
 
 impl ColumnKey {
-    /// A part of the region.
+    /// The region, or a part of it.
     pub fn region(&self, rect: Rect) -> Region {
         Region::new(self.tree, rect)
     }
 }
 
-/// A leaf task of this processor: a place in its slab and the use of that place.
+/// A leaf task of this processor: its place in the slab, and which use of that place it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskId {
     pub index: u32,
     pub turn: u32,
 }
 
-/// Marks the number of an empty cell; ready cells have it clear.
+/// Marks the number of an empty cell. In the number of a ready cell the bit is clear.
 pub(crate) const EMPTY: u32 = Half::Empty.bit();
 
-/// Where half of a pair lives.
+/// The address of half of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellAddress {
     pub(crate) processor: ProcessorId,
@@ -86,19 +89,19 @@ pub struct CellAddress {
     pub(crate) cell: u32,
 }
 
-/// Where a shard reaches a phase barrier.
+/// The address of a shard's end of a phase barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseAddress {
     pub(crate) object: ObjectId,
-    /// Position in the arriver list; meaningless for waiters.
+    /// Position in the arriver list. Has no meaning for waiters.
     pub(crate) arriver: u32,
 }
 
-/// A barrier generation a task arrives at when it is done.
+/// A barrier generation at which a task arrives when it is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ArrivalAt {
     Cell(CellAddress, u64),
-    /// The same, which carries one of the task's values.
+    /// Like `Cell`, but carries the task's value with this number.
     Value(CellAddress, u64, u32),
     Phase {
         object: ObjectId,
@@ -108,7 +111,7 @@ pub(crate) enum ArrivalAt {
     },
 }
 
-/// A barrier generation a task waits for.
+/// A barrier generation that a task waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WaitAt {
     Cell { object: ObjectId, cell: u32, generation: u64 },
@@ -125,8 +128,8 @@ impl WaitAt {
 /// A value of an edge that a task gets or puts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValueAt {
-    /// What came with this generation of a cell.
+    /// The value that came with this generation of a cell.
     Get { object: ObjectId, cell: u32, generation: u64 },
-    /// Room for so many bytes, which may be in the record of the arrival.
+    /// Room for so many bytes; `inline` if the value travels within the arrival.
     Put { bytes: usize, inline: bool },
 }

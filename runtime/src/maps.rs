@@ -1,5 +1,5 @@
-//! Hash tables of the runtime. Their keys are numbers and rectangles of the program's own, which nobody chooses to collide,
-//! so a quick hash does. It has no key: the tables are in the same order in every process.
+//! Hash tables of the runtime. The keys are numbers and rectangles of the program itself, and nobody chooses them to
+//! collide. So a quick hash is enough. It has no random key: a table has the same order in every process.
 
 use std::collections;
 

@@ -8,6 +8,7 @@ use maniple_regions::{Field, Rect, Region, Write};
 use maniple_runtime::{Arg, Edge, Edges, Error, Get, Many, Put, Runtime, Shard, ShardLaunch, TaskFuture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const U: Field<u64> = Field::new(0, "u");
 
@@ -406,6 +407,60 @@ fn an_index_launch_waits_and_arrives_as_one() {
             top.launch(&gang, &top.register("index", shard), |_| ShardLaunch::new((go, over)))?.all().await
         });
         assert_eq!(came.expect(&name), [vec![5, 5, 5], vec![100, 105, 110]], "{name}");
+    }
+}
+
+/// Without points there is still an arrival, and it still waits.
+#[test]
+fn an_index_launch_of_no_points_waits_and_arrives() {
+    async fn shard(shard: Shard, (go, over): (Edges, Edges)) -> Result<bool, Error> {
+        if shard.index() == 1 {
+            let (go, over) = (go.consumer(&shard, 0)?, over.producer(&shard, 0)?);
+            let nothing = |_: Arg<usize>| unreachable!("there is no point");
+            let none = shard.index_launch(0, nothing, |i| (i.into(),)).wait(go.ready()).arrive(over.ready());
+            return Ok(none.go()?.all().await?.is_empty());
+        }
+        let (go, over) = (go.producer(&shard, 1)?, over.consumer(&shard, 1)?);
+        for _ in 0..20 {
+            shard.yield_now().await;
+        }
+        let early = shard.timeout(Duration::ZERO, shard.wait(over.ready())).await;
+        shard.arrive(go.ready());
+        shard.wait(over.ready()).await?;
+        Ok(matches!(early, Err(Error::TimedOut { .. })))
+    }
+    for seed in 0..40 {
+        let runtime = Runtime::seeded(1 + (seed % 3) as u32, seed);
+        let came = run(&format!("seed {seed}"), &runtime, |top| async move {
+            let gang = top.gang("two", 2)?;
+            let (go, over) = (top.edges("go", &gang, [(0, 1)], 1)?, top.edges("over", &gang, [(1, 0)], 1)?);
+            top.launch(&gang, &top.register("no points", shard), |_| ShardLaunch::new((go, over)))?.all().await
+        });
+        assert_eq!(came, Ok(vec![true, true]), "seed {seed}");
+    }
+}
+
+/// Values of types that need more alignment than the record of an arrival has.
+#[test]
+fn values_may_need_any_alignment() {
+    async fn shard(shard: Shard, edges: Edges<u128>) -> Result<u128, Error> {
+        let (to, from) = (edges.producer(&shard, shard.index())?, edges.consumer(&shard, shard.index())?);
+        let mut sum = 0;
+        for round in 0..10u32 {
+            let fill = |mut out: Put<u128>, round: Arg<u32>| out.fill(u128::from(*round) << 100);
+            shard.launch(fill, (to.put(1 + round as usize % 2), round.into())).go()?.detach();
+            sum += shard.launch(|came: Get<u128>| came.iter().sum::<u128>(), (from.get(),)).go()?.await?;
+        }
+        Ok(sum)
+    }
+    for (name, runtime) in runtimes(20) {
+        let came = run(&name, &runtime, |top| async move {
+            let gang = top.gang("three", 3)?;
+            let edges = top.edges("own", &gang, (0..3).map(|s| (s, s)), 2)?;
+            top.launch(&gang, &top.register("wide", shard), |_| ShardLaunch::new(edges))?.all().await
+        });
+        // Rounds 0, 2, … send one value, rounds 1, 3, … two.
+        assert_eq!(came, Ok(vec![(20 + 2 * 25) << 100; 3]), "{name}");
     }
 }
 

@@ -89,19 +89,16 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
     /// grid, and in corners that are not sent, get the value `outside`.
     ///
     /// # Panics
-    /// If `rows` have more or fewer values than the block.
+    /// If `rows` are fewer than those of the block, or one has another length.
     pub fn around<'r>(&self, rows: impl Iterator<Item = &'r [T]>, outside: T) -> Around<T, D>
     where
         T: 'r,
     {
         let Shape { block, around, .. } = self.known.shape();
         let mut around = Around { rect: *around, values: vec![outside; around.volume()] };
-        let mut put = 0;
-        for (row, values) in rows_of::<D>(block).zip(rows) {
+        for (row, values) in rows_with::<T, D>(block, rows) {
             around.row_mut(row, values.len()).copy_from_slice(values);
-            put += values.len();
         }
-        assert_eq!(put, block.volume(), "`Ghosts::around` needs the values of all rows of the block {block}");
         for (piece, values) in self.pieces() {
             let length = piece.extent(D - 1);
             for (row, values) in rows_of::<D>(&piece).zip(values.chunks_exact(length)) {
@@ -116,15 +113,13 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     /// Fills all cells that the neighbours need, from the rows of the block.
     ///
     /// # Panics
-    /// If `rows` have more or fewer values than the block.
+    /// If `rows` are fewer than those of the block, or one has another length.
     pub fn send<'r>(&mut self, rows: impl Iterator<Item = &'r [T]>)
     where
         T: 'r,
     {
         let Shape { block, pieces, .. } = self.known.shape();
-        let mut seen = 0;
-        for (at, values) in rows_of::<D>(block).zip(rows) {
-            seen += values.len();
+        for (at, values) in rows_with::<T, D>(block, rows) {
             for (piece, value) in pieces.iter().zip(self.values.iter_mut()) {
                 let Some(row) = row_within(piece, &at) else { continue };
                 let (from, length) = ((piece.lo(D - 1) - block.lo(D - 1)) as usize, piece.extent(D - 1));
@@ -132,7 +127,6 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
                 put[row * length..][..length].copy_from_slice(&values[from..][..length]);
             }
         }
-        assert_eq!(seen, block.volume(), "`Borders::send` needs the values of all rows of the block {block}");
     }
 }
 
@@ -245,6 +239,19 @@ fn rows_of<const D: usize>(rect: &Rect) -> impl Iterator<Item = [i64; D]> {
         hi[D - 1] = lo[D - 1] + 1;
     }
     Rect::new(lo, hi).points::<D>()
+}
+
+/// The first point and the values of each row of a block. Panics if a row is missing or has another length.
+fn rows_with<'r, T: 'r, const D: usize>(
+    block: &Rect,
+    mut rows: impl Iterator<Item = &'r [T]>,
+) -> impl Iterator<Item = ([i64; D], &'r [T])> {
+    let length = block.extent(D - 1);
+    rows_of(block).map(move |at| {
+        let values = rows.next().unwrap_or_default();
+        assert_eq!(values.len(), length, "the rows of the block {block} are needed, each with {length} values");
+        (at, values)
+    })
 }
 
 /// The number of a row within a rectangle. The row is one of a larger rectangle, so it may be outside.

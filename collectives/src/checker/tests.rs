@@ -108,36 +108,36 @@ fn link(from: u32, update: u32, to: u32, read: u32) -> Link {
 #[test]
 fn broken_schedules_are_refused_by_name() {
     let broken: Vec<(Vec<Vec<Step>>, CheckError, &str)> = vec![
-        (vec![], CheckError::NoParticipants, "expected at least one participant, came 0"),
+        (vec![], CheckError::NoParticipants, "expected at least one participant, got 0"),
         (
             vec![vec![update(1, 0)], vec![update(1, 0)]],
             CheckError::Peer { rank: 1, step: 0, participants: 2, came: 1 },
-            "rank 1 step 0: expected as peer another rank below 2, came 1",
+            "rank 1 step 0: expected another rank below 2 as the peer, got 1",
         ),
         (
             vec![vec![read(2, 0, Replace)], vec![]],
             CheckError::Peer { rank: 0, step: 0, participants: 2, came: 2 },
-            "rank 0 step 0: expected as peer another rank below 2, came 2",
+            "rank 0 step 0: expected another rank below 2 as the peer, got 2",
         ),
         (
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0)]],
             CheckError::Unmatched { rank: 0, step: 0, expected: link(0, 0, 1, 0), came: None },
-            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
-             nothing",
+            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), got nothing at the \
+             other end",
         ),
         (
             // Rank 1 returns the right to overwrite to an update that is not there.
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 1, Lower)]],
             CheckError::Unmatched { rank: 0, step: 0, expected: link(0, 0, 1, 0), came: Some(link(0, 1, 1, 0)) },
-            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), came at the other end \
-             (update 1 of rank 0 → read 0 of rank 1)",
+            "rank 0 step 0: expected both ends of (update 0 of rank 0 → read 0 of rank 1), got \
+             (update 1 of rank 0 → read 0 of rank 1) at the other end",
         ),
         (
             // Two updates claim the same read.
             vec![vec![update(1, 0), update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Lower)]],
             CheckError::Unmatched { rank: 0, step: 1, expected: link(0, 1, 1, 0), came: Some(link(0, 0, 1, 0)) },
-            "rank 0 step 1: expected both ends of (update 1 of rank 0 → read 0 of rank 1), came at the other end \
-             (update 0 of rank 0 → read 0 of rank 1)",
+            "rank 0 step 1: expected both ends of (update 1 of rank 0 → read 0 of rank 1), got \
+             (update 0 of rank 0 → read 0 of rank 1) at the other end",
         ),
         (
             // Both read first.
@@ -149,7 +149,7 @@ fn broken_schedules_are_refused_by_name() {
                 stuck: 2,
                 channels: Channels::Unbounded,
             },
-            "rank 0 step 0: expected (update 0 of rank 1 → read 0 of rank 0) to complete, came a deadlock of 2 ranks \
+            "rank 0 step 0: expected (update 0 of rank 1 → read 0 of rank 0) to complete, got a deadlock of 2 ranks \
              with unbounded channels",
         ),
         (
@@ -165,14 +165,14 @@ fn broken_schedules_are_refused_by_name() {
                 stuck: 2,
                 channels: Channels::SingleSlot,
             },
-            "rank 0 step 1: expected (update 0 of rank 0 → read 0 of rank 1) to complete, came a deadlock of 2 ranks \
+            "rank 0 step 1: expected (update 0 of rank 0 → read 0 of rank 1) to complete, got a deadlock of 2 ranks \
              with single-slot channels",
         ),
         (
             // The higher rank combines as if it were the lower one.
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Higher)]],
             CheckError::Order { rank: 1, step: 1, lower: 1..2, higher: 0..1 },
-            "rank 1 step 1: expected after ranks 1..2 a higher operand that starts at 2, came ranks 0..1",
+            "rank 1 step 1: expected a higher operand that starts at 2 after ranks 1..2, got ranks 0..1",
         ),
         (
             // The second exchange is with the first partner again.
@@ -181,23 +181,23 @@ fn broken_schedules_are_refused_by_name() {
                 vec![update(0, 0), read(0, 0, Lower), update(0, 1), read(0, 1, Lower)],
             ],
             CheckError::Order { rank: 0, step: 3, lower: 0..2, higher: 0..2 },
-            "rank 0 step 3: expected after ranks 0..2 a higher operand that starts at 2, came ranks 0..2",
+            "rank 0 step 3: expected a higher operand that starts at 2 after ranks 0..2, got ranks 0..2",
         ),
         (
             // The last exchange is missing.
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Lower)], vec![]],
             CheckError::Incomplete { rank: 0, expected: 0..3, came: 0..2 },
-            "rank 0 after its last step: expected the contributions of ranks 0..3, came 0..2",
+            "rank 0 after its last step: expected the contributions of ranks 0..3, got 0..2",
         ),
         (
             vec![vec![update(1, 0), read(1, 0, Higher)], vec![update(0, 0), read(0, 0, Replace)]],
             CheckError::Incomplete { rank: 1, expected: 0..2, came: 0..1 },
-            "rank 1 after its last step: expected the contributions of ranks 0..2, came 0..1",
+            "rank 1 after its last step: expected the contributions of ranks 0..2, got 0..1",
         ),
         (
             all_to_all([[(1, Higher), (2, Higher)], [(0, Lower), (2, Higher)], [(1, Lower), (0, Lower)]]),
             CheckError::Grouping { rank: 2, expected: "((0 1) 2)".into(), came: "(0 (1 2))".into() },
-            "rank 2 after its last step: expected the grouping of rank 0, ((0 1) 2), came (0 (1 2))",
+            "rank 2 after its last step: expected the grouping of rank 0, ((0 1) 2), got (0 (1 2))",
         ),
     ];
     for (lists, expected, text) in broken {
@@ -207,7 +207,7 @@ fn broken_schedules_are_refused_by_name() {
     }
     assert_eq!(
         check(2, |_| recursive_doubling(0, 3)).unwrap_err().to_string(),
-        "rank 0: expected its schedule among 2 participants, came that of rank 0 among 3"
+        "rank 0: expected its schedule among 2 participants, got that of rank 0 among 3"
     );
     assert!(matches!(check(2, |_| recursive_doubling(0, 2)), Err(CheckError::Foreign { rank: 1, came_rank: 0, .. })));
 }

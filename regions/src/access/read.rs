@@ -1,4 +1,4 @@
-//! Reading, and reading with writing, under exclusive and atomic coherence: slices.
+//! Accessors that read, or read and write, through slices under exclusive and atomic coherence.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{Element, Lease, Privilege, Rect, RegionError, Rows, RowsMut};
 /// }
 /// ```
 ///
-/// It cannot outlive its lease's borrow, nor go to another thread (its slices can):
+/// It cannot outlive the borrow of its lease, nor go to another thread. Its slices can.
 ///
 /// ```compile_fail,E0505
 /// # use maniple_regions::*;
@@ -46,7 +46,7 @@ pub struct Read<'a, T, const D: usize = 1> {
 }
 
 impl<'a, T: Element, const D: usize> Read<'a, T, D> {
-    /// The accessor of a lease that holds read or read-write, with exclusive or atomic coherence.
+    /// Binds an accessor to a lease that holds read or read-write, with exclusive or atomic coherence.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl<'a, T: Element, const D: usize> Read<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// Outside the leased rectangle.
+    /// If `point` is outside the leased rectangle.
     #[inline]
     #[track_caller]
     pub fn get(&self, point: [i64; D]) -> T {
@@ -77,20 +77,21 @@ impl<'a, T: Element, const D: usize> Read<'a, T, D> {
         self.view.get(point).copied()
     }
 
-    /// All elements, row-major, if they are neighbours in memory: always in one dimension, else where the rectangle
-    /// spans the instance in all dimensions but the first.
+    /// All elements in row-major order, if they are contiguous in memory. In one dimension they always are. In more,
+    /// they are if the rectangle spans the instance in all dimensions but the first.
     #[inline]
     pub fn slice(&self) -> Option<&'a [T]> {
         self.view.slice()
     }
 
-    /// Row `row`, counted from 0 row-major over all dimensions but the last; `None` past the last row.
+    /// Row number `row`, or `None` past the last row. Rows run along the last dimension and are numbered row-major from
+    /// 0.
     #[inline]
     pub fn row(&self, row: usize) -> Option<&'a [T]> {
         self.view.row(row)
     }
 
-    /// The rows, first to last: runs along the last dimension. In one dimension there is one.
+    /// The rows, from first to last. A row runs along the last dimension. In one dimension there is one.
     #[inline]
     pub fn rows(&self) -> Rows<'a, T, D> {
         self.view.rows()
@@ -98,7 +99,7 @@ impl<'a, T: Element, const D: usize> Read<'a, T, D> {
 }
 
 impl<'a, T: Element> Read<'a, T> {
-    /// The elements: `as_slice()[0]` is the one at the leased rectangle's first point.
+    /// The elements as a slice: `as_slice()[0]` is the one at the leased rectangle's first point.
     #[inline]
     pub fn as_slice(&self) -> &'a [T] {
         self.view.line()
@@ -114,7 +115,7 @@ impl<'a, T: Element> Read<'a, T> {
 /// }
 /// ```
 ///
-/// A slice cannot live beside another one:
+/// A mutable slice cannot live at the same time as another slice:
 ///
 /// ```compile_fail,E0502
 /// # use maniple_regions::*;
@@ -129,7 +130,7 @@ pub struct ReadWrite<'a, T, const D: usize = 1> {
 }
 
 impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
-    /// The accessor of a lease that holds read-write, with exclusive or atomic coherence.
+    /// Binds an accessor to a lease that holds read-write, with exclusive or atomic coherence.
     ///
     /// # Errors
     ///
@@ -144,7 +145,7 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// Outside the leased rectangle.
+    /// If `point` is outside the leased rectangle.
     #[inline]
     #[track_caller]
     pub fn get(&self, point: [i64; D]) -> T {
@@ -164,7 +165,7 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// Outside the leased rectangle.
+    /// If `point` is outside the leased rectangle.
     #[inline]
     #[track_caller]
     pub fn set(&mut self, point: [i64; D], value: T) {
@@ -174,37 +175,37 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
         }
     }
 
-    /// All elements, row-major, if they are neighbours in memory; see [`Read::slice`].
+    /// All elements in row-major order, if they are contiguous in memory; see [`Read::slice`].
     #[inline]
     pub fn slice(&self) -> Option<&[T]> {
         self.view.reading().slice()
     }
 
-    /// All elements, row-major, to be changed, if they are neighbours in memory; see [`Read::slice`].
+    /// All elements in row-major order, mutably, if they are contiguous in memory; see [`Read::slice`].
     #[inline]
     pub fn slice_mut(&mut self) -> Option<&mut [T]> {
         self.view.slice_mut()
     }
 
-    /// Row `row`; see [`Read::row`].
+    /// Row number `row`; see [`Read::row`].
     #[inline]
     pub fn row(&self, row: usize) -> Option<&[T]> {
         self.view.reading().row(row)
     }
 
-    /// Row `row`, to be changed; see [`Read::row`].
+    /// Row number `row`, mutably; see [`Read::row`].
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [T]> {
         self.view.row_mut(row)
     }
 
-    /// The rows, first to last; see [`Read::rows`].
+    /// The rows, from first to last; see [`Read::rows`].
     #[inline]
     pub fn rows(&self) -> Rows<'_, T, D> {
         self.view.reading().rows()
     }
 
-    /// The rows, first to last, to be changed; see [`Read::rows`].
+    /// The rows, from first to last, mutably; see [`Read::rows`].
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, T, D> {
         self.view.rows_mut()
@@ -212,13 +213,13 @@ impl<'a, T: Element, const D: usize> ReadWrite<'a, T, D> {
 }
 
 impl<T: Element> ReadWrite<'_, T> {
-    /// The elements: `as_slice()[0]` is the one at the leased rectangle's first point.
+    /// The elements as a slice: `as_slice()[0]` is the one at the leased rectangle's first point.
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         self.view.reading().line()
     }
 
-    /// The elements, to be changed.
+    /// The elements as a mutable slice.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         self.view.line_mut()

@@ -1,4 +1,4 @@
-//! Accessors under simultaneous coherence: relaxed atomic words, never slices.
+//! Accessors under simultaneous coherence. They use relaxed atomic words and never give slices.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{Element, Lease, Privilege, Rect, RegionError};
 macro_rules! shared {
     ($accessor:ident, $privilege:expr $(, $ability:ident)*) => {
         impl<'a, T: Element, const D: usize> $accessor<'a, T, D> {
-            /// The accessor of a lease that holds this accessor's privilege or read-write, with simultaneous coherence.
+            /// Binds an accessor to a lease that holds its privilege or read-write, with simultaneous coherence.
             ///
             /// # Errors
             ///
@@ -28,11 +28,11 @@ macro_rules! shared {
     };
 
     (@reads) => {
-        /// The element at `point`, as it is now.
+        /// The present value of the element at `point`.
         ///
         /// # Panics
         ///
-        /// Outside the leased rectangle.
+        /// If `point` is outside the leased rectangle.
         #[inline]
         #[track_caller]
         pub fn get(&self, point: [i64; D]) -> T {
@@ -42,11 +42,11 @@ macro_rules! shared {
             }
         }
 
-        /// Copies all elements, row-major, to `values`.
+        /// Copies all elements to `values`, in row-major order.
         ///
         /// # Panics
         ///
-        /// Unless `values` has as many elements.
+        /// If `values` has another number of elements.
         #[inline]
         #[track_caller]
         pub fn copy_to(&self, values: &mut [T]) {
@@ -56,11 +56,11 @@ macro_rules! shared {
             self.view.copy_to(values);
         }
 
-        /// Copies the elements of a part of the leased rectangle, row-major, to `values`.
+        /// Copies the elements of a part of the leased rectangle to `values`, in row-major order.
         ///
         /// # Panics
         ///
-        /// When the part reaches outside, or `values` has another number of elements.
+        /// If the part reaches outside the leased rectangle, or `values` has another number of elements.
         #[track_caller]
         pub fn copy_part_to(&self, part: Rect, values: &mut [T]) {
             if self.view.copy_part_to(&part, values).is_none() {
@@ -74,7 +74,7 @@ macro_rules! shared {
         ///
         /// # Panics
         ///
-        /// Outside the leased rectangle.
+        /// If `point` is outside the leased rectangle.
         #[inline]
         #[track_caller]
         pub fn set(&mut self, point: [i64; D], value: T) {
@@ -83,11 +83,11 @@ macro_rules! shared {
             }
         }
 
-        /// Sets all elements, row-major, to `values`.
+        /// Sets all elements to `values`, in row-major order.
         ///
         /// # Panics
         ///
-        /// Unless `values` has as many elements.
+        /// If `values` has another number of elements.
         #[inline]
         #[track_caller]
         pub fn copy_from(&mut self, values: &[T]) {
@@ -97,11 +97,11 @@ macro_rules! shared {
             self.view.copy_from(values);
         }
 
-        /// Sets the elements of a part of the leased rectangle, row-major, to `values`.
+        /// Sets the elements of a part of the leased rectangle to `values`, in row-major order.
         ///
         /// # Panics
         ///
-        /// When the part reaches outside, or `values` has another number of elements.
+        /// If the part reaches outside the leased rectangle, or `values` has another number of elements.
         #[track_caller]
         pub fn copy_part_from(&mut self, part: Rect, values: &[T]) {
             if self.view.copy_part_from(&part, values).is_none() {
@@ -128,7 +128,7 @@ macro_rules! shared {
 /// }
 /// ```
 ///
-/// There are no slices of it, and no way to write:
+/// It gives no slices, and it cannot write:
 ///
 /// ```compile_fail,E0599
 /// # use maniple_regions::ReadShared;
@@ -147,7 +147,7 @@ pub struct ReadShared<'a, T, const D: usize = 1> {
     view: SharedView<'a, T, D>,
 }
 
-/// Writes a leased rectangle that others may be using, in `D` dimensions (1 unless stated), without a way to read it.
+/// Writes a leased rectangle that others may be using, in `D` dimensions (1 unless stated). It cannot read.
 ///
 /// ```
 /// use maniple_regions::WriteShared;
@@ -175,7 +175,7 @@ pub struct WriteShared<'a, T, const D: usize = 1> {
 
 /// Reads and writes a leased rectangle that others may be using, in `D` dimensions (1 unless stated).
 ///
-/// A `get` followed by a `set` is no atomic update: the program's barriers keep others away meanwhile.
+/// A `get` followed by a `set` is not one atomic update. The program's barriers have to keep others away in between.
 pub struct ReadWriteShared<'a, T, const D: usize = 1> {
     view: SharedView<'a, T, D>,
 }

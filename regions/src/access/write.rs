@@ -1,4 +1,4 @@
-//! Writing and folding without reading, under exclusive and atomic coherence.
+//! Accessors that write or fold without reading, under exclusive and atomic coherence.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,8 +7,9 @@ use super::{outside, shape, wrong_len};
 use crate::memory::ViewMut;
 use crate::{Element, Lease, Privilege, Rect, Reduction, ReductionId, RegionError, RowsMut, Slot};
 
-/// Writes a leased rectangle in `D` dimensions (1 unless stated), without a way to read it. Elements that are left
-/// unwritten have some value of their type.
+/// Writes a leased rectangle in `D` dimensions (1 unless stated). It cannot read.
+///
+/// An element that is left unwritten has some value of its type.
 ///
 /// ```
 /// use maniple_regions::{Read, Write};
@@ -37,7 +38,7 @@ pub struct Write<'a, T, const D: usize = 1> {
 }
 
 impl<'a, T: Element, const D: usize> Write<'a, T, D> {
-    /// The accessor of a lease that holds write-discard or read-write, with exclusive or atomic coherence.
+    /// Binds an accessor to a lease that holds write-discard or read-write, with exclusive or atomic coherence.
     ///
     /// # Errors
     ///
@@ -52,7 +53,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
     ///
     /// # Panics
     ///
-    /// Outside the leased rectangle.
+    /// If `point` is outside the leased rectangle.
     #[inline]
     #[track_caller]
     pub fn set(&mut self, point: [i64; D], value: T) {
@@ -68,11 +69,11 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         self.view.rows_mut().flatten().for_each(|slot| slot.set(value));
     }
 
-    /// Sets all elements, row-major, to `values`.
+    /// Sets all elements to `values`, in row-major order.
     ///
     /// # Panics
     ///
-    /// Unless there are as many values as elements.
+    /// If the number of values differs from that of elements.
     #[inline]
     #[track_caller]
     pub fn copy_from_slice(&mut self, values: &[T]) {
@@ -85,7 +86,7 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// Sets every element to what `value` gives for its row-major position, from 0.
+    /// Sets every element to `value(i)`, where `i` is its row-major position from 0.
     #[inline]
     pub fn write_with(&mut self, mut value: impl FnMut(usize) -> T) {
         let len = self.view.layout().row_len();
@@ -96,19 +97,19 @@ impl<'a, T: Element, const D: usize> Write<'a, T, D> {
         }
     }
 
-    /// All elements, row-major, to be set, if they are neighbours in memory; see [`Read::slice`](crate::Read::slice).
+    /// All elements in row-major order, to be set, if they are contiguous; see [`Read::slice`](crate::Read::slice).
     #[inline]
     pub fn slots(&mut self) -> Option<&mut [Slot<T>]> {
         self.view.slice_mut()
     }
 
-    /// Row `row`, to be set; see [`Read::row`](crate::Read::row).
+    /// Row number `row`, to be set; see [`Read::row`](crate::Read::row).
     #[inline]
     pub fn row_mut(&mut self, row: usize) -> Option<&mut [Slot<T>]> {
         self.view.row_mut(row)
     }
 
-    /// The rows, first to last, to be set; see [`Read::rows`](crate::Read::rows).
+    /// The rows, from first to last, to be set; see [`Read::rows`](crate::Read::rows).
     #[inline]
     pub fn rows_mut(&mut self) -> RowsMut<'_, Slot<T>, D> {
         self.view.rows_mut()
@@ -123,8 +124,8 @@ impl<T: Element> Write<'_, T> {
     }
 }
 
-/// Folds contributions into a leased rectangle in `D` dimensions (1 unless stated) with the operator `R`, without a way
-/// to read it.
+/// Folds contributions into a leased rectangle in `D` dimensions (1 unless stated), with the operator `R`. It cannot
+/// read.
 ///
 /// ```
 /// use maniple_regions::{Reduce, Sum};
@@ -145,7 +146,7 @@ pub struct Reduce<'a, T, R, const D: usize = 1> {
 }
 
 impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
-    /// The accessor of a lease that holds this reduction or read-write, with exclusive or atomic coherence.
+    /// Binds an accessor to a lease that holds this reduction or read-write, with exclusive or atomic coherence.
     ///
     /// # Errors
     ///
@@ -157,11 +158,11 @@ impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
         Ok(Reduce { view: lease.view_mut("Reduce", asked)?, operator: PhantomData })
     }
 
-    /// Folds `value` into the element at `point`, as the higher of the two.
+    /// Folds `value` into the element at `point`, as the higher operand.
     ///
     /// # Panics
     ///
-    /// Outside the leased rectangle.
+    /// If `point` is outside the leased rectangle.
     #[inline]
     #[track_caller]
     pub fn fold(&mut self, point: [i64; D], value: T) {
@@ -171,11 +172,11 @@ impl<'a, T: Element, R: Reduction<T>, const D: usize> Reduce<'a, T, R, D> {
         }
     }
 
-    /// Folds `values`, row-major, into all elements, as the higher of each two.
+    /// Folds `values` into all elements, in row-major order, as the higher operands.
     ///
     /// # Panics
     ///
-    /// Unless there are as many values as elements.
+    /// If the number of values differs from that of elements.
     #[inline]
     #[track_caller]
     pub fn fold_slice(&mut self, values: &[T]) {

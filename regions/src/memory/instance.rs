@@ -12,8 +12,8 @@ use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
 /// The values of one field over one rectangle, in one memory, with one owner.
 ///
-/// The values are an array of their own, row-major, that starts on a cache line and is zero at first. The owner gives
-/// leases out and takes them back; it may move to another thread, but two threads cannot use it at once:
+/// The values are a row-major array that starts on a cache line and is zero at first. The owner gives leases out and
+/// takes them back. The instance may move to another thread, but two threads cannot use it at once:
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -26,7 +26,7 @@ pub struct Instance {
     ledger: RefCell<Ledger>,
 }
 
-/// A lease that came back to the wrong instance.
+/// A lease that was released at the wrong instance, with the error.
 #[derive(Debug)]
 pub struct Returned {
     /// The lease.
@@ -50,17 +50,17 @@ impl From<Box<Returned>> for RegionError {
 }
 
 impl Instance {
-    /// An instance of `field` over `rect` in `memory`, all zero.
+    /// Makes an instance of `field` over `rect` in `memory`. All values are zero.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutOfMemory`].
+    /// [`RegionError::OutOfMemory`] if the values do not fit.
     pub fn new(rect: Rect, field: impl Into<&'static FieldInfo>, memory: MemoryId) -> Result<Self, RegionError> {
         let storage = Arc::new(Storage::new(rect, field.into(), memory, Access::Plain)?);
         Ok(Instance { storage, ledger: RefCell::default() })
     }
 
-    /// The points that have values here.
+    /// The points that the instance has values for.
     pub fn rect(&self) -> Rect {
         *self.storage.rect()
     }
@@ -70,7 +70,7 @@ impl Instance {
         self.storage.field()
     }
 
-    /// The memory the values live in.
+    /// The memory that holds the values.
     pub fn memory(&self) -> MemoryId {
         self.storage.memory()
     }
@@ -81,13 +81,16 @@ impl Instance {
     }
 
     /// Gives out a lease of `rect`. Read leases may overlap one another; any other lease has its points for itself.
-    /// Allocates nothing where as many leases (up to 64) have been out at once before, and touches no shared counter then.
+    ///
+    /// Up to 64 returned leases are kept and used again. A lease made from one of them allocates nothing and touches no
+    /// shared counter.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::Leased`] while a lease in the way is
-    /// out, an equal reduction or an atomic lease included: those take turns, or use instances of their own;
-    /// [`RegionError::WrongCoherence`] for simultaneous coherence, which a [`SharedInstance`](crate::SharedInstance) has.
+    /// - [`RegionError::OutsideInstance`] if the instance does not cover `rect`.
+    /// - [`RegionError::Leased`] while an overlapping lease is out, unless both only read. This holds for equal
+    ///   reductions and for atomic leases too: they take turns, or use instances of their own.
+    /// - [`RegionError::WrongCoherence`] for simultaneous coherence; use a [`SharedInstance`](crate::SharedInstance).
     #[inline]
     pub fn lease(&self, rect: Rect, privilege: Privilege, coherence: Coherence) -> Result<Lease, RegionError> {
         if coherence == Coherence::Simultaneous {
@@ -124,7 +127,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// A lease of another instance comes back in the error.
+    /// A lease of another instance is handed back in the error.
     #[inline]
     pub fn release(&self, lease: Lease) -> Result<(), Box<Returned>> {
         if !Arc::ptr_eq(&lease.slip.storage, &self.storage) {
@@ -136,12 +139,12 @@ impl Instance {
         Ok(())
     }
 
-    /// The values of `rect`, row-major, in native byte order.
+    /// The values of `rect` in row-major order and native byte order.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::Leased`] while a lease that writes
-    /// there is out.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::Leased`] while an
+    /// overlapping lease that writes is out.
     pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
         self.free(rect, Privilege::Read)?;
         let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
@@ -155,12 +158,12 @@ impl Instance {
         Ok(buffer)
     }
 
-    /// Sets the values of `rect` to `bytes`, row-major, in native byte order.
+    /// Sets the values of `rect` to `bytes`, in row-major order and native byte order.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `bytes` are not
-    /// its values; [`RegionError::Leased`] while a lease that overlaps is out.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::WrongLength`] if `bytes`
+    /// has another length than the values of `rect`. [`RegionError::Leased`] while an overlapping lease is out.
     pub fn write_bytes(&self, rect: Rect, bytes: &[u8]) -> Result<(), RegionError> {
         self.free(rect, Privilege::WriteDiscard)?;
         self.storage.check_len(&rect, bytes.len())?;
@@ -175,12 +178,12 @@ impl Instance {
         Ok(())
     }
 
-    /// Sets every value of `rect` to the one whose bytes are `element`.
+    /// Sets every value of `rect` to the value with the bytes `element`.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `element` is not
-    /// one element; [`RegionError::Leased`] while a lease that overlaps is out.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::WrongLength`] if
+    /// `element` is not one element. [`RegionError::Leased`] while an overlapping lease is out.
     pub fn fill(&self, rect: Rect, element: &[u8]) -> Result<(), RegionError> {
         self.free(rect, Privilege::WriteDiscard)?;
         self.storage.check_element(element.len())?;
@@ -192,14 +195,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Sets the values of `rect` to those of `source`, which holds the same type of element. Copying an instance to
+    /// Sets the values of `rect` to those of `source`, which must have the same element type. Copying an instance to
     /// itself changes nothing.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered by both; [`RegionError::WrongElement`] where the
-    /// element types differ; [`RegionError::Leased`] while a lease of this instance overlaps, or one of `source` writes
-    /// there.
+    /// [`RegionError::OutsideInstance`] unless both instances cover `rect`. [`RegionError::WrongElement`] if the
+    /// element types differ. [`RegionError::Leased`] while an overlapping lease of this instance is out, or an
+    /// overlapping lease of `source` that writes.
     pub fn copy_from(&self, source: &Instance, rect: Rect) -> Result<(), RegionError> {
         self.free(rect, Privilege::WriteDiscard)?;
         source.free(rect, Privilege::Read)?;
@@ -210,7 +213,7 @@ impl Instance {
             return Ok(());
         }
         let (to, from) = (self.storage.base(), source.storage.base());
-        // The runs of the two differ where their rectangles do: advance by the shorter rest of the two.
+        // The runs of the two instances may differ in length: advance by the shorter rest.
         let mut to_runs = self.storage.runs(&rect);
         let mut from_runs = source.storage.runs(&rect);
         let ((mut to_at, mut to_len), (mut from_at, mut from_len)) = ((0, 0), (0, 0));

@@ -12,17 +12,18 @@ use crate::{Coherence, Element, FieldInfo, Privilege, Rect, RegionError};
 /// The right to use a rectangle of an instance, given by [`Instance::lease`](crate::Instance::lease) or
 /// [`SharedInstance::lease`](crate::SharedInstance::lease).
 ///
-/// Accessors borrow it. It may travel to another thread, and keeps the memory alive. A lease of an
-/// [`Instance`](crate::Instance) goes back through [`Instance::release`](crate::Instance::release); one that is dropped
-/// instead leaves its rectangle leased for ever. A lease of a [`SharedInstance`](crate::SharedInstance) is dropped, or
-/// kept and used for one accessor after the other.
+/// Accessors borrow it. It may move to another thread, and it keeps the memory alive.
+///
+/// Give a lease of an [`Instance`](crate::Instance) back with [`Instance::release`](crate::Instance::release). If it is
+/// dropped instead, its rectangle stays leased for ever. A lease of a [`SharedInstance`](crate::SharedInstance) may be
+/// dropped, or kept and used for one accessor after the other.
 #[must_use = "a lease that is dropped leaves its rectangle leased for ever: release it"]
 pub struct Lease {
     // Boxed, so that a lease moves as one word; an instance uses the boxes of returned leases again.
     pub(super) slip: Box<Slip>,
 }
 
-/// What a lease says.
+/// The content of a lease.
 pub(super) struct Slip {
     pub storage: Arc<Storage>,
     pub rect: Rect,
@@ -49,13 +50,13 @@ impl Lease {
         self.slip.rect
     }
 
-    /// What may be done.
+    /// What the holder may do to the values.
     #[inline]
     pub fn privilege(&self) -> Privilege {
         self.slip.privilege
     }
 
-    /// Who else may be there.
+    /// How it shares them with other uses.
     #[inline]
     pub fn coherence(&self) -> Coherence {
         self.slip.coherence
@@ -109,8 +110,9 @@ impl Lease {
 
     /// Whether an accessor of elements `T` in `D` dimensions for `asked` may be bound to this lease.
     ///
-    /// Errors: `WrongCoherence`, `WrongElement`, `WrongDimension`, `WrongPrivilege`. A lease allows an accessor of its own
-    /// privilege, and a read-write lease allows all. (Write-discard does not allow reading: nobody brought the values.)
+    /// Errors: `WrongCoherence`, `WrongElement`, `WrongDimension`, `WrongPrivilege`. A lease allows an accessor of its
+    /// own privilege, and a read-write lease allows all. (Write-discard does not allow reading: nobody brought the
+    /// values.)
     #[inline]
     fn allows<T: Element, const D: usize>(
         &self,

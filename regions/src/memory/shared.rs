@@ -8,27 +8,29 @@ use super::storage::{Access, MemoryId, Storage};
 use super::words;
 use crate::{Buffer, Coherence, FieldInfo, Privilege, Rect, RegionError};
 
-/// The values of one field over one rectangle, in one memory, for several users at once: simultaneous coherence.
+/// The values of one field over one rectangle, in one memory, for several users at once (simultaneous coherence).
 ///
-/// All access is through relaxed atomic words, so a missing barrier gives an old or a new value of each word, and never
-/// undefined behaviour. A word is the largest power of two up to 8 bytes that divides the element size; an element of
-/// several words may be seen half old and half new. Cloning gives another handle to the same values. No method waits.
+/// All access is through relaxed atomic words. So a missing barrier gives an old or a new value of each word, never
+/// undefined behaviour. A word has the largest power of two up to 8 bytes that divides the element size. An element of
+/// several words may be seen half old and half new.
+///
+/// Cloning gives another handle to the same values. No method waits.
 #[derive(Clone)]
 pub struct SharedInstance {
     storage: Arc<Storage>,
 }
 
 impl SharedInstance {
-    /// An instance of `field` over `rect` in `memory`, all zero.
+    /// Makes an instance of `field` over `rect` in `memory`. All values are zero.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutOfMemory`].
+    /// [`RegionError::OutOfMemory`] if the values do not fit.
     pub fn new(rect: Rect, field: impl Into<&'static FieldInfo>, memory: MemoryId) -> Result<Self, RegionError> {
         Ok(SharedInstance { storage: Arc::new(Storage::new(rect, field.into(), memory, Access::Atomic)?) })
     }
 
-    /// The points that have values here.
+    /// The points that the instance has values for.
     pub fn rect(&self) -> Rect {
         *self.storage.rect()
     }
@@ -38,7 +40,7 @@ impl SharedInstance {
         self.storage.field()
     }
 
-    /// The memory the values live in.
+    /// The memory that holds the values.
     pub fn memory(&self) -> MemoryId {
         self.storage.memory()
     }
@@ -48,12 +50,15 @@ impl SharedInstance {
         self.storage.bytes()
     }
 
-    /// Gives out a lease of `rect` with simultaneous coherence, whoever else has one. It allocates, and
-    /// counts a reference on a counter that all handles share: where that matters, keep the lease and use it again.
+    /// Gives out a lease of `rect` with simultaneous coherence, even if others hold leases of it.
+    ///
+    /// It allocates, and counts a reference on a counter that all handles share. If that costs too much, keep the lease
+    /// and use it again.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::NoSharedReduction`] for a reduction.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::NoSharedReduction`] for a
+    /// reduction.
     pub fn lease(&self, rect: Rect, privilege: Privilege) -> Result<Lease, RegionError> {
         if let Privilege::Reduce(_) = privilege {
             return Err(RegionError::NoSharedReduction { field: self.field().name.into(), came: privilege });
@@ -69,11 +74,12 @@ impl SharedInstance {
         Ok(Lease { slip: slip.into() })
     }
 
-    /// A fresh instance over `rect` in `memory` with the values that are here now.
+    /// Makes a new instance over `rect` in `memory`, with the present values of this one.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::OutOfMemory`].
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::OutOfMemory`] if the
+    /// values do not fit.
     pub fn copy(&self, rect: Rect, memory: MemoryId) -> Result<SharedInstance, RegionError> {
         self.storage.covers(&rect)?;
         let copy = SharedInstance::new(rect, self.field(), memory)?;
@@ -81,11 +87,11 @@ impl SharedInstance {
         Ok(copy)
     }
 
-    /// Sets the values of `rect` to those of `source`, which holds the same type of element.
+    /// Sets the values of `rect` to those of `source`, which must have the same element type.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered by both; [`RegionError::WrongElement`] where the
+    /// [`RegionError::OutsideInstance`] unless both instances cover `rect`. [`RegionError::WrongElement`] if the
     /// element types differ.
     pub fn copy_from(&self, source: &SharedInstance, rect: Rect) -> Result<(), RegionError> {
         self.storage.covers(&rect)?;
@@ -96,11 +102,11 @@ impl SharedInstance {
         self.write_bytes(rect, bytes.as_bytes())
     }
 
-    /// The values of `rect`, row-major, in native byte order.
+    /// The values of `rect` in row-major order and native byte order.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`.
     pub fn read_bytes(&self, rect: Rect) -> Result<Buffer, RegionError> {
         self.storage.covers(&rect)?;
         let mut buffer = Buffer::zeroed(rect.volume() * self.field().size);
@@ -113,12 +119,12 @@ impl SharedInstance {
         Ok(buffer)
     }
 
-    /// Sets the values of `rect` to `bytes`, row-major, in native byte order.
+    /// Sets the values of `rect` to `bytes`, in row-major order and native byte order.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `bytes` are not
-    /// its values.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::WrongLength`] if `bytes`
+    /// has another length than the values of `rect`.
     pub fn write_bytes(&self, rect: Rect, bytes: &[u8]) -> Result<(), RegionError> {
         self.storage.covers(&rect)?;
         self.storage.check_len(&rect, bytes.len())?;
@@ -131,12 +137,12 @@ impl SharedInstance {
         Ok(())
     }
 
-    /// Sets every value of `rect` to the one whose bytes are `element`.
+    /// Sets every value of `rect` to the value with the bytes `element`.
     ///
     /// # Errors
     ///
-    /// [`RegionError::OutsideInstance`] where `rect` is not covered; [`RegionError::WrongLength`] where `element` is not
-    /// one element.
+    /// [`RegionError::OutsideInstance`] if the instance does not cover `rect`. [`RegionError::WrongLength`] if
+    /// `element` is not one element.
     pub fn fill(&self, rect: Rect, element: &[u8]) -> Result<(), RegionError> {
         self.storage.covers(&rect)?;
         self.storage.check_element(element.len())?;

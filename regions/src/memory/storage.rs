@@ -10,7 +10,7 @@ use super::layout::runs;
 use crate::field::CACHE_LINE;
 use crate::{FieldInfo, Rect, RegionError};
 
-/// A memory of the machine: the mapper chooses in which one an instance lives.
+/// A memory of the machine, by number. The mapper chooses the memory of each instance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct MemoryId(pub u32);
 
@@ -20,13 +20,13 @@ impl fmt::Display for MemoryId {
     }
 }
 
-/// What a storage begins on.
+/// A cache line, on which every storage begins.
 #[repr(align(64))]
 struct Line;
 
 const _: () = assert!(align_of::<Line>() == CACHE_LINE);
 
-/// How the bytes of a storage are accessed, for life.
+/// The way in which a storage's bytes are accessed, which never changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
     /// Through references, as the leases allow.

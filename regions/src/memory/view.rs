@@ -6,7 +6,7 @@ use std::slice;
 
 use super::layout::Layout;
 
-/// An element that can be set and never read: what [`Write`](crate::Write) gives slices of.
+/// An element that can be set but never read. [`Write`](crate::Write) gives slices of them.
 ///
 /// ```compile_fail,E0599
 /// fn peek(slot: &maniple_regions::Slot<f64>) -> f64 {
@@ -33,7 +33,7 @@ impl<T> Slot<T> {
 }
 
 impl<T: Copy> Slot<T> {
-    /// Sets a slice of elements to `values`, which must be as long; panics otherwise.
+    /// Sets a slice of elements to `values`. Panics if the lengths differ.
     #[inline]
     #[track_caller]
     pub fn copy_from_slice(slots: &mut [Slot<T>], values: &[T]) {
@@ -186,7 +186,7 @@ impl<T> ViewMut<'_, T, 1> {
     }
 }
 
-/// The rows of a lease, first to last: runs of neighbours along the last dimension.
+/// The rows of a lease, from first to last. A row is a run of elements along the last dimension.
 pub struct Rows<'a, T, const D: usize> {
     view: View<'a, T, D>,
     next: usize,
@@ -210,7 +210,7 @@ impl<'a, T, const D: usize> Iterator for Rows<'a, T, D> {
 
 impl<T, const D: usize> ExactSizeIterator for Rows<'_, T, D> {}
 
-/// The rows of a lease, first to last, to be changed.
+/// The rows of a lease, from first to last, mutably.
 pub struct RowsMut<'a, T, const D: usize> {
     view: ViewMut<'a, T, D>,
     next: usize,

@@ -18,8 +18,8 @@ const fn width(size: usize) -> usize {
 ///
 /// # Safety
 ///
-/// `from` is a multiple of `width` bytes into the bytes of an atomic storage, `into` a multiple of `width` bytes long and
-/// the storage at least as long from there; `width` is the storage's.
+/// `from` is a multiple of `width` bytes into the bytes of an atomic storage, `into` a multiple of `width` bytes long
+/// and the storage at least as long from there; `width` is the storage's.
 #[inline(always)]
 unsafe fn load(from: NonNull<u8>, width: usize, into: &mut [u8]) {
     macro_rules! words {

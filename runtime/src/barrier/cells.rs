@@ -1,4 +1,7 @@
-//! The cells of the program's edges that live on this processor.
+//! The cells of edges that live on this processor.
+//!
+//! A cell can have several waiters. A shard that launches ahead has tasks that wait for generations g, g + 1, … of the
+//! same barrier at once. The first two are kept in the cell, the others in a list beside it.
 
 use super::{Waited, owned};
 use crate::Error;
@@ -15,10 +18,11 @@ type EdgeCell = BarrierCell<Waiting, (), Error>;
 pub(crate) struct Bank {
     ready: Vec<EdgeCell>,
     empty: Vec<EdgeCell>,
-    /// Values that have come with ready arrivals: `slots` for each ready cell, none before the first value comes. There is room
-    /// for as many as an edge is deep, and value number g is in slot g mod `slots` until it is taken.
+    /// Values that have come with ready arrivals: `slots` of them for each ready cell, and none before the first value
+    /// comes. An edge has as many slots as it is deep, rounded up. Value number g is in slot g mod `slots` until it is
+    /// taken.
     values: Vec<Payload>,
-    /// A power of two.
+    /// How many slots a cell has. A power of two.
     slots: usize,
 }
 
@@ -26,7 +30,7 @@ impl Bank {
     pub fn new((ready, empty): (u32, u32), depth: u32) -> Self {
         Self {
             ready: (0..ready).map(|_| EdgeCell::of_one(0)).collect(),
-            // There is room for the first `depth` values.
+            // There is room for the first `depth` values from the start.
             empty: (0..empty).map(|_| EdgeCell::of_one(depth.into())).collect(),
             values: Vec::new(),
             slots: depth.next_power_of_two() as usize,
@@ -73,7 +77,7 @@ impl Bank {
         cell as usize * self.slots + (generation as usize & (self.slots - 1))
     }
 
-    /// Takes the value that came with a generation of a ready cell, which is complete.
+    /// Takes the value that came with a complete generation of a ready cell.
     #[inline]
     pub fn take(&mut self, cell: u32, generation: u64) -> Payload {
         let slot = self.slot(cell, generation);
@@ -92,12 +96,13 @@ impl Bank {
         self.cell_mut(cell).map_or_else(Vec::new, EdgeCell::release_others)
     }
 
-    /// Where a generation stands, without waiting for it.
+    /// The state of a generation. Does not register a wait.
     pub fn state(&self, cell: u32, generation: u64) -> Waited {
         self.cell(cell).map_or(Waited::Registered, |cell| owned(cell.state(generation)))
     }
 
-    /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
+    /// Replaces the waiter for `generation` by `waiting` and returns the old one. Without a waiter it gives `waiting`
+    /// back.
     pub fn replace(
         &mut self,
         cell: u32,
@@ -111,12 +116,12 @@ impl Bank {
         }
     }
 
-    /// Takes away a waiter for `generation`, if there is one.
+    /// Removes a waiter for `generation`, if there is one.
     pub fn withdraw(&mut self, cell: u32, generation: u64, waiter: Poller) -> Option<Waiting> {
         self.cell_mut(cell)?.withdraw(generation, |w| Poller::of(w) == Some(waiter))
     }
 
-    /// Poisons a cell from `generation` on, but for what is complete; returns the waiters that this concerns.
+    /// Poisons a cell from `generation` on, except for generations that are complete. Returns the waiters it affects.
     pub fn poison(&mut self, cell: u32, generation: u64, error: &Error) -> Vec<Waiting> {
         self.cell_mut(cell).map_or_else(Vec::new, |cell| cell.set_poison(generation, error.clone()))
     }
@@ -127,7 +132,7 @@ impl Bank {
         cells.flat_map(|cell| self.poison(cell, 0, error)).collect()
     }
 
-    /// Every cell somebody waits on: its number, the generation, what has arrived, and who.
+    /// Every cell with a waiter: its number, the generation, the arrivals so far, and the waiter.
     pub fn waiting(&self) -> impl Iterator<Item = (u32, u64, Arrivals, &Waiting)> {
         let cells = (0u32..).zip(&self.ready).chain((EMPTY..).zip(&self.empty));
         cells.flat_map(|(i, cell)| cell.waiting().map(move |(g, w)| (i, g, cell.arrivals()[0], w)))

@@ -1,4 +1,5 @@
-//! The ends of barriers, each with the generation that it is at, which is kept across the launches of a gang.
+//! The ends of barriers that a shard holds. Each end has its current generation, which is kept across the launches of a
+//! gang.
 
 use super::Barriers;
 use crate::ids::{CellAddress, ObjectId, PhaseAddress};
@@ -24,7 +25,7 @@ pub(crate) struct ConsumerEnd {
     pub empty: Arriver<Empty, CellAddress>,
 }
 
-/// A shard's ends of a set of edges, each list in the order of the edges: side by side, as a task uses several.
+/// A shard's ends of a set of edges, in the order of the edges. They lie side by side because a task uses several.
 #[derive(Debug)]
 pub(crate) struct ShardEnds {
     pub out: Box<[ProducerEnd]>,
@@ -43,7 +44,7 @@ impl ShardEnds {
             from: table.edges[edge as usize].from,
             tag: table.edges[edge as usize].tag,
             ready: Waiter::new(table.ready_address(object, edge), 0),
-            // There was room for the first from the start.
+            // There is room for the first values from the start.
             empty: Arriver::new(table.empty_address(object, edge), table.depth.into()),
         });
         Self { out: out.collect(), into: into.collect() }
@@ -53,7 +54,8 @@ impl ShardEnds {
 /// A shard's end of a phase barrier.
 #[derive(Debug)]
 pub(crate) struct PhaseEnd {
-    /// Counts arrivals, of which `times` make a generation. Its address has the first position in the list of arrivers.
+    /// Counts arrivals; `times` of them make a generation. Its address has the shard's first position in the list of
+    /// arrivers.
     pub arriver: Arriver<Phase, PhaseAddress>,
     pub times: u64,
     pub waiter: Waiter<Phase, PhaseAddress>,

@@ -1,8 +1,8 @@
-//! Barriers on one processor: the cells of its edges, its members of combining trees, and arrivals, which are
-//! routed to where their cell lives.
+//! Barriers on one processor: the cells of its edges and its members of combining trees. Arrivals are routed to the
+//! processor that has the cell.
 //!
-//! `cells`: edges. `buffers`: memory of their large values. `phases`: combining trees. `ends`: the generations that handles are at. `report`: barriers in the report of a
-//! deadlock.
+//! `cells`: edges. `buffers`: memory of their large values. `phases`: combining trees. `ends`: the generations of
+//! handles. `report`: barriers in the report of a deadlock.
 
 mod buffers;
 mod cells;
@@ -29,7 +29,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What waiting for one generation of a barrier found.
+/// The result of waiting for one generation of a barrier.
 pub(crate) type Waited = maniple_barriers::Waited<Box<Error>>;
 
 fn owned(waited: maniple_barriers::Waited<&Error>) -> Waited {
@@ -42,7 +42,7 @@ pub(crate) struct Barriers {
     /// Cells of edges, by object.
     banks: RefCell<Vec<Option<Box<Bank>>>>,
     pub phases: Phases,
-    /// By object and shard.
+    /// Ends of barriers, by object and shard.
     ends: RefCell<HashMap<(ObjectId, u32), Rc<ShardEnds>>>,
     phase_ends: RefCell<HashMap<(ObjectId, u32), Rc<PhaseEnd>>>,
     /// Memory of large values that tasks put.
@@ -70,7 +70,7 @@ impl Barriers {
         Some(f(self.banks.borrow_mut().get_mut(object as usize)?.as_deref_mut()?))
     }
 
-    /// Arrives at half of an edge, wherever its cell lives, perhaps with a value.
+    /// Arrives at half of an edge, perhaps with a value. Sends a message if the cell is on another processor.
     #[inline]
     pub fn arrive(&self, effects: &Effects, at: CellAddress, generation: u64, payload: Payload, tell: &mut impl Tell) {
         effects.counters.arrivals.add(1);
@@ -94,14 +94,14 @@ impl Barriers {
             return self.arrive_here(effects, at, generation, payload, tell);
         }
         if cell & EMPTY != 0 {
-            // Nobody is in a hurry: it goes with the next value that travels the other way, or at the end of this turn.
+            // It is not urgent: it goes with the next value to that processor, or at the end of this turn.
             return effects.arrive_late(processor, Late { object, cell, generation });
         }
         let also = effects.also(processor, object);
         effects.send(processor, Message::Arrive { object, cell, generation, payload, also });
     }
 
-    /// Takes in the arrival that came with another.
+    /// Handles the arrival that came with another.
     #[inline]
     pub fn arrive_also(&self, effects: &Effects, object: ObjectId, also: Also, tell: &mut impl Tell) {
         if also == Also::NOTHING {
@@ -113,7 +113,7 @@ impl Barriers {
         self.arrive_here(effects, at, generation, Payload::None, tell);
     }
 
-    /// A value for a task that is about to run: one that has come, or room for one that it puts.
+    /// The value of a task that is about to run: one that has come, or room for one that it puts.
     #[inline]
     pub fn value(&self, at: ValueAt) -> Payload {
         match at {
@@ -125,13 +125,13 @@ impl Barriers {
         }
     }
 
-    /// The memory of a value that was put is kept for the next of the same size.
+    /// Keeps the memory of a value that was put, for the next value of the same size.
     #[cold]
     pub fn keep_buffer(&self, buffer: Arc<dyn Lent>) {
         self.buffers.borrow_mut().keep(buffer);
     }
 
-    /// Takes in an arrival at a cell of this processor.
+    /// Handles an arrival at a cell of this processor.
     #[inline]
     pub fn arrive_here(
         &self,
@@ -160,7 +160,7 @@ impl Barriers {
         }
     }
 
-    /// What was refused is an error of the run, because who waits may be content with an error or not look at all.
+    /// A refused arrival is also an error of the run, because the waiter may ignore the error or never look at it.
     #[cold]
     fn refuse(&self, effects: &Effects, at: CellAddress, generation: u64, source: BarrierError, tell: &mut impl Tell) {
         let CellAddress { object, cell, .. } = at;
@@ -170,14 +170,14 @@ impl Barriers {
         self.poison_here(object, cell, generation, &error, tell);
     }
 
-    /// Tells the cell of a pair that generations from `generation` on will never come.
+    /// Poisons the cell of an edge from `generation` on, on any processor.
     pub fn poison(&self, effects: &Effects, at: CellAddress, generation: u64, error: &Error, tell: &mut impl Tell) {
         if !effects.passes_poison_on() {
             return;
         }
         let CellAddress { processor, object, cell } = at;
         if processor == effects.id && object < effects.objects.len() {
-            // At once, as arrivals here are: those that follow must not get there before it.
+            // At once, like arrivals here: later arrivals must not overtake the poison.
             return self.poison_here(object, cell, generation, error, tell);
         }
         effects.send_poison(at, generation, error);
@@ -192,7 +192,7 @@ impl Barriers {
         due.into_iter().flatten().for_each(|waiting| tell(waiting, Some(error)));
     }
 
-    /// Generations of an object that are not complete will not be.
+    /// Poisons the incomplete generations of an object.
     pub fn give_up(&self, known: &crate::effects::Known, error: &Error, tell: &mut impl Tell) {
         match &*known.object {
             Object::Edges(_) => {
@@ -204,11 +204,12 @@ impl Barriers {
         }
     }
 
-    /// Asks for a generation: whoever `waiting` is will be told if it is not complete.
+    /// Waits for a generation. If it is not complete, `waiting` is registered and told later.
     #[inline]
     pub fn wait(&self, effects: &Effects, at: WaitAt, waiting: Waiting) -> Waited {
         if let Waiting::Waker(_) = &waiting {
-            // Looked at first: if it is over, the waker is dropped, whose destructor is not ours, while nothing is borrowed.
+            // Checked first: if the wait is over, the waker is dropped here, while nothing is borrowed. Its destructor
+            // is user code.
             match self.state(effects, at) {
                 Waited::Registered => {}
                 over => return over,
@@ -224,7 +225,7 @@ impl Barriers {
         }
     }
 
-    /// Where a generation stands, without waiting for it.
+    /// The state of a generation. Does not register a wait.
     pub fn state(&self, effects: &Effects, at: WaitAt) -> Waited {
         match at {
             WaitAt::Cell { object, .. } if object >= effects.objects.len() => no_such_cell(effects, object, 0),
@@ -235,7 +236,7 @@ impl Barriers {
         }
     }
 
-    /// Looks at a generation that `earlier` is registered for, and puts `waiting` in its place.
+    /// Looks at a generation that `earlier` is registered for, and replaces that waiter by `waiting`.
     #[cold]
     pub fn wait_instead(&self, effects: &Effects, at: WaitAt, earlier: Poller, waiting: Waiting) -> Waited {
         match self.state(effects, at) {
@@ -253,13 +254,13 @@ impl Barriers {
             }
         };
         match replaced {
-            // Dropped only now: its waker's destructor is not ours, and nothing is borrowed any more.
+            // The old waiter is dropped here, while nothing is borrowed: the destructor of its waker is user code.
             Ok(_earlier) => Waited::Registered,
             Err(waiting) => self.wait(effects, at, waiting),
         }
     }
 
-    /// Takes away a waiter for a generation, if there is one.
+    /// Removes a waiter for a generation, if there is one.
     pub fn withdraw(&self, at: WaitAt, waiter: Poller) -> Option<Waiting> {
         match at {
             WaitAt::Phase { object, generation } => self.phases.withdraw(object, generation, waiter),

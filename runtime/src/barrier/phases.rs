@@ -13,8 +13,8 @@ use maniple_barriers::{Arrivals, BarrierCell, BarrierError};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How many generations' reduction values a member keeps for late waiters, at least and, with a very wide window, at
-/// most (a megabyte).
+/// A member keeps the reduction values of so many generations for late waiters: at least the first number, at most the
+/// second. The maximum is a megabyte and matters only for a very wide window.
 const KEPT_VALUES: (u64, u64) = (64, 1 << 16);
 
 /// Values, each with the position of its arriver in the barrier's list.
@@ -22,17 +22,17 @@ pub(crate) type Values = Vec<(u32, u64)>;
 
 /// One member of a combining tree.
 pub(crate) struct PhaseMember {
-    /// What comes from below: the arrivers of this processor, then the children that contribute. Each value with the position
-    /// of its arriver in the barrier's list.
+    /// Arrivals from below: this processor's arrivers, then the children that contribute. Each brings values with the
+    /// positions of their arrivers in the barrier's list.
     gathered: BarrierCell<Waiting, (u32, u64), Error>,
-    /// What comes from above: generations that are over, with their values. Whoever waits waits here.
+    /// Releases from above: generations that are over, with their values. Waiters are registered here.
     over: BarrierCell<Waiting, u64, Error>,
     /// Positions of this processor's arrivers in the barrier's list.
     arrivers: Vec<u32>,
-    /// Whom this member reports to, and as which contributor.
+    /// The processor this member reports to, and this member's number among its contributors.
     parent: Option<(ProcessorId, u32)>,
     children: Vec<ProcessorId>,
-    /// For how many generations values are kept: whoever arrives may be a window ahead of its own waits.
+    /// For how many generations values are kept. An arriver may be a whole window ahead of its own waits.
     kept: u64,
 }
 
@@ -61,17 +61,17 @@ impl PhaseMember {
         self.over.completed()
     }
 
-    /// This processor's arrivers, by position in the barrier's list, and what has come of each.
+    /// This processor's arrivers, by position in the barrier's list, with the arrivals of each.
     pub fn arrived(&self) -> impl Iterator<Item = (u32, Arrivals)> {
         self.arrivers.iter().copied().zip(self.gathered.arrivals().iter().copied())
     }
 
-    /// Who waits, and for which generation.
+    /// The waiters, each with its generation.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Waiting)> {
         self.over.waiting()
     }
 
-    /// Takes in the arrival of a contributor; the generations that are to be passed on, with their values.
+    /// Handles the arrival of a contributor. Returns the generations that are now passed on, with their values.
     fn gather(
         &mut self,
         contributor: u32,
@@ -84,7 +84,7 @@ impl PhaseMember {
     }
 }
 
-/// The members of this processor, by object.
+/// This processor's members, by object.
 #[derive(Default)]
 pub(crate) struct Phases(RefCell<HashMap<ObjectId, PhaseMember>>);
 
@@ -97,7 +97,7 @@ impl Phases {
         self.0.borrow().contains_key(&object)
     }
 
-    /// Shows `f` a member, if it is one.
+    /// Shows `f` a member, if the object has one here.
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(&mut PhaseMember) -> T) -> Option<T> {
         self.0.borrow_mut().get_mut(&object).map(f)
     }
@@ -123,7 +123,7 @@ impl Phases {
         }
     }
 
-    /// Takes in the arrival of a contributor: an arriver of this processor, or a child in the tree.
+    /// Handles the arrival of a contributor: an arriver of this processor, or a child in the tree.
     pub fn combine(
         &self,
         effects: &Effects,
@@ -138,12 +138,12 @@ impl Phases {
         self.plant_early_release(effects, object, generation, tell);
         let outcome = self.with(object, |member| {
             if member.over.poison(generation).is_some() {
-                // Whoever waits is told of the failure; what still comes after it completes nothing.
+                // The waiters learn of the failure. Later arrivals complete nothing.
                 return None;
             }
             let values = if spec.fold.is_some() { values } else { Vec::new() };
             let gathered = member.gather(contributor, generation, values);
-            // What is complete here may be over elsewhere, and stays so.
+            // A generation that is complete here may already be over elsewhere. It stays complete.
             let from = generation.max(member.gathered.completed());
             Some(gathered.map(|passed| (passed, member.parent)).map_err(|source| (source, from)))
         });
@@ -158,8 +158,8 @@ impl Phases {
                         None => match folded(effects, spec, values) {
                             Ok(value) => self.release(effects, object, generation, value, tell),
                             Err(e) => {
-                                // No task has failed, so nobody else tells of it if nobody waits. Generations that the
-                                // same arrival completed after this one are refused by the poison.
+                                // No task has failed, so nothing else reports the error if nobody waits. The poison
+                                // refuses any further generations that the same arrival completed.
                                 effects.note_failure(&e);
                                 return self.poison_everywhere(effects, object, generation, &e, tell);
                             }
@@ -191,11 +191,12 @@ impl Phases {
         }
     }
 
-    /// A generation is over: tells those who wait here, and the children.
+    /// A generation is over: tells the waiters here and the children.
     pub fn release(&self, effects: &Effects, object: ObjectId, generation: u64, value: u64, tell: &mut impl Tell) {
         let released = self.with(object, |member| {
             let arrived = member.over.arrive(0, generation, [value])?;
-            // The root and the wire keep the order of generations: one that completes none is poisoned.
+            // The root and the wire keep generations in order. So a release that completes no generation was refused by
+            // poison.
             if arrived.completed == 0 {
                 return Ok(None);
             }
@@ -219,7 +220,7 @@ impl Phases {
         }
     }
 
-    /// Asks for a generation.
+    /// Waits for a generation.
     pub fn wait(&self, object: ObjectId, generation: u64, waiting: Waiting) -> Waited {
         self.with(object, |member| owned(member.over.wait(generation, waiting))).unwrap_or_else(|| {
             let error = Error::misuse("waiting for a phase barrier", "a phase barrier", "another object");
@@ -227,12 +228,13 @@ impl Phases {
         })
     }
 
-    /// Where a generation stands, without waiting for it.
+    /// The state of a generation. Does not register a wait.
     pub fn state(&self, object: ObjectId, generation: u64) -> Waited {
         self.with(object, |member| owned(member.over.state(generation))).unwrap_or(Waited::Registered)
     }
 
-    /// Puts `waiting` in the place of a waiter for `generation`, which it returns; gives `waiting` back if there is none.
+    /// Replaces the waiter for `generation` by `waiting` and returns the old one. Without a waiter it gives `waiting`
+    /// back.
     pub fn replace(
         &self,
         object: ObjectId,
@@ -246,12 +248,13 @@ impl Phases {
         }
     }
 
-    /// Takes away a waiter for `generation`, if there is one.
+    /// Removes a waiter for `generation`, if there is one.
     pub fn withdraw(&self, object: ObjectId, generation: u64, waiter: Poller) -> Option<Waiting> {
         self.with(object, |member| member.over.withdraw(generation, |w| Poller::of(w) == Some(waiter))).flatten()
     }
 
-    /// The reduction value of a generation that is over, or how many are over and the values of how many are kept.
+    /// The reduction value of a generation that is over. The error has the number of generations over and the number of
+    /// values kept.
     pub fn value(&self, object: ObjectId, generation: u64) -> Result<u64, (u64, u64)> {
         let value = |member: &mut PhaseMember| {
             member.over.carried(generation).first().copied().ok_or((member.released(), member.kept))
@@ -259,7 +262,7 @@ impl Phases {
         self.with(object, value).unwrap_or(Err((0, 0)))
     }
 
-    /// Poisons a barrier on every processor it concerns.
+    /// Poisons a barrier on every processor that has a member of it.
     pub fn poison_everywhere(
         &self,
         effects: &Effects,
@@ -273,7 +276,7 @@ impl Phases {
         }
         let Some(known) = effects.objects.get(object) else { return };
         let Object::Phase(spec) = &*known.object else { return };
-        // Here at once: arrivals and releases that follow must not get there before it.
+        // Here at once: later arrivals and releases must not overtake the poison.
         self.poison(object, generation, error, tell);
         for &processor in spec.tree.members().iter().filter(|&&to| to != effects.id) {
             effects.send_poison(CellAddress { processor, object, cell: 0 }, generation, error);

@@ -7,7 +7,7 @@ use crate::ids::EMPTY;
 use crate::object::{EdgeTable, PhaseSpec};
 
 impl Barriers {
-    /// Who waits for edges, and for whom. `node_of` says who it is that waits.
+    /// Adds the waiters for edges, and who they wait for. `node_of` turns a waiter into a node of the graph.
     pub fn report_edges(
         &self,
         effects: &Effects,
@@ -31,7 +31,7 @@ impl Barriers {
         }
     }
 
-    /// The same of a phase barrier, and what has come of its arrivers.
+    /// Adds a phase barrier: its waiters, and the arrivals of its arrivers.
     pub fn report_phase(
         &self,
         (known, spec): (&Known, &PhaseSpec),

@@ -1,9 +1,13 @@
-//! What a task has changed in its copy of a region: only that goes back to the region's home.
+//! The changes that a task has made to its copy of a region.
+//!
+//! A task on another node than the region's home works on a copy, and only values that differ from the fetched ones go
+//! back. So tasks that set different values of one region at the same time do not overwrite each other. Within a node
+//! they do not either. A task with write-discard privilege fetches nothing and puts everything back.
 
 use maniple_regions::{Buffer, Rect};
 use std::ops::Range;
 
-/// The parts of `rect` whose values, of `size` bytes, are not what they were, and the bytes of each part.
+/// The parts of `rect` that have changed, each with its range of bytes. A value has `size` bytes.
 pub(super) fn changes(rect: Rect, size: usize, before: &[u8], after: &[u8]) -> Vec<(Rect, Range<usize>)> {
     let row = rect.extent(rect.dim() - 1);
     let differs = |at: usize| before[at * size..][..size] != after[at * size..][..size];
@@ -61,7 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Putting the changes back makes the new values of the old ones, and touches no other.
+        /// Putting the changes back turns the old values into the new ones and touches no other.
         #[test]
         fn changes_are_what_differs(
             dim in 1usize..4, lo in -5i64..5, extents in [0usize..5, 0usize..5, 0usize..5],

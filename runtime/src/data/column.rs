@@ -1,4 +1,5 @@
-//! One field of one region as one shard uses it: where its values are and who used them last.
+//! A column: one field of one region as one shard uses it. It knows where the values are and which tasks used them
+//! last.
 
 use crate::Error;
 use crate::data::Data;
@@ -12,21 +13,21 @@ use std::rc::{Rc, Weak};
 
 /// Where the values of a column are.
 pub(crate) enum Store {
-    /// An instance of this processor.
+    /// In an instance of this processor.
     Owned(Rc<Instance>),
-    /// The one instance that all namers of a simultaneous region share. `None` when it is on another node, or on this
+    /// In the one instance that all users of a simultaneous region share. `None` if it is on another node, or on this
     /// node and not attached yet.
     Shared {
         home: ProcessorId,
         instance: Option<SharedInstance>,
-        /// A lease that came back, for the next task.
+        /// A lease that came back, kept for the next task.
         idle: Idle,
     },
 }
 
-/// A lease that came back. A new one counts a reference that other processors of the node count too.
+/// A lease that came back. A new lease would count a reference, and other processors of the node use the same counter.
 pub(crate) enum Idle {
-    /// Nobody else counts: none is kept, as there may be many nodes.
+    /// No lease is kept, because each processor is a node of its own and the counter is not shared.
     Never,
     None,
     Kept(Lease),
@@ -52,33 +53,33 @@ impl Idle {
     }
 }
 
-/// One field of one region as one shard uses it: where the values are, who used them last.
-// In this order: what every task looks at is in neighbouring cache lines.
+/// A column: one field of one region as one shard uses it.
+// The order matters: the fields that every task needs are in neighbouring cache lines.
 #[repr(C)]
 pub(crate) struct Column {
     pub field: &'static FieldInfo,
     pub region: Region,
-    /// Size of the values.
+    /// Size of the values in bytes.
     bytes: usize,
     pub store: RefCell<Store>,
     pub users: RefCell<Users>,
     /// Other columns of the shard whose points overlap these.
     #[allow(clippy::box_collection)] // Hardly any has some, and there are many columns.
     overlaps: RefCell<Option<Box<Vec<Weak<Column>>>>>,
-    /// Why the values are not what they should be.
+    /// The error to report for these values, if a task that should have written them failed.
     poison: RefCell<Option<Box<Error>>>,
-    /// The rectangle of the instance, where it is larger than the region's.
+    /// The rectangle of the instance, if it is larger than the region's.
     whole: Option<Box<Rect>>,
     pub launch: LaunchKey,
 }
 
 impl Column {
-    /// Keeps the memory of a column that nobody uses any more for the next: shards that are launched again and again make as
-    /// many as they drop.
+    /// Keeps the memory of an unused column for the next one. Shards that are launched again and again drop as many
+    /// columns as they make.
     pub fn spare(column: Rc<Self>) {
         const MOST: usize = 1024;
         if Rc::strong_count(&column) == 1 && Rc::weak_count(&column) == 0 {
-            // The instance is used no more.
+            // This releases the instance.
             *column.store.borrow_mut() = Store::Shared { home: 0, instance: None, idle: Idle::Never };
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < MOST {
@@ -98,7 +99,7 @@ impl Column {
         let memory = match &*self.store.borrow() {
             Store::Owned(instance) => instance.memory(),
             Store::Shared { instance: Some(instance), .. } => instance.memory(),
-            // Nobody here knows which of the two.
+            // The mapper of the home decided the kind of memory, and this processor does not know it.
             Store::Shared { home, .. } => machine.memory(*home, MemoryKind::Ordinary),
         };
         RequirementInput {
@@ -111,12 +112,12 @@ impl Column {
         }
     }
 
-    /// Its size.
+    /// Size of the values in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it has to be fetched before a task can use it.
+    /// Whether the values have to be fetched before a task can use them.
     #[inline]
     pub fn is_elsewhere(&self) -> bool {
         matches!(&*self.store.borrow(), Store::Shared { instance: None, .. })
@@ -134,13 +135,13 @@ impl Column {
         }
     }
 
-    /// Whether a use of these values runs into an error; write-discard does not look at old values.
+    /// Whether a use of these values fails. Write-discard never does, because it does not look at old values.
     #[inline]
     pub fn is_poisoned_for(&self, privilege: Privilege) -> bool {
         self.poison.borrow().is_some() && privilege != Privilege::WriteDiscard
     }
 
-    /// The instance is kept under this key.
+    /// The key under which the instance is kept.
     pub fn key(&self) -> ColumnKey {
         let rect = self.whole.as_ref().map_or(self.region.rect, |whole| **whole);
         ColumnKey { tree: self.region.tree, field: self.field.id, rect }
@@ -155,7 +156,7 @@ impl Column {
         self.each_overlap(|other| *other.poison.borrow_mut() = Some(Box::new(error.clone())));
     }
 
-    /// Two columns of a shard whose points overlap; `self` is new.
+    /// Records that two columns of a shard overlap; `self` is the new one.
     pub fn overlaps_with(self: &Rc<Self>, other: &Rc<Self>) {
         for (one, another) in [(self, other), (other, self)] {
             one.overlaps.borrow_mut().get_or_insert_default().push(Rc::downgrade(another));
@@ -172,7 +173,7 @@ impl Column {
         }
     }
 
-    /// Every value was written: what lies within is as it should be too.
+    /// Every value was written. Clears the poison of this column and of columns within it.
     pub fn clear_poison(&self) {
         self.clear_poison_within(self.rect());
         self.each_overlap(|other| other.clear_poison_within(self.rect()));
@@ -192,7 +193,7 @@ pub(crate) struct UseAt {
     pub column: Rc<Column>,
     pub privilege: Privilege,
     pub coherence: Coherence,
-    /// The kind of memory it is copied into, if it is.
+    /// The kind of memory that the region is copied into, if the mapper wants a copy.
     pub access: Option<MemoryKind>,
     pub staged: Option<Box<Staged>>,
 }
@@ -204,14 +205,16 @@ impl UseAt {
     }
 }
 
-/// A copy taken for one task alone.
+/// A copy that one task has for itself.
 pub(crate) struct Staged {
     pub copy: SharedInstance,
-    /// What it held at first, if only changes may go back: others change other values of the same region meanwhile.
+    /// The values as fetched, if only changes go back: other tasks change other values of the region meanwhile.
     pub before: Option<Buffer>,
 }
 
-/// Tasks that may still use a column: the last writer, and the readers since.
+/// Tasks that may still use a column: the last writer, and the readers since. A reduction counts as a write. So
+/// reductions of one shard run in launch order, directly on the instance. That costs some parallelism, but gives the
+/// same bits in every run without buffers to combine.
 #[derive(Default)]
 pub(crate) struct Users {
     writer: Option<TaskId>,
@@ -219,7 +222,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// The tasks a new use must follow.
+    /// The tasks that a new use must follow.
     #[inline(always)]
     pub fn earlier(&self, writes: bool, mut follow: impl FnMut(TaskId)) {
         if let Some(writer) = self.writer {
@@ -249,12 +252,12 @@ impl Users {
 }
 
 thread_local! {
-    /// Memory of columns that nobody uses any more. The processors that one thread drives, which may be many, share it.
+    /// Memory of unused columns. It is shared by all processors that one thread drives, which may be many.
     static SPARE: RefCell<Vec<Rc<Column>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Data {
-    /// A fresh instance for a column, or the one that is there.
+    /// Finds or makes the instance of a column.
     pub fn store(
         &self,
         effects: &Effects,
@@ -275,7 +278,7 @@ impl Data {
         })
     }
 
-    /// A column with its instance.
+    /// Makes a column with its instance.
     pub fn column(
         &self,
         effects: &Effects,

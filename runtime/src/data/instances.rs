@@ -1,4 +1,4 @@
-//! The instances of a processor, by the columns that they are of.
+//! The instances of a processor, by column.
 
 use crate::ids::{ColumnKey, LaunchKey};
 use crate::maps::Hash;
@@ -7,9 +7,9 @@ use maniple_regions::{FieldId, Instance, Rect, SharedInstance, TreeId};
 use std::hash::BuildHasher;
 use std::rc::Rc;
 
-/// An instance that is kept for those who come later.
+/// An instance that is kept for later use.
 pub(super) enum KeptInstance {
-    /// With the launch that uses it, the last one.
+    /// An instance for this processor alone, with the last launch that uses it.
     Owned(Rc<Instance>, LaunchKey),
     Shared(SharedInstance),
 }
@@ -23,17 +23,17 @@ impl KeptInstance {
     }
 }
 
-/// Instances by the columns they are of. What they know themselves is not kept twice.
+/// Instances by column. The key is not stored again where the instance has it.
 #[derive(Default)]
 pub(super) struct Instances(HashTable<(TreeId, KeptInstance)>);
 
 impl Instances {
     fn hash(tree: TreeId, (field, rect): (FieldId, Rect)) -> u64 {
-        // Those that begin and end together in the first dimension are few.
+        // Few rectangles begin and end alike in the first dimension, so this is hash enough.
         Hash.hash_one((tree, field, rect.lo(0), rect.hi(0), rect.lo(1)))
     }
 
-    /// The hash of a column, and whether an instance is the column's.
+    /// The hash of a column, and a test whether an instance is the column's.
     fn seek(key: &ColumnKey) -> (u64, impl Fn(&(TreeId, KeptInstance)) -> bool) {
         let (tree, covers) = (key.tree, (key.field, key.rect));
         (Self::hash(tree, covers), move |(of, held)| *of == tree && held.covers() == covers)
@@ -60,7 +60,7 @@ impl Instances {
         }
     }
 
-    /// Uses of instances that one processor alone uses.
+    /// How many uses the instances have that this processor alone uses.
     pub fn uses(&self) -> usize {
         let used = |kept: &KeptInstance| match kept {
             KeptInstance::Owned(instance, _) => Rc::strong_count(instance) - 1,

@@ -1,7 +1,11 @@
-//! Data on one processor: its instances, those of its node that it uses in place, and what it reads and writes elsewhere.
+//! Data on one processor.
 //!
-//! `column`: one field of one region as one shard uses it. `instances`: what is kept here. `remote`: requests to other
-//! processors and from them. `transfers`: what launches move. `changes`: what of a copy goes back.
+//! A region that one shard holds exclusively has an instance where the shard runs. A region that several shards hold
+//! with simultaneous coherence has one instance for all, on a home processor that the mapper chose. Processors of the
+//! home's node use it in place, through relaxed atomic words. Processors of other nodes read and write it by messages.
+//!
+//! `column`: one field of one region as one shard uses it. `instances`: the instances kept here. `remote`: requests to
+//! other processors and from them. `transfers`: data that a launch copies. `changes`: the changes to a copy.
 
 mod changes;
 mod column;
@@ -37,7 +41,7 @@ fn region_error(effects: &Effects, key: &ColumnKey, source: RegionError) -> Erro
     Error::region(Place { task, shard: None }, source)
 }
 
-/// The mapper's answer to where the instance of a column is to be: the memory of a new one, or the one `found`.
+/// Asks the mapper where the instance of a column is to be: in which memory to make a new one, or the one `found`.
 fn place_instance(
     effects: &Effects,
     key: ColumnKey,
@@ -63,7 +67,8 @@ impl Data {
         self.remote.borrow().entries() + self.instances.borrow().uses()
     }
 
-    /// The instance of a column that this processor alone uses, for `launch`: its shards, or data that has come for them.
+    /// The instance of a column that this processor alone uses. `launch` is the launch of its shards, or of the shards
+    /// that incoming data is for.
     pub fn owned_instance(
         &self,
         effects: &Effects,
@@ -74,7 +79,7 @@ impl Data {
         let mut instances = self.instances.borrow_mut();
         let there = instances.get_mut(&key);
         let found = match &there {
-            // Other shards of the launch see each other's values in the one that is there.
+            // Other shards of the same launch use the same instance, so that they see each other's values.
             Some(KeptInstance::Owned(instance, user)) if *user == launch => return Ok(instance.clone()),
             Some(KeptInstance::Owned(instance, _)) => Some(instance.memory()),
             Some(KeptInstance::Shared(_)) | None => None,
@@ -115,7 +120,7 @@ impl Data {
             Some(KeptInstance::Owned(instance, _)) => Some(instance.read_bytes(key.rect)),
             None => None,
         };
-        // Those of the two kinds differ: there is none of the one that is needed.
+        // An instance of the other kind can't be used, so the mapper can only have a new one made.
         let InstanceChoice::Create(kind) = place_instance(effects, key, field, Coherence::Simultaneous, None)? else {
             unreachable!("validated");
         };

@@ -1,5 +1,5 @@
-//! Data that leaf tasks use on other processors: instances of the node that are used in place, copies of what is on other nodes, and what others
-//! ask of this processor.
+//! Data of simultaneous regions on other processors. Within the node a leaf task uses the home's instance in place;
+//! from other nodes it gets a copy. Requests of other processors are answered here too.
 
 use super::changes::{changes, concatenated};
 use super::column::{Column, Staged, Store};
@@ -12,40 +12,40 @@ use crate::message::{Message, Put, RefusedData, Remote};
 use maniple_regions::{Buffer, Privilege, Rect, RegionError, SharedInstance};
 use std::rc::Rc;
 
-/// What another processor asks of a region with simultaneous coherence that is at home here.
+/// A request from another processor for a region with simultaneous coherence that is at home here.
 pub(crate) enum Request {
     Attach,
     Get { rect: Rect, token: u64 },
     Put { parts: Vec<Rect>, bytes: Buffer, token: u64 },
 }
 
-/// What a task gets of a column that was not here.
+/// The answer to a task's request for a column.
 pub(crate) enum Came {
-    /// The instance of the node, in place.
+    /// The instance of the node can be used in place.
     Attached,
-    /// A copy, for use number so.
+    /// A copy has come, for the use with this number.
     Copy(usize, Staged),
-    /// What it wrote is at home.
+    /// The task's changes have reached the home.
     Written,
-    /// It will not get it.
+    /// The request was refused.
     Refused(Error),
 }
 
-/// What a task has to wait for before it can use a column.
+/// The result of starting to fetch a column.
 pub(crate) enum Fetch {
-    /// Nothing.
+    /// There is nothing to wait for.
     Here,
-    /// An answer, which comes as a message.
+    /// An answer will come as a message.
     UnderWay,
-    /// Nothing: it writes into this copy.
+    /// There is nothing to wait for: the task writes into this fresh copy.
     Fresh(SharedInstance),
     Refused(Error),
 }
 
-/// A task that waits for a column: which of its uses, and the column.
+/// A task that waits for a column, the number of its use, and the column.
 type Fetcher = (TaskId, usize, Rc<Column>);
 
-/// What is under way.
+/// Requests under way.
 #[derive(Default)]
 pub(super) struct Remotes {
     /// Instances of other processors of the node.
@@ -68,13 +68,13 @@ impl Remotes {
 impl Data {
     /// The instance of another processor of the node, if it is attached.
     ///
-    /// An attachment serves one launch: later ones may find another instance at the home.
+    /// An attachment serves one launch: later launches may find another instance at the home.
     pub fn attached(&self, launch: LaunchKey, key: &ColumnKey) -> Option<SharedInstance> {
         let remote = self.remote.borrow();
         remote.attached.get(key).filter(|(of, _)| *of == launch).map(|(_, instance)| instance.clone())
     }
 
-    /// Starts to fetch what a task needs of a column that is not here: its use number `index`.
+    /// Starts to fetch a column that is not here, for use number `index` of a task.
     pub fn fetch(
         &self,
         effects: &Effects,
@@ -98,7 +98,7 @@ impl Data {
             return Fetch::UnderWay;
         }
         if privilege == Privilege::WriteDiscard {
-            // Nothing of the old contents is needed: write into a fresh copy and send that.
+            // The old contents are not needed: the task writes into a fresh copy, which is sent back.
             let copy = SharedInstance::new(column.rect(), column.field, memory(effects));
             return copy.map_or_else(|e| Fetch::Refused(region_error(effects, &key, e)), Fetch::Fresh);
         }
@@ -116,8 +116,10 @@ impl Data {
         token
     }
 
-    /// Sends what a task wrote into its copy to the home of the column; whether an answer will come. The error is that of
-    /// the task.
+    /// Sends a task's changes to the home of the column. True if an answer will come.
+    ///
+    /// # Errors
+    /// A lost processor, or values that can't be read from the copy.
     pub fn write_back(
         &self,
         effects: &Effects,
@@ -155,7 +157,7 @@ impl Data {
         self.remote.borrow_mut().early.entry(launch).or_default().push((from, key, request));
     }
 
-    /// Serves the requests that came before their launch, which has started.
+    /// Serves the requests that came before their launch, which has now started.
     pub fn serve_early(&self, effects: &Effects, launch: LaunchKey) {
         let early = self.remote.borrow_mut().early.remove(&launch);
         for (from, key, request) in early.into_iter().flatten() {
@@ -163,14 +165,14 @@ impl Data {
         }
     }
 
-    /// Answers a request for what is at home here, in a launch that has started.
+    /// Answers a request for a region that is at home here. The launch has started.
     pub fn serve(&self, effects: &Effects, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
         let token = match &request {
             Request::Attach => None,
             Request::Get { token, .. } | Request::Put { token, .. } => Some(*token),
         };
         let served = effects.objects.field(key.tree, key.field).and_then(|field| {
-            // Nor is it known whether what the launch was to bring has come.
+            // The data that the launch was to bring may be missing.
             if let Some(e) = effects.lost_processor() {
                 return Err(e.clone());
             }
@@ -182,12 +184,12 @@ impl Data {
         }
     }
 
-    /// No answer will come any more to what was asked of others, nor to what others asked: the tasks that wait.
+    /// A processor is lost: gives up all requests. Returns the tasks that wait for answers.
     pub fn give_up(&self) -> Vec<TaskId> {
         let mut remote = self.remote.borrow_mut();
         remote.early.clear();
         let mut waiting: Vec<_> = remote.tokens.drain().collect();
-        // In an order that is the same in each run.
+        // Sorted, so that the order is the same in each run.
         waiting.sort_unstable_by_key(|w| w.0);
         let mut attaching: Vec<_> = remote.attaching.drain().collect();
         attaching.sort_unstable_by_key(|w| w.0);
@@ -195,7 +197,7 @@ impl Data {
         waiting.into_iter().map(|w| w.1).chain(attaching).map(|(id, ..)| id).collect()
     }
 
-    /// What was asked for is refused: the tasks that wait for it.
+    /// A request was refused. Returns the tasks that wait for it.
     pub fn refused(&self, launch: LaunchKey, column: ColumnKey, token: Option<u64>) -> Vec<TaskId> {
         let mut remote = self.remote.borrow_mut();
         let waiting = match token {
@@ -205,7 +207,7 @@ impl Data {
         waiting.into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// An instance of the node has come: the tasks that wait for it.
+    /// An instance of the node has been attached. Returns the tasks that wait for it.
     pub fn take_attached(&self, launch: LaunchKey, key: ColumnKey, instance: SharedInstance) -> Vec<TaskId> {
         let mut remote = self.remote.borrow_mut();
         remote.attached.insert(key, (launch, instance.clone()));
@@ -220,7 +222,7 @@ impl Data {
         waiting.into_iter().map(found).collect()
     }
 
-    /// The contents of a column have come from another node: what the task that waits for them gets.
+    /// The contents of a column have come from another node. Returns the waiting task and its copy.
     pub fn take_got(&self, effects: &Effects, token: u64, bytes: Buffer) -> Option<(TaskId, Came)> {
         let (id, index, column) = self.remote.borrow_mut().tokens.remove(&token)?;
         effects.counters.region_copies.add(1);
@@ -233,7 +235,7 @@ impl Data {
         })
     }
 
-    /// What a task wrote has reached its home.
+    /// A task's changes have reached the home. Returns the task.
     pub fn take_put_done(&self, token: u64) -> Option<TaskId> {
         self.remote.borrow_mut().tokens.remove(&token).map(|(id, ..)| id)
     }

@@ -9,14 +9,14 @@ use crate::message::Transfer;
 use maniple_regions::{Buffer, Instance, Rect};
 
 impl Data {
-    /// Reads what another processor's launch needs.
+    /// Reads the values that another processor's launch needs.
     pub fn read_transfer(&self, effects: &Effects, transfer: &Transfer) -> Result<Buffer, Error> {
         let key = ColumnKey { tree: transfer.tree, field: transfer.field, rect: transfer.from };
         let instances = self.instances.borrow();
         let bytes = match instances.get(&key) {
             Some(KeptInstance::Owned(instance, _)) => instance.read_bytes(transfer.rect),
             Some(KeptInstance::Shared(shared)) => shared.read_bytes(transfer.rect),
-            // Named by a launch but never written: values are zero at first.
+            // The column was named by a launch but never written. Values start as zero.
             None => {
                 drop(instances);
                 let size = effects.objects.field(transfer.tree, transfer.field)?.size;
@@ -29,7 +29,7 @@ impl Data {
         Ok(bytes)
     }
 
-    /// Writes what a launch of this processor was sent, or parts of it.
+    /// Writes the values that a launch of this processor was sent, or parts of them.
     pub fn write_transfer(
         &self,
         effects: &Effects,

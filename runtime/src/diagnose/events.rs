@@ -1,9 +1,9 @@
-//! What happens on a processor, by name, for those who observe a run: the trace and the check for races.
+//! The events on a processor, for observers of a run: the trace and the check for races.
 
 use super::races::{Actor, Past};
 use crate::ids::{Ancestors, ArrivalAt, LaunchKey, ObjectId, ProcessorId, TaskId, WaitAt};
 
-/// Something that happens. Leaf tasks are this processor's; a shard is an [`Actor`].
+/// An event. Leaf tasks are those of this processor; a shard is an [`Actor`].
 pub(crate) enum Event<'a> {
     /// A message goes to another processor.
     Sent {
@@ -15,15 +15,15 @@ pub(crate) enum Event<'a> {
         from: ProcessorId,
         name: &'static str,
     },
-    /// Messages of this processor to itself are taken in.
+    /// The processor handles messages to itself.
     OwnReceived,
-    /// In a turn there was nothing to do.
+    /// A turn had nothing to do.
     Idle,
     /// The processor sleeps until there is something to do.
     Parked,
-    /// The top-level task begins, which is on no executor yet.
+    /// The top-level task begins. It is in no slot of the executor yet.
     TopLevelBegan,
-    /// A future is in a slot of the executor: a shard's, or another one.
+    /// A future is put in a slot of the executor: a shard's, or another one.
     InSlot {
         slot: u32,
         task: &'a str,
@@ -33,11 +33,11 @@ pub(crate) enum Event<'a> {
     Polled {
         slot: u32,
     },
-    /// The future that is polled is over.
+    /// The future that is being polled has ended.
     LastPolled {
         slot: u32,
     },
-    /// A chain is run; `first` tells whose it is and which call it is at.
+    /// A chain is run; `first` gives its shard and the number of its call.
     ChainRan {
         object: ObjectId,
         first: &'a dyn Fn() -> Option<(u32, u64)>,
@@ -52,25 +52,25 @@ pub(crate) enum Event<'a> {
         generation: u64,
         task: TaskId,
     },
-    /// The same lets a shard go on.
+    /// An arrival, or the end of a generation, lets a shard go on.
     ShardReleased {
         object: ObjectId,
         generation: u64,
         slot: u32,
     },
-    /// A leaf task waits for a generation, for which so many wait.
+    /// A leaf task waits for a generation; `waiters` is how many wait for it.
     TaskWaits {
         task: TaskId,
         at: WaitAt,
         waiters: usize,
     },
-    /// A leaf task is called, for this processor or, with no number, for another one.
+    /// A leaf task is called. It has a number unless it is called for another processor.
     TaskCalled {
         name: &'static str,
         shard: u32,
         task: Option<TaskId>,
     },
-    /// A leaf task whose turn it is is not called here: it has failed before, or runs on another processor.
+    /// A leaf task has its turn but is not called here: it has failed before, or runs on another processor.
     TaskDispatched {
         task: TaskId,
     },
@@ -79,12 +79,12 @@ pub(crate) enum Event<'a> {
         task: TaskId,
         arrivals: &'a [ArrivalAt],
     },
-    /// A leaf task has failed, and so do its arrivals.
+    /// A leaf task has failed, and its arrivals are poisoned.
     TaskFailed {
         task: TaskId,
         arrivals: &'a [ArrivalAt],
     },
-    /// A leaf task that waits is not waited for any more, as its shard has failed.
+    /// A waiting leaf task is given up, because its shard has failed.
     TaskDropped {
         task: TaskId,
     },
@@ -95,7 +95,7 @@ pub(crate) enum Event<'a> {
     ShardEnded {
         shard: Actor,
     },
-    /// A shard has failed: what it owes will not come.
+    /// A shard has failed: the arrivals that it owes will not come.
     ShardFailed {
         shard: Actor,
     },
@@ -107,11 +107,11 @@ pub(crate) enum Event<'a> {
         shard: Actor,
         at: ArrivalAt,
     },
-    /// A shard has taken a generation that it waits for.
+    /// A shard begins to wait for a generation.
     Waits {
         at: WaitAt,
     },
-    /// A shard has waited for a generation, for which so many wait.
+    /// A shard has waited for a generation; `waiters` is how many wait for it.
     Waited {
         shard: Actor,
         at: WaitAt,
@@ -122,11 +122,11 @@ pub(crate) enum Event<'a> {
         shard: Actor,
         at: WaitAt,
     },
-    /// A shard gives back a generation that it has taken.
+    /// A shard gives up its wait for a generation.
     WaitGivenUp {
         at: WaitAt,
     },
-    /// A shard makes a call of a collective, its call number so. It sees no futures before [`Event::CallMade`].
+    /// A shard makes this call of a collective. Until [`Event::CallMade`] it sees no futures.
     Calls {
         shard: Actor,
         object: ObjectId,
@@ -139,15 +139,15 @@ pub(crate) enum Event<'a> {
         call: u64,
         input: Past,
     },
-    /// Whoever is polled launches shards; if nobody is, this processor's top-level task does.
+    /// The future that is being polled launches shards. If none is being polled, this processor's top-level task does.
     Launched {
         launch: LaunchKey,
     },
-    /// Whoever is polled has mapped a region, and launches as number `launcher`.
+    /// The future that is being polled has mapped a region; `launcher` is its number as a launcher.
     Mapped {
         launcher: u32,
     },
-    /// A parent is over.
+    /// An inner task is over.
     LauncherEnded {
         launcher: u32,
     },

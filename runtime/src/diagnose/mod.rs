@@ -1,4 +1,4 @@
-//! What a run can say of itself: why it is in a deadlock, races, nodes that differ, traces.
+//! The observers of a run: reports of deadlocks, the check for races, the comparison of nodes, and traces.
 
 pub(crate) mod deadlock;
 mod events;

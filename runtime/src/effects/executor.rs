@@ -1,4 +1,4 @@
-//! The executor of this processor's shards, parents and its copy of the top-level task.
+//! The executor of this processor's shards, inner tasks and copy of the top-level task.
 
 use super::{Effects, Item, polling};
 use crate::Place;
@@ -16,30 +16,30 @@ use std::sync::atomic::{self, AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Shards are polled after the subtasks of raised priority and before the application's.
+/// Shards are polled after subtasks of raised priority and before the application's leaf tasks.
 const SHARD_PRIORITY: Priority = Priority(4);
 
 /// A shard that yields is polled after everything else that is ready.
 const YIELD_PRIORITY: Priority = Priority(0);
 
-/// How another thread tells a parked processor that there is something to do.
+/// How another thread tells a parked processor that there is work.
 pub(crate) type Signal = Arc<dyn Fn() + Send + Sync>;
 
-/// A future that runs on a processor: it is over when a shard, a parent or the top-level task is.
+/// A future that runs on a processor. It ends with its shard, inner task or top-level task.
 pub(crate) type ShardFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Whose future is in a slot: a shard's, or the top-level task's.
+/// The owner of the future in a slot: a shard, or the top-level task.
 pub(crate) trait Resident {
     fn place(&self) -> Place;
-    /// Who it is in reports, if it is a shard.
+    /// The owner's node in reports, if it is a shard.
     fn node(&self) -> Option<Node>;
-    /// Who it is for the check for races, if it is a shard.
+    /// The owner as the check for races knows it, if it is a shard.
     fn actor(&self) -> Option<Actor>;
-    /// The future is over, with a panic's message if it panicked; otherwise it has reported its own result.
+    /// The future has ended. Gets the panic's message if it panicked; otherwise the future has reported its own result.
     fn over(self: Rc<Self>, panic: Option<String>);
 }
 
-/// One for each shard: it is small.
+/// A slot for a future. There is one for each shard, so it is small.
 struct Slot {
     /// None if the slot is free.
     whose: Option<Rc<dyn Resident>>,
@@ -54,15 +54,15 @@ const _: () = assert!(size_of::<Slot>() == 64);
 
 struct ShardWaker {
     slot: u32,
-    /// A wake-up has been sent since the last poll: further ones would say nothing new.
+    /// A wake-up was sent since the last poll. Further ones are not needed.
     sent: AtomicBool,
     wakes: Arc<Wakes>,
 }
 
-/// Where the wakers of all shards send.
+/// The list to which the wakers of all shards send.
 struct Wakes {
     woken: Mutex<Vec<u32>>,
-    /// Somebody is in the list. Set and cleared with the list locked; whoever only looks need not lock it.
+    /// The list is not empty. Set and cleared with the list locked; reading it needs no lock.
     any: AtomicBool,
     signal: Signal,
 }
@@ -97,11 +97,11 @@ impl ShardWaker {
         Self { slot, sent: AtomicBool::new(false), wakes }
     }
 
-    /// A poll begins: wake-ups from now on are sent again.
+    /// A poll begins: wake-ups are sent again from now on.
     #[inline]
     fn polled(&self) {
-        // What a wake-up sent is in the list until the processor has taken it, and then this load sees it. The swap
-        // makes what came before those that were not sent visible to the poll.
+        // A wake-up stays in the list until the processor takes it, and then this load sees `sent`. Wake-ups after the
+        // first are not sent; the swap makes writes before them visible to the poll.
         if self.sent.load(Ordering::Relaxed) {
             self.sent.swap(false, Ordering::AcqRel);
         }
@@ -155,7 +155,7 @@ impl Effects {
         self.exec.borrow_mut().reserve(shards);
     }
 
-    /// Nothing is to run here any more.
+    /// Stops the processor: nothing more runs here.
     pub fn stop(&self) {
         self.exec.borrow_mut().stopped = true;
     }
@@ -181,7 +181,7 @@ impl Effects {
         self.queue_shard(slot, SHARD_PRIORITY);
     }
 
-    /// Polls a shard again once everything that is ready has had its turn.
+    /// Polls a shard again after everything else that is ready.
     pub fn yield_shard(&self, slot: u32) {
         self.queue_shard(slot, YIELD_PRIORITY);
     }
@@ -222,7 +222,7 @@ impl Effects {
             s.queued = false;
             s.handle.polled();
             let Some(future) = s.future.take() else { return };
-            // The slot's own waker is moved out and back rather than cloned: a clone is an atomic operation.
+            // The slot's own waker is moved out and back. A clone would cost an atomic operation.
             let Some(waker) = s.waker.take() else { unreachable!("it is out as long as the future is") };
             (future, waker)
         };
@@ -240,7 +240,7 @@ impl Effects {
             Err(panic) => Some(panic_message(panic)),
         };
         self.event(|| Event::LastPolled { slot });
-        // Dropping what the future holds may run user code and may panic too.
+        // Dropping the future may run user code, which may panic too.
         let panic = match catch_unwind(AssertUnwindSafe(|| drop(future))) {
             Ok(()) => panic,
             Err(second) => panic.or(Some(panic_message(second))),
@@ -258,14 +258,14 @@ impl Effects {
         }
     }
 
-    /// Whose future is in a slot, for reports.
+    /// The node of the future in a slot, for reports.
     pub fn slot_node(&self, slot: u32) -> Node {
         let exec = self.exec.borrow();
         let whose = exec.slots.get(slot as usize).and_then(|s| s.whose.as_ref());
         whose.and_then(|whose| whose.node()).unwrap_or(Node::Other { processor: self.id, slot })
     }
 
-    /// All who have a future here: the slot, and what it is called in reports.
+    /// All futures here: the slot, the node, and its name in reports.
     pub fn futures(&self) -> Vec<(u32, (Node, String))> {
         let exec = self.exec.borrow();
         let slots = (0u32..).zip(&exec.slots).filter_map(|(i, s)| Some((i, s.whose.as_ref()?)));
@@ -273,7 +273,7 @@ impl Effects {
         slots.map(|(slot, whose)| (slot, (node(slot, whose), whose.place().to_string()))).collect()
     }
 
-    /// Drops the future in a slot, and says whether it was a [`TaskFuture`](crate::TaskFuture) that it awaited.
+    /// Drops the future in a slot. True if it was awaiting a [`TaskFuture`](crate::TaskFuture).
     pub fn ends_awaiting_future(&self, slot: u32) -> bool {
         let taken = {
             let slot = &mut self.exec.borrow_mut().slots[slot as usize];
@@ -282,7 +282,7 @@ impl Effects {
         taken.is_some_and(|(place, future)| polling::awaits_future(|| self.drop_guarded(|| place, future)))
     }
 
-    /// Queues the shards that foreign wakers have woken; false when there were none.
+    /// Queues the shards that other threads have woken; false if there were none.
     #[inline]
     pub fn collect_wakes(&self) -> bool {
         if !self.has_wakes() {
@@ -300,12 +300,12 @@ impl Effects {
         self.exec.borrow().wakes.any.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody outside holds a waker: then something may still come. If not, all wakes that ever came from
-    /// outside are in the list by now: look there after this.
+    /// Whether somebody outside holds a waker, so that something may still come. If not, all earlier wakes are in the
+    /// list by now: look there after this call.
     pub fn has_foreign_waker(&self) -> bool {
         // Two references are the slot's own.
         let found = self.exec.borrow().slots.iter().any(|s| s.whose.is_some() && Arc::strong_count(&s.handle) > 2);
-        // The counts are read with Relaxed. Whoever dropped a waker counted down with Release, after its wakes.
+        // The counts are read with Relaxed. A dropped waker is counted down with Release, after its wakes.
         atomic::fence(Ordering::Acquire);
         found
     }
@@ -314,15 +314,15 @@ impl Effects {
         self.exec.borrow().stopped
     }
 
-    /// The most shards, parents and top-level tasks that have been here at a time.
+    /// The largest number of shards, inner tasks and top-level tasks that have been here at the same time.
     pub fn most_there(&self) -> usize {
         self.exec.borrow().slots.len()
     }
 
-    /// Drops every future that is still there, as a run that failed must.
+    /// Drops every future that is still there, after a run that failed.
     pub fn drop_futures(&self) {
         let mut exec = self.exec.borrow_mut();
-        // Whose they are holds this processor as well.
+        // The owner refers to this processor as well.
         let futures: Vec<_> = exec.slots.iter_mut().filter_map(|s| Some((s.whose.take()?, s.future.take()))).collect();
         drop(exec);
         for (whose, future) in futures {

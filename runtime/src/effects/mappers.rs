@@ -1,4 +1,10 @@
-//! Questions to the mapper: each is counted, a panic in it is an error, and its answer is checked before it is used.
+//! Questions to the mapper. Each is counted, a panic in it becomes an error, and each answer is checked before it is
+//! used.
+//!
+//! A new mapper is read, not sent. Each processor looks into the run's slot at each decision, which costs one load. So
+//! a mapper that replaces another one decides from then on. Collectives are mapped again at their next call
+//! (`Chains::keep_mapped`), and each processor does that alone. Where all nodes must decide alike, for gangs and shared
+//! regions, they ask the mapper they have agreed on. The program says when that changes (`Top::adopt_mapper`).
 
 use super::Effects;
 use crate::Error;
@@ -10,9 +16,9 @@ use std::sync::Arc;
 
 /// The mappers of one processor.
 pub(crate) struct Mappers {
-    /// Whoever is in the run's slot now.
+    /// The mapper that is in the run's slot now.
     now: RefCell<Reader>,
-    /// Whom the replicated part of the program asks, where several nodes have to ask alike.
+    /// The mapper that the replicated part of the program asks, if several nodes have to ask alike.
     agreed: RefCell<Arc<Named>>,
 }
 
@@ -23,18 +29,18 @@ impl Mappers {
     }
 }
 
-/// On whose behalf the mapper is asked.
+/// Who asks the mapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// This processor alone.
     Processor,
-    /// The replicated part of the program: every node asks the same, and must get the same answer.
+    /// The replicated part of the program: every node asks the same question and must get the same answer.
     EveryNode,
 }
 
 impl Effects {
-    /// Asks the mapper `question`, and checks the answer with `check`, which is told the mapper's name; `call` and `subject`
-    /// are for the error if it panics.
+    /// Asks the mapper `question`, and checks the answer with `check`, which gets the mapper's name too. `call` and
+    /// `subject` are for the error if the mapper panics.
     #[inline]
     pub fn ask<A, T>(
         &self,
@@ -60,7 +66,7 @@ impl Effects {
         question: impl FnOnce(&dyn Mapper) -> A,
         check: impl FnOnce(&str, A) -> Result<T, MapperError>,
     ) -> Result<T, Error> {
-        // Checked before anything else, where it lies: answers are large to move.
+        // Checked before anything else and in place, because answers are large to move.
         let question = AssertUnwindSafe(|| check(&named.name, question(&*named.mapper)));
         let checked = self.asked((&named.name, call), || catch_unwind(question));
         match checked {
@@ -69,10 +75,10 @@ impl Effects {
         }
     }
 
-    /// The replicated part of the program asks this one of the run's mappers from now on.
+    /// Makes the replicated part of the program ask the run's mapper with this number from now on.
     ///
     /// # Errors
-    /// A number that this node does not know: its answers would not be those of other nodes.
+    /// A number that this node does not know: its answers could differ from those of other nodes.
     pub fn agree_on_mapper(&self, number: u64) -> Result<(), Error> {
         let mapper = self.config.mapper.get(number).ok_or_else(|| Error::MapperFailed {
             call: "Top::adopt_mapper".into(),
@@ -90,7 +96,7 @@ impl Effects {
         Ok(())
     }
 
-    /// How many mappers there were in the run's slot before the present one.
+    /// How many mappers were in the run's slot before the present one.
     #[inline]
     pub fn mapper_number(&self, asker: Asker) -> u64 {
         match asker {

@@ -1,9 +1,9 @@
-//! What the rooms of a processor have in common: whom they send messages, what they put into the ready queue, what they
-//! count, whom they ask, and what they note for reports. A room is given this and has no other way to the world.
+//! Services that a processor offers its rooms: sending, the ready queue, counters, questions to the mapper, notes for
+//! reports. A room gets a reference to [`Effects`] and has no other way to the outside.
 //!
-//! `queue`: what can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: who waits for something.
-//! `polling`: who is polled. `mappers`: questions to the mapper. `objects`: what the top-level task has made. `observe`:
-//! calls to observers.
+//! `queue`: items that can run now. `executor`: shards and other futures. `timers`: deadlines. `waiting`: the kinds of
+//! waiters. `polling`: the shard that is being polled. `mappers`: questions to the mapper. `objects`: the objects made
+//! by the top-level task. `observe`: calls to observers.
 
 mod executor;
 mod mappers;
@@ -37,14 +37,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// An arrival at an empty half, on another processor, of a chain's cell.
+/// An arrival at the empty half of a chain's cell on another processor.
 pub(crate) struct Late {
     pub object: ObjectId,
     pub cell: u32,
     pub generation: u64,
 }
 
-/// What the rooms of a processor have in common.
+/// The services of one processor.
 pub(crate) struct Effects {
     pub id: ProcessorId,
     pub config: Arc<Config>,
@@ -55,17 +55,17 @@ pub(crate) struct Effects {
     pub objects: Objects,
     /// Messages of this processor to itself.
     inbox: RefCell<VecDeque<Message>>,
-    /// Arrivals that nobody is in a hurry for, sent at the end of the turn.
+    /// Arrivals that are not urgent, sent at the end of the turn.
     late: RefCell<Vec<(ProcessorId, Late)>>,
     mappers: mappers::Mappers,
     exec: RefCell<executor::Executor>,
-    /// Other wakers to be called once no chains are borrowed: their code is not ours.
+    /// Wakers to be called once no chains are borrowed, because they run user code.
     wakers: RefCell<Vec<Waker>>,
     /// Chains are borrowed.
     in_chains: Cell<bool>,
     timers: timers::Timers,
     failure: OnceCell<Box<Error>>,
-    /// Why nothing that comes from others can be relied on any more, once a processor is lost.
+    /// The error of a lost processor. Once it is set, nothing that comes from others can be relied on.
     lost: OnceCell<Box<Error>>,
 }
 
@@ -128,14 +128,14 @@ impl Effects {
         self.wire.send_word(to, object, cell, generation, also, word);
     }
 
-    /// Arrives at an empty half of a cell of another processor at the end of this turn, after what somebody may be waiting
-    /// for, or with the next ready arrival there.
+    /// Arrives at the empty half of a cell of another processor. It is sent with the next ready arrival there, or at
+    /// the end of this turn, after messages that somebody may be waiting for.
     #[inline]
     pub fn arrive_late(&self, to: ProcessorId, late: Late) {
         self.late.borrow_mut().push((to, late));
     }
 
-    /// The late arrival that may travel with one of the same object to the same processor.
+    /// The late arrival that can travel with an arrival of the same object to the same processor.
     #[inline]
     pub fn also(&self, to: ProcessorId, object: ObjectId) -> Also {
         let mut late = self.late.borrow_mut();
@@ -164,14 +164,14 @@ impl Effects {
         }
     }
 
-    /// Tells a cell of any processor that generations from `generation` on will never come.
+    /// Poisons a cell of any processor from `generation` on.
     #[cold]
     pub fn send_poison(&self, at: CellAddress, generation: u64, error: &Error) {
         let CellAddress { processor, object, cell } = at;
         self.send(processor, Message::Poison { object, cell, generation, error: Box::new(error.clone()) });
     }
 
-    /// Whether those are told who wait for what has failed: always, but with a planted bug.
+    /// Whether waiters are told of failures: always, except with a planted bug.
     #[inline]
     pub fn passes_poison_on(&self) -> bool {
         #[cfg(feature = "plant")]
@@ -186,13 +186,13 @@ impl Effects {
         self.inbox.borrow_mut().pop_front()
     }
 
-    /// How many messages this processor has sent itself and not taken in.
+    /// How many messages this processor has sent itself and not handled.
     #[inline]
     pub fn own_messages(&self) -> usize {
         self.inbox.borrow().len()
     }
 
-    /// Whether something of a higher priority is ready.
+    /// Whether an item of a higher priority is ready.
     #[inline]
     pub fn more_urgent(&self, than: Priority) -> bool {
         self.queue.has_above(than)
@@ -207,13 +207,13 @@ impl Effects {
         self.failure.get().map(|e| (**e).clone())
     }
 
-    /// Why nothing that comes from others can be relied on, if a processor is lost.
+    /// The error of a lost processor, if there is one.
     #[inline]
     pub fn lost_processor(&self) -> Option<&Error> {
         self.lost.get().map(|e| &**e)
     }
 
-    /// Notes that a processor is lost; false if that is known. The first one is the cause.
+    /// Notes that a processor is lost; false if one was lost before. The first one is the cause.
     pub fn lose(&self, error: &Error) -> bool {
         self.lost.set(Box::new(error.clone())).is_ok()
     }
@@ -231,7 +231,7 @@ impl Effects {
         if self.in_chains.get() { self.wakers.borrow_mut().push(waker) } else { waker.wake() }
     }
 
-    /// Calls the wakers that are due; false when there were none.
+    /// Calls the wakers that are due; false if there were none.
     #[inline]
     pub fn call_wakers(&self) -> bool {
         !self.wakers.borrow().is_empty() && self.call_due_wakers()
@@ -239,7 +239,7 @@ impl Effects {
 
     #[cold]
     fn call_due_wakers(&self) -> bool {
-        // One of them may notify others.
+        // Taken first, because a waker may notify others.
         let due = std::mem::take(&mut *self.wakers.borrow_mut());
         for waker in due {
             let place = || Place { task: "a waker".into(), shard: None };
@@ -261,13 +261,13 @@ impl Effects {
         f()
     }
 
-    /// Drops what may hold values of the program, whose destructors may panic.
+    /// Drops a value of the program, whose destructor may panic.
     #[inline]
     pub fn drop_guarded<T>(&self, place: impl FnOnce() -> Place, value: T) {
         self.guarded(place, || drop(value));
     }
 
-    /// Runs code of the program that nobody awaits; a panic there is an error of the run.
+    /// Runs code of the program that nobody awaits. A panic in it is an error of the run.
     #[inline]
     pub fn guarded(&self, place: impl FnOnce() -> Place, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {

@@ -1,4 +1,8 @@
-//! What the top-level task has made, as far as this processor knows.
+//! The objects made by the top-level task, as far as this processor knows them.
+//!
+//! Objects are numbered in the order in which they are made. All nodes run the top-level task alike, so they agree on
+//! each number without a message. The other processors of a node are told by `Define`. A processor may get a message
+//! about an object that it does not know yet; it keeps such messages until it does (`Core::early`).
 
 use crate::Error;
 use crate::ids::ObjectId;
@@ -8,19 +12,18 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// An object and its number. Shared by `Rc`, so that looking an object up touches no counter that another processor touches
-/// too.
+/// An object and its number. It is shared by `Rc`, so that a look-up touches no counter of another processor.
 pub(crate) struct Known {
     pub id: ObjectId,
     pub object: Arc<Object>,
 }
 
-/// The objects in the order in which they were made.
+/// The objects, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct Objects(RefCell<Vec<Rc<Known>>>);
 
 impl Known {
-    /// The entry of an object: processors that one thread drives, which may be many, share it.
+    /// The entry of an object. All processors that one thread drives share it, as they may be many.
     fn of_thread(id: ObjectId, object: &Arc<Object>) -> Rc<Self> {
         thread_local! {
             static LAST: RefCell<Weak<Known>> = const { RefCell::new(Weak::new()) };
@@ -37,7 +40,7 @@ impl Known {
 }
 
 impl Known {
-    /// The object, if it is edges.
+    /// The table of edges, if the object is one.
     pub fn edges(&self) -> Option<&EdgeTable> {
         match &*self.object {
             Object::Edges(edges) => Some(edges),
@@ -47,13 +50,13 @@ impl Known {
 }
 
 impl Objects {
-    /// How many there are.
+    /// How many objects there are.
     #[inline]
     pub fn len(&self) -> u32 {
         self.0.borrow().len() as u32
     }
 
-    /// Adds the next; its number.
+    /// Adds the next object and returns its number.
     pub fn add(&self, object: &Arc<Object>) -> ObjectId {
         let id = self.len();
         self.0.borrow_mut().push(Known::of_thread(id, object));
@@ -65,7 +68,7 @@ impl Objects {
         self.0.borrow().get(object as usize).cloned()
     }
 
-    /// A region as messages call it.
+    /// A region as errors and reports name it.
     pub fn shown(&self, region: Region) -> String {
         self.with(ObjectId::from(region.tree.0), |object| match object {
             Some(tree @ Object::Tree(_)) => format!("{} of {}", region.rect, tree.describe()),
@@ -79,7 +82,7 @@ impl Objects {
         self.0.borrow().iter().filter(is_wanted).cloned().collect()
     }
 
-    /// What `f` makes of an object; it may not make new ones.
+    /// Applies `f` to an object; `f` may not make new objects.
     #[inline]
     pub fn with<T>(&self, object: ObjectId, f: impl FnOnce(Option<&Object>) -> T) -> T {
         f(self.0.borrow().get(object as usize).map(|known| &*known.object))
@@ -90,17 +93,17 @@ impl Objects {
         self.0.borrow().iter().for_each(each);
     }
 
-    /// What reports call an object.
+    /// The name of an object in reports.
     pub fn name(&self, object: ObjectId) -> String {
         self.with(object, |o| o.map_or_else(|| format!("object {object}"), Object::describe))
     }
 
-    /// The names of all.
+    /// The names of all objects.
     pub fn names(&self) -> Vec<String> {
         self.0.borrow().iter().map(|known| known.object.describe()).collect()
     }
 
-    /// Refuses a region with points that its tree does not have; `what` says who names it.
+    /// Refuses a region with points outside its tree; `what` describes who uses it.
     pub fn in_tree(&self, region: Region, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.with(region.tree.0, |object| match object {
             Some(Object::Tree(t)) if t.rect.contains_rect(&region.rect) => Ok(()),
@@ -112,7 +115,7 @@ impl Objects {
         })
     }
 
-    /// What is known of a field of a tree.
+    /// Looks up a field of a tree.
     pub fn field(&self, tree: TreeId, field: maniple_regions::FieldId) -> Result<&'static FieldInfo, Error> {
         self.with(tree.0, |object| match object {
             Some(Object::Tree(t)) => t.field(field).ok_or_else(|| {

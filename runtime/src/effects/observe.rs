@@ -1,5 +1,5 @@
-//! Where the trace and the check for races are called. Each event is one branch on whether somebody observes the run; all
-//! else is out of line.
+//! The calls to observers: the trace and the check for races. An event costs one branch when nobody observes the run;
+//! everything else is out of line.
 
 use super::{Effects, Waiting};
 use crate::config::Config;
@@ -12,14 +12,14 @@ use crate::object::Object;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Who observes a processor.
+/// The observers of a processor.
 pub(crate) struct Observers {
     trace: Option<RefCell<Recorder>>,
     pub races: Option<Arc<Races>>,
 }
 
 impl Observers {
-    /// Those that the run asks for, if it asks for any.
+    /// The observers that the run was started with, if any.
     pub fn of(config: &Config, wire: &dyn Wire) -> Option<Box<Self>> {
         let recorder = |t: &crate::diagnose::trace::Tracing| {
             RefCell::new(Recorder::new(t.list(), t.most, config.machine.processors(), wire))
@@ -41,7 +41,7 @@ impl Observers {
 }
 
 impl Effects {
-    /// Something happens.
+    /// Reports an event to the observers.
     #[inline(always)]
     pub fn event<'a>(&self, event: impl FnOnce() -> Event<'a>) {
         if let Some(observers) = &self.observers {
@@ -55,13 +55,13 @@ impl Effects {
         self.observers.is_some()
     }
 
-    /// The check for races, if it is asked for: what it has to say of an event is asked where the event happens.
+    /// The check for races, if it was requested. Questions to the check are asked directly, where the event happens.
     #[inline]
     pub fn races(&self) -> Option<&Arc<Races>> {
         self.observers.as_ref()?.races.as_ref()
     }
 
-    /// An arrival at a barrier, or the end of its generation, releases somebody.
+    /// Reports that an arrival at a barrier, or the end of a generation, releases a waiter.
     #[inline]
     pub fn releases(&self, object: ObjectId, generation: u64, released: &Waiting) {
         if let Some(observers) = &self.observers {
@@ -77,7 +77,7 @@ impl Effects {
     #[inline(never)]
     pub(super) fn send_observed(&self, to: ProcessorId, message: Message) {
         let name = message.name();
-        // First, as somebody may be waiting for it.
+        // Sent first, because the receiver may be waiting for it.
         self.wire.send(to, message);
         self.event(|| Event::Sent { to, name });
     }
@@ -114,14 +114,14 @@ impl Effects {
         self.event(|| Event::Idle);
     }
 
-    /// Hands over what was noted, if anything was.
+    /// Hands over the trace, if there is one.
     pub fn hand_over_trace(&self) {
         let trace = self.observers.as_ref().and_then(|observers| observers.trace.as_ref());
         let (Some(trace), Some(tracing)) = (trace, &self.config.trace) else { return };
         tracing.add(trace.borrow_mut().hand_over(&*self.wire, self.id, self.objects.names()));
     }
 
-    /// How many wait for the generations of a barrier.
+    /// How many shards wait for the generations of a barrier.
     pub fn waiters(&self, at: WaitAt) -> usize {
         let WaitAt::Phase { object, .. } = at else { return 1 };
         self.objects.with(object, |object| match object {

@@ -1,4 +1,4 @@
-//! Which shard is being polled on this thread, so that its own wake-ups need no atomic waker.
+//! The shard that is being polled on this thread. Its wake-ups by this processor need no atomic waker.
 
 use crate::effects::Waiting;
 use std::cell::Cell;
@@ -10,19 +10,19 @@ thread_local! {
 }
 
 thread_local! {
-    /// Whether a future that somebody awaited has been given up since [`awaits_future`] began.
+    /// Whether an awaited future has been dropped since [`awaits_future`] began.
     static AWAITED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what `end` drops awaits a [`TaskFuture`](crate::TaskFuture). A future does not say what it waits for, but gives it
-/// up when it is dropped.
+/// Whether the value that `end` drops was awaiting a [`TaskFuture`](crate::TaskFuture). A Rust future does not say what
+/// it waits for, but it drops it.
 pub(crate) fn awaits_future(end: impl FnOnce()) -> bool {
     AWAITED.set(false);
     end();
     AWAITED.get()
 }
 
-/// A future that somebody awaits is given up.
+/// Notes that an awaited future was dropped.
 pub(crate) fn note_awaited() {
     AWAITED.set(true);
 }
@@ -36,15 +36,15 @@ pub(crate) fn polling<R>(slot: u32, waker: &Waker, f: impl FnOnce() -> R) -> R {
             self.0.set(self.1);
         }
     }
-    // The thread's place is looked up once.
+    // The thread-local is looked up once.
     CURRENT.with(|current| {
         let _restore = Restore(current, current.replace((waker.data(), slot)));
         f()
     })
 }
 
-/// Who is registered somewhere, without the means to wake it. To be compared only while it is registered: so long its waker
-/// lives, and no other has the same data.
+/// A registered waiter, without the means to wake it. Compare it only while it is registered: its waker then lives, and
+/// no other waker has the same data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Poller {
     Shard(u32),
@@ -52,7 +52,7 @@ pub(crate) enum Poller {
 }
 
 impl Poller {
-    /// Who polls, if `waiting` is somebody who does.
+    /// The poller behind `waiting`, if it is one.
     #[inline]
     pub fn of(waiting: &Waiting) -> Option<Self> {
         match waiting {
@@ -62,7 +62,7 @@ impl Poller {
         }
     }
 
-    /// Whether it is who polls with `waker` now.
+    /// Whether this poller is the one that polls with `waker` now.
     #[inline]
     pub fn polls_with(self, waker: &Waker) -> bool {
         match self {
@@ -72,7 +72,7 @@ impl Poller {
     }
 }
 
-/// How to wake whoever polls with `waker`.
+/// A waiter that wakes the future polled with `waker`.
 #[inline(always)]
 pub(crate) fn waiting(waker: &Waker) -> Waiting {
     let (data, slot) = CURRENT.get();

@@ -1,11 +1,11 @@
-//! What can run on a processor now, by priority.
+//! The ready queue: everything that can run on a processor now, by priority.
 
 use crate::ids::{ObjectId, TaskId};
 use maniple_mapper::Priority;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Something that can run now.
+/// An item that can run now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
     Chain {
@@ -18,10 +18,11 @@ pub(crate) enum Item {
     Shard(u32),
 }
 
-/// Above all priorities: what runs on another processor is sent before anything runs here.
+/// A level above all priorities: a task for another processor is sent before anything runs here, so that it starts
+/// early.
 const AWAY: usize = Priority::LEVELS as usize;
 
-/// Ready items by priority, first in first out within one.
+/// Ready items by priority, first in first out within one priority.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     levels: RefCell<[VecDeque<Item>; AWAY + 1]>,
@@ -46,7 +47,7 @@ impl ReadyQueue {
         self.levels.borrow_mut()[level].push_back(item);
     }
 
-    /// Takes one of the highest level's items: number `pick(how many)`, the oldest being number 0.
+    /// Takes one of the highest level's items. `pick` gets their number and returns an index; the oldest is 0.
     #[inline]
     pub fn pop_nth(&self, pick: impl FnOnce(usize) -> usize) -> Option<Item> {
         let level = self.filled.get().checked_ilog2()?;
@@ -64,7 +65,7 @@ impl ReadyQueue {
         item
     }
 
-    /// Whether there is an item of a higher level.
+    /// Whether there is an item of a higher priority.
     #[inline]
     pub fn has_above(&self, priority: Priority) -> bool {
         self.filled.get() >> priority.0 > 1

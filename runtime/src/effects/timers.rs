@@ -1,4 +1,4 @@
-//! Deadlines of this processor's shards. Time comes in from the driver.
+//! Deadlines of this processor's shards. The driver says what time it is.
 
 use super::polling::Poller;
 use super::{Effects, Waiting, polling};
@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The first deadline when there is none.
+/// The first deadline if there is none.
 const NEVER: u64 = u64::MAX;
 
-/// Who is to be woken when. Times are those of [`crate::message::Wire::now`]; the second number tells equal ones apart.
+/// The waiters by deadline, in nanoseconds of [`crate::message::Wire::now`]. The second number distinguishes equal
+/// deadlines.
 pub(crate) struct Timers {
     set: RefCell<BTreeMap<(u64, u64), Waiting>>,
     made: Cell<u64>,
-    /// The first deadline, so that a turn of a processor without timers has one number to look at.
+    /// The first deadline, so that a turn without timers looks at one number only.
     first: Cell<u64>,
 }
 
@@ -25,7 +26,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Whoever looks at the timers changes `first` with them.
+    /// Changes the set of timers, and `first` with it.
     fn change<R>(&self, f: impl FnOnce(&mut BTreeMap<(u64, u64), Waiting>) -> R) -> R {
         let mut set = self.set.borrow_mut();
         let changed = f(&mut set);
@@ -33,27 +34,27 @@ impl Timers {
         changed
     }
 
-    /// How many are set.
+    /// How many timers are set.
     pub fn entries(&self) -> usize {
         self.set.borrow().len()
     }
 }
 
-/// A timer that is set, until it is dropped.
+/// A timer. Dropping it cancels it.
 pub(crate) struct Timer<'a> {
     effects: &'a Effects,
     key: (u64, u64),
-    /// Who is woken, as long as the timer is not over.
+    /// The registered poller, once there is one.
     poller: Option<Poller>,
 }
 
 impl Timer<'_> {
-    /// Whether its time has come; if not, whoever polls with `waker` is woken then.
+    /// Whether the time has come. If not, the poller with `waker` will be woken then.
     pub fn is_over(&mut self, waker: &Waker) -> bool {
         if self.poller.is_some_and(|p| p.polls_with(waker)) {
             return !self.effects.timers.set.borrow().contains_key(&self.key);
         }
-        // Wakers are cloned and dropped while nothing is borrowed: their code is not ours.
+        // Wakers are cloned and dropped while nothing is borrowed, because they run user code.
         let waiting = polling::waiting(waker);
         let poller = Poller::of(&waiting);
         let mut set = self.effects.timers.set.borrow_mut();
@@ -74,7 +75,7 @@ impl Drop for Timer<'_> {
 }
 
 impl Effects {
-    /// Sets a timer for whoever polls with `waker`; none if the clock ends before that.
+    /// Sets a timer for the poller with `waker`; `None` if the clock ends before the deadline.
     pub fn timer(&self, limit: Duration, waker: &Waker) -> Option<Timer<'_>> {
         #[cfg(feature = "plant")]
         let limit = if self.config.strikes(crate::plant::Bug::EarlyDeadline) { limit / 2 } else { limit };
@@ -92,7 +93,7 @@ impl Effects {
         Some(self.timers.first.get()).filter(|&at| at != NEVER)
     }
 
-    /// Who is to be woken next of those whose time has come, as the run's clock says `now`.
+    /// The next waiter whose time has come at `now`, in nanoseconds of the run's clock.
     #[cold]
     pub fn next_due(&self, now: u64) -> Option<Waiting> {
         if self.timers.first.get() > now {

@@ -1,23 +1,27 @@
-//! Who waits for something, and is told when it is there.
+//! The kinds of waiters.
+//!
+//! A barrier or a future keeps its waiters but cannot wake them. It hands each waiter to the closure it was given
+//! ([`Tell`]), and `Tasks::tell` acts on it: a leaf task waits for one thing less, a chain is queued, a shard or a
+//! waker is woken.
 
 use crate::Error;
 use crate::ids::{ObjectId, TaskId};
 use maniple_mapper::Priority;
 use std::task::Waker;
 
-/// Who is told when something completes.
+/// A waiter that is told when something completes.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// A leaf task has one thing less to wait for.
+    /// A leaf task, which then waits for one thing less.
     Task(TaskId),
-    /// A replayed chain may run its next subtask.
+    /// A replayed chain, which may then run its next subtask.
     Chain { object: ObjectId, chain: u32, priority: Priority },
-    /// A shard of this processor is to be polled.
+    /// A shard of this processor, which is then polled.
     Shard(u32),
-    /// A future is polled by somebody else's waker (a combinator, say).
+    /// A future that is polled with another waker, for example by a combinator.
     Waker(Box<Waker>),
 }
 
-/// Is told who need not wait any more, with the reason if what they wait for will never be there.
+/// A closure that is told of each waiter that is done waiting. It gets the error if the wait failed.
 pub(crate) trait Tell: FnMut(Waiting, Option<&Error>) {}
 impl<F: FnMut(Waiting, Option<&Error>)> Tell for F {}

@@ -9,7 +9,7 @@ use crate::message::{Batch, Reply, Valid};
 use crate::parcel::Parcel;
 use std::sync::Arc;
 
-/// A started batch.
+/// A batch that has started.
 pub(super) struct RunningBatch {
     pub(super) number: Number,
     task: ObjectId,
@@ -20,12 +20,12 @@ pub(super) struct RunningBatch {
     pub(super) reply: Reply,
     pub(super) left: usize,
     pub(super) results: Vec<(u32, Result<Parcel, Error>)>,
-    /// Why shards failed, whether or not they are over.
+    /// The errors of shards that failed, whether or not the shards are over.
     pub(super) failed: Vec<Error>,
     pub(super) valid: Vec<Valid>,
 }
 
-/// What a batch is part of, for reports.
+/// The launch, task and gang of a batch, for reports.
 pub(crate) struct BatchOrigin<'a> {
     pub launch: LaunchKey,
     pub task: ObjectId,
@@ -34,7 +34,7 @@ pub(crate) struct BatchOrigin<'a> {
 }
 
 impl BatchOrigin<'_> {
-    /// One of its shards.
+    /// The node of one of its shards.
     pub fn shard(&self, shard: u32) -> Node {
         Node::Shard { gang: self.gang, shard, launch: Some(self.launch) }
     }
@@ -47,7 +47,7 @@ pub(crate) struct WaitingBatch<'a> {
     /// Messages of data that it needs, and how many have come.
     pub columns: u32,
     pub came: usize,
-    /// Earlier launches that use the same data.
+    /// Earlier launches that use the same data and are not over.
     pub after: Vec<LaunchKey>,
 }
 
@@ -55,14 +55,14 @@ pub(crate) struct WaitingBatch<'a> {
 pub(crate) struct Batches {
     pub(super) operations: Operations,
     pub(super) running: HashMap<LaunchKey, Box<RunningBatch>>,
-    /// Gangs whose shards here have all been over once, for reports.
+    /// Gangs whose shards here have all ended at least once, for reports.
     pub(super) ended: HashSet<ObjectId>,
-    /// Operations whose own shards are over, but not those of other processors that use what is here.
+    /// Operations whose own shards are over, but whose data here is still used by shards of other processors.
     pub(super) until_launch_over: HashMap<LaunchKey, Number>,
 }
 
 impl Batches {
-    /// Batches that are not over, with their shards that are not, and those that are.
+    /// Batches that are not over, each with its unfinished and its finished shards.
     pub fn unfinished(&self) -> impl Iterator<Item = (BatchOrigin<'_>, Vec<u32>, HashSet<u32>)> {
         self.running.iter().map(|(launch, r)| {
             let over: HashSet<u32> = r.results.iter().map(|(shard, _)| *shard).collect();
@@ -71,19 +71,19 @@ impl Batches {
         })
     }
 
-    /// Why shards of batches that are not over failed.
+    /// The errors of failed shards in batches that are not over.
     pub fn failed(&self) -> impl Iterator<Item = &Error> {
         self.running.values().flat_map(|r| &r.failed)
     }
 
-    /// A shard has failed, for reports: its leaf tasks, and other shards of the launch, may never be over.
+    /// Notes the error of a shard, for reports. The batch may never end, because leaf tasks or other shards may hang.
     pub fn note_failed(&mut self, launch: LaunchKey, error: &Error) {
         if let Some(running) = self.running.get_mut(&launch) {
             running.failed.push(error.clone());
         }
     }
 
-    /// Gangs whose shards here are over and none of which runs.
+    /// Gangs whose shards here are over, with none queued or running.
     pub fn ended(&self) -> impl Iterator<Item = ObjectId> {
         let queued = |gang: ObjectId| self.operations.waiting().any(|(b, ..)| b.gang == gang);
         let runs = move |gang: &ObjectId| self.running.values().any(|r| r.gang == *gang) || queued(*gang);
@@ -95,7 +95,7 @@ impl Batches {
         self.operations.entries() + self.running.len() + self.until_launch_over.len()
     }
 
-    /// Batches that wait for data or for earlier ones.
+    /// Batches that wait for data or for earlier operations.
     pub fn waiting(&self) -> impl Iterator<Item = WaitingBatch<'_>> {
         self.operations.waiting().map(|(b, came, after)| WaitingBatch {
             origin: BatchOrigin { launch: b.launch, task: b.task, gang: b.gang, by: &b.by },
@@ -106,7 +106,7 @@ impl Batches {
         })
     }
 
-    /// A batch starts.
+    /// Starts a batch.
     pub fn start(&mut self, number: Number, batch: &Batch) {
         if batch.hold {
             self.operations.launch_started(batch.launch);
@@ -127,7 +127,7 @@ impl Batches {
         self.running.insert(batch.launch, Box::new(running));
     }
 
-    /// A shard is over; whether it was the last of its batch.
+    /// A shard is over. True if it was the last of its batch.
     pub fn end_shard(
         &mut self,
         launch: LaunchKey,
@@ -142,7 +142,7 @@ impl Batches {
         running.left == 0
     }
 
-    /// All shards of a batch are over.
+    /// Removes a batch whose shards are all over.
     pub(super) fn end(&mut self, launch: LaunchKey) -> Option<Box<RunningBatch>> {
         let running = self.running.remove(&launch)?;
         self.ended.insert(running.gang);

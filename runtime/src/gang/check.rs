@@ -1,4 +1,7 @@
-//! What a launch refuses: shards that interfere, and more than the launcher holds.
+//! The checks of a launch: its shards must not interfere, and an inner task can pass on only what it holds.
+//!
+//! Atomic coherence works only within a shard. Between shards it would need a lock held across processors, and results
+//! would depend on the order of its holders. Shards use barriers or a collective instead.
 
 use super::Planner;
 use super::claims::{Claim, Claimants, conflict};
@@ -9,7 +12,8 @@ use crate::object::Object;
 use maniple_regions::{Interference, Use};
 
 impl Planner {
-    /// Exclusive requirements of different shards must not interfere, and a parent passes on only what it holds.
+    /// Refuses exclusive requirements of different shards that interfere, and anything that an inner task does not
+    /// hold.
     pub fn check(&self, effects: &Effects, held: &[Vec<Held>]) -> Result<(), Error> {
         let mut claims: Vec<Claim> = Vec::new();
         for (shard, list) in (0u32..).zip(held) {
@@ -33,7 +37,7 @@ impl Planner {
                     }
                     Interference::Simultaneous => "name the very same region in both shards".into(),
                     _ if a.user == b.user => "name a cell once, with all that the shard does to it".into(),
-                    // Instances of different shards are not folded together, not even by equal reductions.
+                    // Instances of different shards are never folded together, not even for equal reductions.
                     Interference::None => "fold into disjoint regions, or use a collective".into(),
                     _ => "use disjoint regions, or simultaneous coherence and barriers; ghost cells are slots of their own, see \
                           `Partition::restriction`"
@@ -43,7 +47,7 @@ impl Planner {
         }
     }
 
-    /// A use, with the names of its field and tree.
+    /// A use, with the names of its tree and field.
     fn named(&self, effects: &Effects, at: &Use) -> String {
         let region = at.region;
         let tree = effects.objects.with(region.tree.0, |object| match object {

@@ -1,22 +1,22 @@
-//! Interference of many users of regions at once: points of an index launch, shards of a gang.
+//! Finds interference among many users of regions: the points of an index launch, or the shards of a gang.
 
 use maniple_regions::{Interference, Use, interference};
 use std::collections::BTreeSet;
 
-/// One user of a region among several that may run at the same time.
+/// A use of a region by one of several users that may run at the same time.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub user: u32,
     pub at: Use,
 }
 
-/// Who claims: what each may do with its own data, and with that of others, differs.
+/// The kind of users. They differ in what they may do to their own data and to that of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claimants {
-    /// Points of an index launch use the same instances, one after the other where they must.
+    /// Points of an index launch. They use the same instances, one after the other where necessary.
     Points,
-    /// Shards have instances of their own, one for each region they name: a cell must not be in two of them, and two
-    /// reductions would each miss what the other folds in.
+    /// Shards. Each has its own instance of each region it names. So an element must not be in two of them, and two
+    /// reductions would each miss the values of the other.
     Shards,
 }
 
@@ -49,7 +49,8 @@ pub(crate) fn conflict(claims: &mut [Claim], users: Claimants) -> Option<(&Claim
 }
 
 fn conflict_of_column(column: &[Claim], users: Claimants) -> Option<(&Claim, &Claim, Interference)> {
-    // Claims that differ in the user alone: two stand for all, as there may be as many as shards.
+    // Claims that differ in the user only are grouped, because there may be one for each shard. Two of them stand for
+    // all.
     let mut alike: Vec<&[Claim]> = Vec::new();
     for claims in column.chunk_by(|a, b| a.at == b.at) {
         let other = claims.iter().position(|c| c.user != claims[0].user).unwrap_or(1);
@@ -60,7 +61,7 @@ fn conflict_of_column(column: &[Claim], users: Claimants) -> Option<(&Claim, &Cl
         }
         alike.push(claims);
     }
-    // Sweep along the dimension that tells most claims apart, with those that may still overlap open.
+    // Sweeps along the dimension that separates most claims, and keeps those open that may still overlap.
     let rect = |claims: &[Claim]| claims[0].at.region.rect;
     let starts = |&d: &usize| alike.iter().map(|c| rect(c).lo(d)).collect::<BTreeSet<_>>().len();
     let along = (0..alike.first().map_or(1, |c| rect(c).dim())).max_by_key(starts).unwrap_or(0);
@@ -77,7 +78,7 @@ fn conflict_of_column(column: &[Claim], users: Claimants) -> Option<(&Claim, &Cl
         // Readers do not interfere with each other.
         let others = writers.iter().chain(if writes { readers.iter() } else { [].iter() });
         for other in others {
-            // One user is in both sets, or the first of each differ.
+            // Picks two different users if the groups have them.
             let theirs = other.iter().find(|c| c.user != claims[0].user).unwrap_or(&other[0]);
             let ours = claims.iter().find(|c| c.user != theirs.user).unwrap_or(&claims[0]);
             if let Some(verdict) = users.refuses(theirs, ours) {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// The sweep finds a conflict exactly when some pair of claims is one.
+        /// The sweep finds a conflict if and only if two claims are one.
         #[test]
         fn the_sweep_finds_what_all_pairs_show(
             mut claims in prop::collection::vec(claim(), 0..7), shards: bool
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// As many readers of one region as shards, beside their own blocks: not a matter of all pairs.
+    /// Every shard reads one region and writes its own block. The time must not grow with the square of the shards.
     #[test]
     fn a_region_that_all_read_costs_no_square() {
         let shards = 200_000;

@@ -1,4 +1,4 @@
-//! What a launch sends: orders for data, and a batch for each processor.
+//! Sends the messages of a launch: orders for data, and a batch for each processor.
 
 use super::Gangs;
 use super::plan::{Plan, Planner};
@@ -13,22 +13,23 @@ use crate::object::GangTable;
 use crate::task::Tasks;
 use std::rc::Rc;
 
-/// A launch that is planned.
+/// A launch that has been planned.
 pub(crate) struct Dispatch<'a> {
     pub planner: &'a Planner,
     pub plan: &'a Plan,
     pub launch: LaunchKey,
-    /// The launch that the launcher is part of, and so on.
+    /// The launch that the launcher belongs to, the launch of its launcher, and so on.
     pub within: &'a Ancestors,
-    /// Who launches, for reports, if it is a shard.
+    /// The launcher's node in reports, if it is a shard.
     pub node: Option<Node>,
     pub task: ObjectId,
     pub table: &'a GangTable,
 }
 
 impl Gangs {
-    /// Sends what is planned: first the orders for data, so that they read what is there before the new shards write.
-    /// `shards` gives those of a processor, `settle` takes their results. The future is settled when all are over.
+    /// Sends the messages of a plan. Orders for data go first, so that old values are read before the new shards write.
+    /// `shards` gives the shards of a processor, and `settle` takes their results. The future is settled when all
+    /// shards are over.
     ///
     /// # Errors
     /// A processor is lost.

@@ -1,4 +1,4 @@
-//! The state of this room on one processor, and what others call: orders, data, the ends of shards, results.
+//! The state of the gangs on one processor, and the calls of other rooms: orders, data, the ends of shards, results.
 
 use super::batches::{Batches, RunningBatch};
 use super::operations::{Number, Order};
@@ -14,19 +14,19 @@ use maniple_regions::Rect;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// The gangs' part of one processor.
+/// The gangs of one processor.
 pub(crate) struct Gangs {
-    /// Of a processor that has been asked to start shards or to send values to some.
+    /// Made when this processor is first asked to start shards or to send values.
     batches: OnceCell<Box<RefCell<Batches>>>,
-    /// Launches of this processor's tasks that are not over.
+    /// Launches by tasks of this processor that are not over.
     pub(super) launches: RefCell<HashMap<LaunchKey, Rc<LaunchState>>>,
-    /// Results of launches that this node's top-level task has not come to.
+    /// Results of launches that this node's top-level task has not made yet.
     early: RefCell<HashMap<LaunchKey, Vec<BatchDone>>>,
     next_parent: Cell<u32>,
 }
 
 impl Gangs {
-    /// Those of a processor that has none yet.
+    /// The state of a processor without any gangs.
     pub fn new(processor: ProcessorId) -> Self {
         Self {
             batches: OnceCell::new(),
@@ -46,23 +46,23 @@ impl Gangs {
         self.launches.borrow().len() + self.early.borrow().len() + batches
     }
 
-    /// A number for a parent on a machine of so many processors, which no parent of any processor has; the top-level task is
-    /// number 0.
+    /// A new number for an inner task, different from those of all other processors; `processors` is the size of the
+    /// machine. The top-level task has number 0.
     pub fn next_parent(&self, processors: u32) -> u32 {
         self.next_parent.replace(self.next_parent.get() + processors)
     }
 
-    /// Takes in an operation.
+    /// Queues an operation.
     pub fn take_order(&self, order: Order) {
         self.batches().borrow_mut().operations.push(order);
     }
 
-    /// Takes in data for an operation.
+    /// Stores data that has come for an operation.
     pub fn take_columns(&self, columns: Columns) {
         self.batches().borrow_mut().operations.take_columns(columns);
     }
 
-    /// Whether regions of a launch can be used here by others.
+    /// Whether a launch has started here, so that others can use its regions.
     pub fn has_started(&self, launch: LaunchKey) -> bool {
         self.batches().borrow().operations.has_started(launch)
     }
@@ -82,12 +82,12 @@ impl Gangs {
         self.batches().borrow_mut().operations.end(number);
     }
 
-    /// The data that has come for a batch, which is about to start.
+    /// The data that has come for a batch that is about to start.
     pub fn take_what_came(&self, batch: &Batch) -> Vec<Columns> {
         self.batches().borrow_mut().operations.take_what_came(batch.launch)
     }
 
-    /// Which parts of a transfer are to be written by an operation; none if all of it is.
+    /// The parts of a transfer that an operation writes; `None` means all of it.
     pub fn parts_to_write(&self, number: Number, transfer: &Transfer) -> Option<Vec<Rect>> {
         self.batches().borrow().operations.parts_to_write(number, transfer)
     }
@@ -97,24 +97,24 @@ impl Gangs {
         self.batches().borrow_mut().start(number, batch);
     }
 
-    /// A shard is over; whether it was the last of its batch.
+    /// A shard is over. True if it was the last of its batch.
     pub fn end_shard(&self, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) -> bool {
         self.batches().borrow_mut().end_shard(launch, shard, result, valid)
     }
 
-    /// A shard has failed, for reports.
+    /// Notes the error of a shard, for reports.
     pub fn note_failed(&self, launch: LaunchKey, error: &Error) {
         self.batches().borrow_mut().note_failed(launch, error);
     }
 
-    /// Why shards failed of launches that are not over.
+    /// The errors of failed shards of launches that are not over.
     pub fn failed(&self) -> Vec<Error> {
         let mut failed: Vec<Error> = self.batches().borrow().failed().cloned().collect();
         failed.extend(self.launches.borrow().values().flat_map(|launch| launch.failed()));
         failed
     }
 
-    /// All shards of a batch are over: tells those who want the results.
+    /// All shards of a batch are over: sends the results.
     pub fn end_batch(&self, effects: &Effects, launch: LaunchKey) {
         let Some(running) = self.batches().borrow_mut().end(launch) else { return };
         let RunningBatch { reply, results, valid, .. } = *running;
@@ -142,7 +142,7 @@ impl Gangs {
         self.batches().borrow_mut().launch_over(launch);
     }
 
-    /// Takes in the results of one processor's shards.
+    /// Handles the results of one processor's shards.
     pub fn take_batch_done(&self, tasks: &Tasks, done: BatchDone) {
         let state = self.launches.borrow().get(&done.launch).cloned();
         match state {
@@ -150,18 +150,18 @@ impl Gangs {
                 if state.take(tasks, done) {
                     let by = state.by();
                     let also = self.launches.borrow_mut().remove(&state.key());
-                    // With them go results that nobody has kept.
+                    // This also drops results that nobody has kept.
                     tasks.effects.drop_guarded(|| by, (also, state));
                 }
             }
-            // It has been given up.
+            // The launch has been given up.
             None if tasks.effects.lost_processor().is_some() => {}
-            // This node's top-level task has not come to the launch yet.
+            // This node's top-level task has not made the launch yet.
             None => self.early.borrow_mut().entry(done.launch).or_default().push(done),
         }
     }
 
-    /// The results of launches that are not over will not come.
+    /// Fails the results of all launches that are not over.
     pub fn give_up(&self, tasks: &Tasks, error: &Error) {
         let mut all: Vec<_> = self.launches.borrow_mut().drain().collect();
         all.sort_unstable_by_key(|l| l.0);
@@ -173,7 +173,7 @@ impl Gangs {
         }
     }
 
-    /// Makes a launch's results known to `state`, those that came early included.
+    /// Registers a launch, and hands it any results that came early.
     pub fn register(&self, tasks: &Tasks, state: Rc<LaunchState>) {
         let key = state.key();
         self.launches.borrow_mut().insert(key, state);

@@ -1,8 +1,12 @@
-//! Launches that come again: one with the requirements of an earlier one, of regions of which the same is known, has the
-//! same plan, if the mapper gives the same answers. It is neither checked nor planned anew (Legion does so for traces).
+//! Plans of launches that come again. A launch has the same plan as an earlier one if the requirements, the launcher's
+//! knowledge of the regions, and the mapper's answers are all the same. It is then neither checked nor planned again
+//! (Legion does so for traces).
 //!
-//! What a plan changes is remembered as what is known before and after it. Both are copied only when they change, so that a
-//! loop of launches reaches the very same ones again, and to compare them is to compare one pointer a field.
+//! The mapper is still asked, so a mapper that changes its mind is heard. The counts of mapper calls do not change
+//! either.
+//!
+//! The effect of a plan is kept as the knowledge before it and after it. Each is copied only when it changes. So a loop
+//! of launches reaches the identical copies again, and comparing them compares one pointer for each field.
 
 use super::plan::{Plan, Wanted};
 use super::versions::FieldVersions;
@@ -18,13 +22,14 @@ use std::hash::{BuildHasher, Hash as _, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Launches that are remembered, at most, and the requirements of all together.
+/// Limits of a launcher's memory: the number of plans, and the requirements of all of them together.
 const MOST: usize = 8;
 const MOST_REQUIREMENTS: usize = 1 << 16;
-/// Launches of which only a hash is kept: those that do not come again cost no more.
+/// Launches of which only the hash is kept. A launch is remembered when it comes a second time, so one that never comes
+/// again costs no more than this.
 const SEEN: usize = 32;
 
-/// Where a shared region was to be, by the mapper.
+/// The mapper's answer about the home of a shared region.
 pub(crate) struct AskedHome {
     pub region: Region,
     pub field: FieldId,
@@ -32,7 +37,7 @@ pub(crate) struct AskedHome {
     pub home: ProcessorId,
 }
 
-/// Which of several holders was to send a part of a field, by the mapper.
+/// The mapper's answer about which of several holders sends a part of a field.
 pub(crate) struct AskedSource {
     pub region: Region,
     pub field: FieldId,
@@ -45,7 +50,7 @@ pub(crate) struct AskedSource {
 #[derive(Default)]
 pub(crate) struct Memo {
     seen: VecDeque<u64>,
-    /// Those used last at the end.
+    /// The launch used last is at the end.
     launches: VecDeque<Remembered>,
     requirements: usize,
 }
@@ -68,7 +73,7 @@ impl Remembered {
             && self.plan.held.iter().zip(&wanted.held).all(|(own, held)| is_same(own, held))
     }
 
-    /// Whether what it starts from is what is known.
+    /// Whether this launch started from the present knowledge.
     fn agrees(&mut self, versions: &Versions) -> bool {
         versions.agree(self.fields.iter().copied().zip(&mut self.before))
     }
@@ -78,7 +83,7 @@ impl Remembered {
     }
 }
 
-/// Whether requirements are the same but for homes, which are found later.
+/// Whether requirements are the same except for homes, which are found later.
 fn is_same(own: &Arc<[Held]>, wanted: &[Held]) -> bool {
     let same = |(a, b): (&Held, &Held)| {
         let of = |h: &Held| (h.region, h.privilege, h.coherence);
@@ -95,7 +100,7 @@ fn hash(wanted: &Wanted<'_>) -> u64 {
 }
 
 impl Memo {
-    /// Whether a launch with these requirements has been seen a while ago at most; it has from now on.
+    /// Whether a launch with these requirements is among the last ones seen. Adds it if not.
     fn is_seen(&mut self, wanted: &Wanted<'_>) -> bool {
         let hash = hash(wanted);
         if self.seen.contains(&hash) {
@@ -119,10 +124,10 @@ impl Memo {
 }
 
 impl Planner {
-    /// The plan of a launch, and what is known after it.
+    /// The plan of a launch. Updates the launcher's knowledge of its regions.
     ///
     /// # Errors
-    /// What [`Self::check`] and the mapper refuse.
+    /// A launch that [`Self::check`] or the mapper refuses.
     pub fn plan_or_recall(&self, effects: &Effects, wanted: Wanted<'_>) -> Result<Rc<Plan>, Error> {
         let memo = &mut *self.memo.borrow_mut();
         let is_it = |r: &mut Remembered| r.is(&wanted) && r.agrees(&self.versions.borrow());
@@ -142,7 +147,7 @@ impl Planner {
         let look = || self.versions.borrow().look(fields.iter().copied());
         let before = look();
         let uses: usize = wanted.columns().map(|(_, key, ..)| 1 + self.versions.borrow().pieces(&key)).sum();
-        // What is shared is copied when it changes: that is not to cost more than the launch itself.
+        // Shared knowledge is copied when it changes. The copy must not cost more than the launch itself.
         let is_small =
             before.iter().map(FieldVersions::pieces).sum::<usize>() <= 4 * uses + 16 && uses <= MOST_REQUIREMENTS;
         let before = (is_small && memo.is_seen(&wanted)).then_some(before);
@@ -155,7 +160,7 @@ impl Planner {
         Ok(plan)
     }
 
-    /// Whether the mapper still answers as it did when a plan was made; `homes` gets what it says of these.
+    /// Whether the mapper answers as it did for this plan. Its answers about homes go to `homes`.
     fn is_answered_alike(&self, effects: &Effects, plan: &Plan, homes: &mut Vec<ProcessorId>) -> Result<bool, Error> {
         for AskedHome { region, field, namers, .. } in &plan.homes {
             homes.push(self.place_shared(effects, *region, *field, namers)?);

@@ -1,9 +1,11 @@
-//! Gangs: how a launch is planned, the order of operations on a processor, batches of shards, and the results of launches.
+//! Gangs: the planning of launches, the order of operations on a processor, batches of shards, and the results of
+//! launches.
 //!
-//! `check`: what is refused, with `claims`. `plan`: who gets what data from where. `memo`: plans of launches that come again.
-//! `versions`: what a launcher knows of its regions, in `pieces`. `operations`: the order in which a processor does what it
-//! is asked. `dispatch`: what a launch sends. `batches`: shards of launches on this processor. `results`: a launch until its
-//! shards are over. `gangs`: all of that on one processor. `report`: launches in the report of a deadlock.
+//! `check`: the checks of a launch, with `claims`. `plan`: the homes of regions and the data to copy. `memo`: plans of
+//! launches that come again. `versions`: the launcher's knowledge of its regions, in `pieces`. `operations`: the order
+//! of operations on a processor. `dispatch`: the messages of a launch. `batches`: shards of launches on this processor.
+//! `results`: a launch until its shards are over. `gangs`: the state of this room. `report`: launches in the report of
+//! a deadlock.
 
 mod batches;
 mod check;

@@ -1,20 +1,20 @@
-//! Disjoint rectangles of one field of one tree, each with something that holds of all its points.
+//! Disjoint rectangles of one field of one tree, each with a fact that holds for all its points.
 
 use crate::message::union_of;
 use maniple_regions::Rect;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What may be known of a piece.
+/// A fact about a rectangle.
 pub(crate) trait Piece: Clone {
-    /// Of a part of it.
+    /// The same fact about a part of the rectangle.
     fn of_part(&self, _piece: &Rect) -> Self {
         self.clone()
     }
 }
 
-/// Disjoint rectangles, each with what is known of it: holders, of one that was written. Ordered by their first points, so
-/// that scans are the same everywhere and look only where an overlap can be.
+/// Disjoint rectangles with facts about them. They are ordered by their first points. So a scan has the same order
+/// everywhere, and looks only where an overlap is possible.
 #[derive(Clone)]
 pub(crate) struct Pieces<T> {
     pub map: BTreeMap<Rect, T>,
@@ -35,11 +35,11 @@ impl<T: PartialEq> PartialEq for Pieces<T> {
 }
 
 impl<T: Piece> Pieces<T> {
-    /// Where pieces that overlap `rect` are.
+    /// The range in which pieces that overlap `rect` are.
     pub fn range(&self, rect: Rect) -> Range<Rect> {
         let from = starting_at(rect, rect.lo(0));
         let first = if rect.dim() == 1 {
-            // On a line only the last of those that start before it can reach into it.
+            // In one dimension, of the pieces that start before `rect` only the last can reach into it.
             self.map.range(..from).next_back().map_or(from, |(before, _)| *before)
         } else {
             starting_at(rect, rect.lo(0).saturating_sub(self.longest))
@@ -74,7 +74,8 @@ impl<T: Piece> Pieces<T> {
         self.insert(rect, known);
     }
 
-    /// Has each piece lie within `rect` or beside it, and all of `rect` be covered; then calls `visit` for those within.
+    /// Cuts pieces so that each lies within `rect` or outside, and fills gaps in `rect`. Then calls `visit` for those
+    /// within.
     pub fn visit(&mut self, rect: Rect, mut visit: impl FnMut(&mut T))
     where
         T: Default,
@@ -121,7 +122,7 @@ impl<T: Piece> Pieces<T> {
         }
     }
 
-    /// Makes one piece of neighbours of which the same is known.
+    /// Joins neighbours with the same fact where their union is a rectangle.
     pub fn join_neighbours(&mut self)
     where
         T: PartialEq,
@@ -140,7 +141,7 @@ impl<T: Piece> Pieces<T> {
     }
 }
 
-/// The least rectangle, in the order of rectangles of `like`'s dimension, that starts at `x` in the first.
+/// The least rectangle that starts at `x` in the first dimension, in the order of rectangles of `like`'s dimension.
 fn starting_at(like: Rect, x: i64) -> Rect {
     const LEAST: i64 = i64::MIN;
     match like.dim() {

@@ -1,4 +1,4 @@
-//! What a launch brings where: the homes of shared regions, the data to copy, and what each processor is told.
+//! The plan of a launch: the homes of shared regions, the data to copy, and the message to each processor.
 
 use super::Versions;
 use super::memo::{AskedHome, AskedSource, Memo};
@@ -16,38 +16,40 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is launched: where the shards are and what they hold.
+/// The input of a plan: where the shards are and what they hold.
 pub(crate) struct Wanted<'a> {
     pub table: &'a GangTable,
     pub held: Vec<Vec<Held>>,
-    /// Of a mapping, the rectangles of the instances, one a requirement; of a gang's launch they are those of the regions.
+    /// For a mapping, the rectangle of the instance for each requirement. For a launch it is `None`, and the regions'
+    /// rectangles are used.
     pub instances: Option<&'a [Rect]>,
 }
 
-/// What a launch sends.
+/// The messages of a launch.
 pub(crate) struct Plan {
-    /// What each shard holds, with the homes of what is shared.
+    /// The requirements of each shard, with the homes of shared regions.
     pub held: Vec<Arc<[Held]>>,
     /// Data to send, from the first processor to the second.
     pub orders: Vec<((ProcessorId, ProcessorId), Vec<Transfer>)>,
     pub batches: Vec<BatchPlan>,
-    /// What the mapper was asked.
+    /// The questions to the mapper with its answers.
     pub homes: Vec<AskedHome>,
     pub sources: Vec<AskedSource>,
 }
 
-/// What a processor is told, beside the shards that it starts.
+/// The message to one processor, without the shards that it starts.
 pub(crate) struct BatchPlan {
     pub at: ProcessorId,
     pub touches: Arc<[Touch]>,
     /// Messages of data that it waits for.
     pub columns: u32,
-    /// Simultaneous regions that shards of other processors use are at home there.
+    /// Shards of other processors use simultaneous regions that are at home there.
     pub hold: bool,
 }
 
 impl Wanted<'_> {
-    /// Each field of each requirement: the shard, the requirement, the column, its instance and the instance's processor.
+    /// Each field of each requirement: the requirement, the column, the rectangle of its instance and the instance's
+    /// processor.
     pub fn columns(&self) -> impl Iterator<Item = (&Held, ColumnKey, Rect, ProcessorId)> {
         self.held.iter().zip(&self.table.at).flat_map(move |(list, (at, _))| {
             list.iter().enumerate().flat_map(move |(i, h)| {
@@ -62,11 +64,11 @@ impl Wanted<'_> {
 
 /// Plans launches for one launcher.
 pub(crate) struct Planner {
-    /// Who launches, for errors.
+    /// The launcher's name, for errors.
     pub name: Arc<str>,
-    /// Whether every node runs the launching code, and so asks alike.
+    /// Whether every node runs the launching code, so that all of them must ask alike.
     pub replicated: bool,
-    /// What this parent itself holds; the top-level task holds everything.
+    /// The requirements of an inner task. `None` for the top-level task, which holds everything.
     pub held: Option<Arc<[Held]>>,
     pub versions: Rc<RefCell<Versions>>,
     /// Launches that may come again.
@@ -74,29 +76,30 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// A planner of the launcher `name`, which knows nothing yet.
+    /// A planner for the launcher `name`, without knowledge of any region.
     pub fn new(name: &str, replicated: bool) -> Self {
         Self { name: name.into(), replicated, held: None, versions: Rc::default(), memo: RefCell::default() }
     }
 
-    /// Whether this copy of the launching task is the one that starts what is to be on a processor.
+    /// Whether this copy of the launcher starts the shards of a processor.
     pub fn starts(&self, effects: &Effects, processor: ProcessorId) -> bool {
         !self.replicated || effects.copies().same_node(effects.id, processor)
     }
 
-    /// Whether regions that this parent shares are at home on a processor, apart from its own: that one has started it.
+    /// Whether shared regions of this inner task are at home on another processor. That processor must start the inner
+    /// task's launch first.
     pub(super) fn is_home(&self, effects: &Effects, processor: ProcessorId) -> bool {
         let mut homes = self.held.iter().flat_map(|held| held.iter()).filter_map(Held::shared_home);
         processor != effects.id && homes.any(|home| home == processor)
     }
 
-    /// Who launches.
+    /// The launcher.
     pub fn place(&self) -> Place {
         Place { task: self.name.to_string(), shard: None }
     }
 
-    /// Finds homes, unless the mapper has given them already, transfers and uses. A pure function of its inputs, of what is
-    /// known where, and of the mapper's answers.
+    /// Finds homes, transfers and uses. Homes that the mapper has already chosen come as `given`. The result depends
+    /// only on the arguments, the launcher's knowledge of the regions, and the mapper's answers.
     pub fn plan(
         &self,
         effects: &Effects,
@@ -111,7 +114,7 @@ impl Planner {
         // Homes of simultaneous regions that shards of other processors use.
         let mut hold: HashSet<ProcessorId> = HashSet::default();
         let mut versions = self.versions.borrow_mut();
-        // What this launch brings is no source within it: it comes only when the launch starts.
+        // Data that this launch brings is no source within the launch, because it comes only when the launch starts.
         let mut brought: HashSet<(ColumnKey, Rect, ProcessorId)> = HashSet::default();
         let mut held_after: Vec<(ColumnKey, Rect, ProcessorId)> = Vec::new();
         for (h, key, into, at) in wanted.columns() {
@@ -142,7 +145,7 @@ impl Planner {
                         }
                     };
                 versions.read(&key, into, at, select, |source, transfer| {
-                    // Data that comes for a reader changes the instance that earlier readers here may still use.
+                    // Data brought for a reader changes the instance, which earlier readers here may still use.
                     if does == Does::Reads {
                         let brings = Does::Brings { lasting: self.only_reads(&key) };
                         uses.push(Touch::new(&ColumnKey { rect: transfer.rect, ..key }, brings, into));
@@ -153,7 +156,7 @@ impl Planner {
                 });
             }
         }
-        // Nothing is known to be where a refused launch would have put it.
+        // The launch is refused, so the knowledge of regions stays as it was.
         if let Some(e) = refused {
             return Err(e);
         }
@@ -171,7 +174,7 @@ impl Planner {
                 versions.write(&key, into, at);
             }
             if self.held.is_some() && wanted.instances.is_none() {
-                // What of it is left to the parent.
+                // The right that the inner task keeps.
                 let left = if h.privilege.writes() { Right::Nothing } else { Right::Read };
                 versions.lower(&key, left);
             }
@@ -192,7 +195,7 @@ impl Planner {
         Ok(Plan { held, orders: orders.into_iter().collect(), batches, homes, sources })
     }
 
-    /// Which of several holders sends the values of a field of a region, or of a part of one.
+    /// Asks the mapper which of several holders sends the values of a field of a region, or of a part of one.
     pub fn select_source(
         &self,
         effects: &Effects,
@@ -210,7 +213,7 @@ impl Planner {
         )
     }
 
-    /// Where the one instance of a region is that several shards use at once.
+    /// Asks the mapper for the home of a region that several shards use at once.
     pub fn place_shared(
         &self,
         effects: &Effects,
@@ -231,7 +234,7 @@ impl Planner {
         if self.replicated { Asker::EveryNode } else { Asker::Processor }
     }
 
-    /// Whether this parent holds the points to read and nobody holds them to write as long as it runs.
+    /// Whether this inner task holds the points to read, so that nobody writes them while it runs.
     fn only_reads(&self, key: &ColumnKey) -> bool {
         let Some(own) = &self.held else { return false };
         let same = |h: &&Held| h.region.tree == key.tree && h.fields.contains(&key.field);
@@ -239,7 +242,7 @@ impl Planner {
         own.peek().is_some() && own.all(|h| !h.privilege.writes() && h.coherence == Coherence::Exclusive)
     }
 
-    /// One home for all fields of a region, whoever names which of them. A mapping has its homes already.
+    /// Finds one home for all fields of a region, whichever fields each shard uses. A mapping already has its homes.
     fn find_homes(
         &self,
         effects: &Effects,

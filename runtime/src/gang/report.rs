@@ -8,7 +8,7 @@ use crate::object::Object;
 use std::collections::HashSet;
 
 impl Gangs {
-    /// Who waits for launches, and what these wait for.
+    /// Adds the waits for launches, and the waits of launches.
     pub fn report(&self, effects: &Effects, part: &mut ReportPart) {
         let batches = self.batches().borrow();
         for (origin, left, over) in batches.unfinished() {
@@ -36,17 +36,17 @@ impl Gangs {
             part.waits.push((launch, Wait { what, on: On::Nodes(after.clone()) }));
             for shard in queued.shards {
                 let what = format!(" has not been started: {name}");
-                // Not for the launch, whose shards on other processors may run.
+                // It waits for the shards here only: the launch's shards on other processors may be running.
                 part.waits.push((queued.origin.shard(shard), Wait { what, on: On::Nodes(after.clone()) }));
             }
             part.names.push((launch, name));
         }
-        // Parents await their launches, for all that is known, unless they await something else.
+        // An inner task without another known wait is taken to wait for its launches.
         let busy: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         let idle: Vec<(Node, String)> = part.names.iter().filter(|(node, _)| !busy.contains(node)).cloned().collect();
         for state in self.launches.borrow().values() {
             let by = state.by().to_string();
-            // The top-level task is no shard: it is known by its name.
+            // The top-level task is no shard, so it is found by its name.
             let is_it = |(node, name): &&(Node, String)| match state.node() {
                 Some(shard) => *node == shard,
                 None => *name == by,
@@ -58,7 +58,7 @@ impl Gangs {
     }
 }
 
-/// What a parent has launched, by the number the parent gave it.
+/// The name of a launch, with the number that its launcher gave it.
 fn name_of(effects: &Effects, origin: &BatchOrigin<'_>) -> String {
     let (number, by) = (origin.launch & u64::from(u32::MAX), origin.by);
     effects.objects.with(origin.task, |object| match object {

@@ -1,4 +1,4 @@
-//! A launch until all of its shards are over: whom their results go to.
+//! A launch until all of its shards are over, and the receivers of its results.
 
 use super::versions::Versions;
 use crate::diagnose::deadlock::Node;
@@ -12,13 +12,13 @@ use crate::{Error, Place};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Takes one shard's result and, where races are looked for, what comes before it.
+/// Takes one shard's result. If races are checked, also the events that came before it.
 pub(crate) type Settle = Box<dyn FnMut(&Tasks, u32, Result<Parcel, Error>, Option<&VectorClock>)>;
 
-/// A launch whose shards are not all over.
+/// A launch that is not over.
 pub(crate) struct LaunchState {
     key: LaunchKey,
-    /// Who launched, for reports, and which shard that is.
+    /// The launcher, for reports, and its node if it is a shard.
     by: Place,
     node: Option<Node>,
     /// Batches that have not reported.
@@ -27,14 +27,15 @@ pub(crate) struct LaunchState {
     homes: Vec<ProcessorId>,
     shards: u32,
     settle: RefCell<Settle>,
-    /// Why shards failed that are over. Whoever awaits them all has seen it and still waits for the others.
+    /// The errors of shards that are over. An inner task that awaits all shards may have seen one and still wait for
+    /// the others.
     failed: RefCell<Vec<Error>>,
     versions: Rc<RefCell<Versions>>,
     over: RefCell<Option<Resolver<()>>>,
 }
 
 impl LaunchState {
-    /// A launch of so many batches and shards; `homes` wait for its end, and `over` is settled then.
+    /// A launch with so many batches and shards. At its end, `homes` are told and `over` is settled.
     pub(super) fn new(
         key: LaunchKey,
         (by, node): (Place, Option<Node>),
@@ -70,7 +71,7 @@ impl LaunchState {
         self.node
     }
 
-    /// Why shards failed.
+    /// The errors of failed shards.
     pub fn failed(&self) -> Vec<Error> {
         self.failed.borrow().clone()
     }
@@ -85,7 +86,7 @@ impl LaunchState {
         }
     }
 
-    /// Takes in one processor's results; true when it was the last.
+    /// Handles one processor's results. True if it was the last.
     pub fn take(&self, tasks: &Tasks, #[allow(unused_mut)] mut done: BatchDone) -> bool {
         #[cfg(feature = "plant")]
         if let [(a, _), (b, _), ..] = &mut *done.results

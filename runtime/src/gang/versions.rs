@@ -1,5 +1,5 @@
-//! What one parent, or the top-level task, knows of the regions it launches gangs on: which instances hold valid values,
-//! and what it may still do itself.
+//! A launcher's knowledge of the regions it launches gangs on: which instances hold valid values, and what the launcher
+//! may still do itself.
 
 use super::pieces::{Piece, Pieces};
 use crate::ids::{ColumnKey, ProcessorId};
@@ -14,7 +14,7 @@ type Holder = (Rect, ProcessorId);
 /// The instances that hold valid values of a piece.
 #[derive(Clone, PartialEq)]
 enum Holders {
-    /// One over just the piece: so it is nearly always, and pieces may be many.
+    /// One instance, exactly over the piece. This is the usual case, and there may be many pieces.
     Own(ProcessorId),
     Several(Box<Several>),
 }
@@ -23,7 +23,7 @@ enum Holders {
 #[derive(Clone, Default, PartialEq)]
 struct Several {
     list: Vec<Holder>,
-    /// Where the first holder of each processor is in the list, of which there may be very many.
+    /// The position of the first holder of each processor in the list, which may be very long.
     first: HashMap<ProcessorId, usize>,
 }
 
@@ -68,7 +68,7 @@ impl Holders {
         }
     }
 
-    /// The first one on a processor.
+    /// The first holder on a processor.
     fn at(&self, piece: &Rect, processor: ProcessorId) -> Option<Holder> {
         match self {
             Self::Own(own) => (*own == processor).then_some((*piece, processor)),
@@ -102,8 +102,9 @@ impl Piece for Holders {
 }
 
 impl Pieces<Holders> {
-    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`, from the same processor
-    /// if that has it, else from the one that `select` says, which is given the part and the processors that have it.
+    /// Calls `copy(part, holder)` for each part of `rect` that is not valid in the instance `into`. A holder on the
+    /// same processor is preferred. Otherwise `select` chooses a processor; it gets the part and the processors that
+    /// have it.
     fn read(
         &self,
         rect: Rect,
@@ -143,7 +144,9 @@ impl Pieces<Holders> {
     }
 }
 
-/// What a parent may do itself to a rectangle it holds.
+/// What an inner task may do itself to a rectangle that it holds. After it has launched a gang, it must map the region
+/// again (`InnerTask::map`). Mapping waits for the launches that write the data and finds out where the data then is.
+/// So a leaf task without a mapping is refused; it can't be queued behind the gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Right {
     /// A gang may write it, or has written it elsewhere.
@@ -156,26 +159,26 @@ pub(crate) enum Right {
 
 impl Piece for Right {}
 
-/// What is known to be valid where, as one parent sees it, and what the parent may still do itself. Every copy of a
-/// replicated parent computes the same.
+/// The valid instances of each region, as one launcher sees them, and the rights that the launcher still has. Every
+/// copy of the top-level task computes the same.
 #[derive(Default)]
 pub(crate) struct Versions {
     columns: HashMap<(TreeId, FieldId), FieldVersions>,
-    /// Some right has been lowered.
+    /// A right may have been lowered.
     restricted: bool,
 }
 
-/// What is known of one field of a tree. Shared with launches that are remembered, until it changes.
+/// The knowledge about one field of a tree. It is shared with remembered launches until it changes.
 #[derive(Clone, Default)]
 pub(crate) struct FieldVersions {
-    /// Of what was written.
+    /// The holders of points that were written.
     holders: Rc<Pieces<Holders>>,
-    /// Everything where nothing else is said.
+    /// The rights that have been lowered. All others are [`Right::All`].
     rights: Rc<Pieces<Right>>,
 }
 
 impl FieldVersions {
-    /// Whether the same is known.
+    /// Whether both say the same.
     pub fn says(&self, other: &Self) -> bool {
         fn same<T: PartialEq>(a: &Rc<T>, b: &Rc<T>) -> bool {
             Rc::ptr_eq(a, b) || **a == **b
@@ -183,7 +186,7 @@ impl FieldVersions {
         same(&self.holders, &other.holders) && same(&self.rights, &other.rights)
     }
 
-    /// In how many pieces it is known.
+    /// How many pieces it has.
     pub fn pieces(&self) -> usize {
         self.holders.map.len() + self.rights.map.len()
     }
@@ -199,8 +202,8 @@ impl Versions {
         self.holders(key).write(key.rect, Holders::of(key.rect, (from, at)));
     }
 
-    /// The transfers that make `key` valid in the instance over `into` on `at`; `emit(source, transfer)` gets each. Where
-    /// they are made, [`Self::hold`] says so. `select` picks one of several processors to take a part from.
+    /// The transfers that make `key` valid in the instance over `into` on `at`. `emit(source, transfer)` gets each.
+    /// When they are made, call [`Self::hold`]. `select` picks one of several processors to take a part from.
     pub fn read(
         &self,
         key: &ColumnKey,
@@ -215,7 +218,7 @@ impl Versions {
         });
     }
 
-    /// `key` is, or will be, valid in the instance over `into` on `at`, beside where it was before.
+    /// `key` is, or will be, valid in the instance over `into` on `at`, beside the instances where it is valid already.
     pub fn hold(&mut self, key: &ColumnKey, into: Rect, at: ProcessorId) {
         if let Some(column) = self.columns.get_mut(&(key.tree, key.field))
             && !column.holders.is_held(key.rect, (into, at))
@@ -224,7 +227,7 @@ impl Versions {
         }
     }
 
-    /// Everything known to be valid within `key`.
+    /// The valid instances of everything within `key`.
     pub fn within(&self, key: &ColumnKey) -> Vec<Valid> {
         let Some(column) = self.columns.get(&(key.tree, key.field)) else { return Vec::new() };
         let inside = column.holders.map.iter().filter(|(p, _)| p.overlaps(&key.rect));
@@ -236,7 +239,7 @@ impl Versions {
             .collect()
     }
 
-    /// A gang was launched that leaves at most the right `to` to `key`.
+    /// A gang was launched that leaves at most the right `to` on `key`.
     pub fn lower(&mut self, key: &ColumnKey, to: Right) {
         self.restricted = true;
         let rights = Rc::make_mut(&mut self.columns.entry((key.tree, key.field)).or_default().rights);
@@ -251,7 +254,7 @@ impl Versions {
         let Some(FieldVersions { rights, .. }) = self.columns.get_mut(&(key.tree, key.field)) else { return };
         if to == Right::All {
             if rights.map.keys().all(|piece| key.rect.contains_rect(piece)) {
-                // As if no gang had been launched on it.
+                // Nothing is restricted any more.
                 *rights = Rc::default();
             } else {
                 Rc::make_mut(rights).write(key.rect, to);
@@ -264,7 +267,7 @@ impl Versions {
         change.into_iter().for_each(|r| rights.write(r, to));
     }
 
-    /// Whether some right may have been lowered.
+    /// Whether a right may have been lowered.
     #[inline]
     pub fn are_restricted(&self) -> bool {
         self.restricted
@@ -277,17 +280,17 @@ impl Versions {
         rights.min().unwrap_or(Right::All)
     }
 
-    /// In how many pieces `key` is known to be valid.
+    /// How many pieces of `key` there are.
     pub fn pieces(&self, key: &ColumnKey) -> usize {
         self.columns.get(&(key.tree, key.field)).map_or(0, |c| c.holders.overlapping(key.rect).count())
     }
 
-    /// What is known of some columns now.
+    /// The present knowledge about some columns.
     pub fn look(&self, columns: impl Iterator<Item = (TreeId, FieldId)>) -> Vec<FieldVersions> {
         columns.map(|key| self.columns.get(&key).cloned().unwrap_or_default()).collect()
     }
 
-    /// Whether of each of the columns the same is known as of the one beside it; these are the very same afterwards.
+    /// Whether the knowledge about each column equals the one beside it. If so, both are made to share it.
     pub fn agree<'a>(&self, with: impl Iterator<Item = ((TreeId, FieldId), &'a mut FieldVersions)>) -> bool {
         for (key, other) in with {
             match self.columns.get(&key) {
@@ -299,7 +302,7 @@ impl Versions {
         true
     }
 
-    /// Puts what is known of some columns into the place of what was.
+    /// Replaces the knowledge about some columns.
     pub fn replace<'a>(&mut self, with: impl Iterator<Item = ((TreeId, FieldId), &'a FieldVersions)>) {
         for (key, column) in with {
             self.restricted |= !column.rights.map.is_empty();
@@ -318,7 +321,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that really moves values: instances as maps from point to version number.
+        /// Compared with a model that really moves values: instances as maps from point to version number.
         #[test]
         fn transfers_bring_exactly_the_last_written_values(
             steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0u32..3), 1..40)
@@ -330,7 +333,7 @@ mod tests {
                 let key = key(lo, lo + len);
                 if !write {
                     let mut moves = Vec::new();
-                    // Any of them will do.
+                    // Any of them is right.
                     let mut selected = HashMap::default();
                     let select = |part: Rect, holders: &[u32]| {
                         let one = holders[number % holders.len()];
@@ -368,7 +371,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a right for each point.
+        /// Compared with a right for each point.
         #[test]
         fn a_rectangle_gives_the_least_right_of_its_points(
             steps in prop::collection::vec((any::<bool>(), 0i64..20, 1i64..20, 0usize..3), 1..40)

@@ -1,4 +1,9 @@
-//! What processors say to each other.
+//! The messages between processors.
+//!
+//! Arrivals carry data. A ready arrival grants the right to read what was stored before it, and an empty arrival gives
+//! that right back. So a value of up to 24 bytes travels inside the arrival. A larger one stays where it is and is lent
+//! to the reader, while its owner writes into other memory. No memory is shared without that right, so collectives need
+//! no unsafe code. Where messages are encoded, the same arrival carries the bytes.
 
 mod offloaded;
 mod touch;
@@ -17,12 +22,12 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// An arrival at an empty half of the same object that travels with one at a ready half.
+/// An arrival at an empty half that travels with one at a ready half of the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Also {
-    /// The cell, or [`Self::NOTHING`]'s.
+    /// The cell, or that of [`Self::NOTHING`].
     pub cell: u32,
-    /// The low half of the generation, which is all that the cell's empty half counts.
+    /// The low half of the generation. The cell's empty half counts no more than that.
     pub generation: u32,
 }
 
@@ -30,19 +35,19 @@ impl Also {
     pub const NOTHING: Self = Self { cell: u32::MAX, generation: 0 };
 }
 
-// It fits a slot of a ring together with the slot's stamp.
+// A message fits a slot of a ring together with the slot's stamp.
 const _: () = assert!(size_of::<Message>() == 56);
 
-/// Everything processors say to each other. A wire keeps the order of each ordered pair of processors.
+/// A message. A wire keeps the order of messages from one processor to another.
 ///
 /// Variants marked `skip` stay within a node: encoding one is an error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// One arrival at half of a ready/empty pair; of a chain, perhaps two.
+    /// An arrival at half of an edge, or at a chain's cell. There it may bring a second one.
     Arrive { object: ObjectId, cell: u32, generation: u64, payload: Payload, also: Also },
-    /// Arrivals at a phase barrier, combined: contributor `from` of the receiving member completed a generation.
+    /// Combined arrivals at a phase barrier: `contributor` of the receiving member has completed a generation.
     Combine { object: ObjectId, contributor: u32, generation: u64, values: Vec<(u32, u64)> },
-    /// A phase barrier's generation is over.
+    /// A generation of a phase barrier is over.
     Release { object: ObjectId, generation: u64, value: u64 },
     /// Generations from `generation` on will never complete.
     Poison { object: ObjectId, cell: u32, generation: u64, error: Box<Error> },
@@ -66,11 +71,11 @@ pub(crate) enum Message {
     Put(Box<Put>, Buffer),
     /// The answer to `Put`.
     PutDone { token: u64 },
-    /// The answer to `Attach`, or to `Get` or `Put` with a token, if there is no instance.
+    /// The answer to `Attach`, `Get` or `Put` if the instance can't be used. Has the token of a `Get` or `Put`.
     Refused(Box<RefusedData>),
     /// To node 0: the next call of another node's top-level task.
     Replicated(Box<ReplicatedCall>),
-    /// A processor has stopped for ever; comes after all that it sent to this one.
+    /// A processor is lost. Comes after all messages that the lost one sent to the receiver.
     Lost(Box<Error>),
     /// The run is over, or has failed.
     Stop,
@@ -89,7 +94,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// What traces call it.
+    /// The name in traces.
     pub fn name(&self) -> &'static str {
         match self {
             Message::Arrive { .. } => "Arrive",
@@ -125,30 +130,30 @@ impl Message {
     }
 }
 
-/// One region requirement of a shard, with what the launch decided.
+/// One region requirement of a shard, with the home that the launch chose.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub region: Region,
     pub fields: SmallVec<[FieldId; 4]>,
     pub privilege: Privilege,
     pub coherence: Coherence,
-    /// Where the shared instance of a simultaneous requirement lives.
+    /// The home of the shared instance, for a simultaneous requirement.
     pub home: ProcessorId,
 }
 
 impl Held {
-    /// Whether a shard that this one launches may hold this much.
+    /// Whether a shard launched by this one may hold this much.
     pub fn allows(&self, privilege: Privilege, coherence: Coherence) -> bool {
         self.privilege.covers(privilege) && self.coherence.may_weaken_to(coherence)
     }
 
-    /// Whether a leaf task may use this much: slices and shared accessors are for instances of different kinds.
+    /// Whether a leaf task may use this much. Simultaneous coherence has its own kind of instance, so it must agree.
     pub fn serves(&self, privilege: Privilege, coherence: Coherence) -> bool {
         let shared = |c| c == Coherence::Simultaneous;
         self.allows(privilege, coherence) && shared(self.coherence) == shared(coherence)
     }
 
-    /// Where the one instance is, when there is only one.
+    /// The home of the shared instance, if there is one.
     pub fn shared_home(&self) -> Option<ProcessorId> {
         (self.coherence == Coherence::Simultaneous).then_some(self.home)
     }
@@ -164,22 +169,22 @@ pub(crate) struct ShardStart {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub launch: LaunchKey,
-    /// Name of the parent that asks.
+    /// Name of the launcher.
     pub by: Arc<str>,
-    /// The launches of the parent that asks and of its parents; their own uses of the data do not stand in the way.
+    /// The launches that the launcher is part of. Their own uses of the data do not hold this batch up.
     pub within: Ancestors,
-    /// Regions of the parent's launch are at home here: it must have started.
+    /// Shared regions of the launcher's own launch are at home here, so that launch must have started.
     pub after_within: bool,
-    /// Objects the parent knew: the batch waits until they are known here too.
+    /// How many objects the launcher knew. The batch waits until all of them are known here.
     pub known: u32,
     pub task: ObjectId,
     pub gang: ObjectId,
     pub shards: Vec<ShardStart>,
     /// `Columns` messages to wait for.
     pub columns: u32,
-    /// Shards of other processors use regions that are at home here: the batch is over when the whole launch is.
+    /// Shards of other processors use regions that are at home here, so the batch ends with the whole launch.
     pub hold: bool,
-    /// Who wants the results: one processor, or the first of every node.
+    /// Where the results go: to one processor, or to the first processor of every node.
     pub reply: Reply,
     pub touches: Arc<[Touch]>,
 }
@@ -187,9 +192,9 @@ pub(crate) struct Batch {
 /// A call of a replicated top-level task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReplicatedCall {
-    /// What must be the same on every node.
+    /// The description, which must be the same on every node.
     pub what: String,
-    /// What need not be.
+    /// A detail that may differ between nodes.
     pub detail: String,
 }
 
@@ -205,7 +210,7 @@ pub(crate) enum Reply {
     EveryNode,
 }
 
-/// Results of the shards of one processor, and what singles leave valid where.
+/// The results of the shards of one processor, and the instances that inner tasks leave valid.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BatchDone {
     pub launch: LaunchKey,
@@ -221,7 +226,7 @@ pub(crate) struct Valid {
     pub at: ProcessorId,
 }
 
-/// A rectangle of a simultaneous region's instance on another node, and the asker's name for the request.
+/// A rectangle of a simultaneous region's instance on another node, and the sender's number for the request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Remote {
     pub launch: LaunchKey,
@@ -230,17 +235,17 @@ pub(crate) struct Remote {
     pub token: u64,
 }
 
-/// Why a simultaneous region's instance can't be had.
+/// The reason why a simultaneous region's instance can't be used.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RefusedData {
     pub launch: LaunchKey,
     pub column: ColumnKey,
-    /// None of an attachment.
+    /// `None` for an attachment.
     pub token: Option<u64>,
     pub error: Error,
 }
 
-/// New values of parts of a simultaneous region's instance on another node, one part after the other.
+/// New values for parts of a simultaneous region's instance on another node, one part after the other.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Put {
     pub launch: LaunchKey,
@@ -249,7 +254,7 @@ pub(crate) struct Put {
     pub token: u64,
 }
 
-/// Copy `rect` of the local instance over `from` to the receiver's instance over `into`.
+/// Copy `rect` from the local instance over `from` to the receiver's instance over `into`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Transfer {
     pub tree: TreeId,
@@ -276,5 +281,5 @@ pub(crate) struct Columns {
     pub columns: Vec<(Transfer, Buffer)>,
 }
 
-// An arrival is one cache line in a ring: 8 bytes of it are the slot's.
+// An arrival fills a cache line in a ring together with the slot's 8 bytes.
 const _: () = assert!(size_of::<Message>() <= 56);

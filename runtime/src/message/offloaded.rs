@@ -7,7 +7,7 @@ use crate::payload::Payload;
 use maniple_regions::Lease;
 use std::any::Any;
 
-/// A leaf task without inputs from this processor's futures.
+/// A leaf task that no longer refers to this processor's futures, so that it can run on another thread.
 pub(crate) trait SendTask: Send {
     fn run(&mut self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>>;
     /// The `Option` that holds the result.
@@ -23,7 +23,7 @@ pub(crate) struct Offloaded {
     pub leases: Vec<Lease>,
     pub values: Vec<Payload>,
     pub outcome: Result<(), Box<Error>>,
-    /// When the run began and ended, if the mapper is to be told.
+    /// When the function began and ended, if the mapper wants a profile.
     pub ran: Option<(u64, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Offloaded {
     }
 }
 
-/// The work of a leaf task that is on its way.
+/// The work of a leaf task that is sent to another processor.
 #[derive(Clone, Copy)]
 pub(crate) struct Away {
     pub name: &'static str,

@@ -1,31 +1,31 @@
-//! What an operation does to the points of a region, so that a processor can order its operations.
+//! What an operation does to the points of a region. A processor orders its operations by this.
 
 use crate::ids::ColumnKey;
 use maniple_regions::{FieldId, Rect, TreeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What an operation does to points of an instance.
+/// An operation's effect on points of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Does {
     Reads,
-    /// New values: whoever uses the points, in any instance, comes before or after.
+    /// New values. All users of the points come before or after, in any instance.
     Writes,
-    /// Old values that come from another instance: only users of this very instance come before or after.
+    /// Old values from another instance. Only users of the same instance come before or after.
     Brings {
-        /// The parent that asks holds the points to read, so that nobody writes them as long as it runs.
+        /// The inner task that launches holds the points to read, so nobody writes them while it runs.
         lasting: bool,
     },
 }
 
-/// What an operation does to the points of a rectangle in one field of a tree.
+/// An operation's effect on a rectangle in one field of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Touch {
     pub tree: TreeId,
     pub field: FieldId,
     pub does: Does,
     pub rect: Rect,
-    /// The rectangle of the instance, where it is not just that one. There are many: they are small.
+    /// The rectangle of the instance, if it is a different one. There are many, so they are small.
     other: Option<Box<Rect>>,
 }
 
@@ -35,23 +35,23 @@ impl Touch {
         Self { tree: column.tree, field: column.field, does, rect: column.rect, other }
     }
 
-    /// The rectangle of the instance; none to write, because it does not matter which.
+    /// The rectangle of the instance; `None` for writes, where the instance does not matter.
     pub fn instance(&self) -> Option<Rect> {
         (self.does != Does::Writes).then(|| self.other.as_ref().map_or(self.rect, |other| **other))
     }
 
-    /// Whether both are of one instance or one of them writes, and they have a point in common.
+    /// Whether both have a point in common, and use the same instance or one of them writes.
     pub fn meets(&self, other: &Self) -> bool {
         let one = self.does == Does::Writes || other.does == Does::Writes || self.instance() == other.instance();
         one && (self.tree, self.field) == (other.tree, other.field) && self.rect.overlaps(&other.rect)
     }
 
-    /// What tells it apart but for the rectangle.
+    /// Everything but the rectangle.
     fn kind(&self) -> (TreeId, FieldId, Does, Option<Rect>) {
         (self.tree, self.field, self.does, self.instance())
     }
 
-    /// The same points with fewer rectangles, where neighbours are one: a row of blocks.
+    /// The same points with fewer rectangles: neighbours such as the blocks of a row are joined.
     pub fn joined(mut all: Vec<Self>) -> Arc<[Self]> {
         all.sort_unstable_by_key(|t| (t.kind(), t.rect));
         let mut joined: Vec<Self> = Vec::with_capacity(all.len());
@@ -69,7 +69,7 @@ impl Touch {
     }
 }
 
-/// The union of two rectangles of the same dimension, when it is one.
+/// The union of two rectangles of the same dimension, if it is a rectangle.
 pub(crate) fn union_of(a: Rect, b: Rect) -> Option<Rect> {
     if a.contains_rect(&b) || b.contains_rect(&a) {
         return Some(hull(&a, &b));

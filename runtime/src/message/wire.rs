@@ -1,37 +1,37 @@
-//! The seam to the wires: what a processor asks of whatever carries its messages.
+//! The interface between a processor and the wire that carries its messages.
 
 use super::{Also, Message};
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId};
 
-/// How a processor reaches the others. Messages of one ordered pair of processors keep their order; nothing else is
-/// promised.
+/// The wire as a processor uses it. A wire keeps the order of messages from one processor to another, and promises
+/// nothing else.
 pub(crate) trait Wire {
     /// Sends to another processor. Never waits.
     fn send(&self, to: ProcessorId, message: Message);
-    /// Sends [`Message::word`], whose parts come in registers: a message in memory is read in other pieces than it was just
-    /// written in, and the processor then waits for all its earlier stores, other messages among them.
+    /// Sends [`Message::word`], with its parts in registers. Reading a message in other pieces than it was just written
+    /// in would stall the processor until all its earlier stores are done.
     fn send_word(&self, to: ProcessorId, object: ObjectId, cell: u32, generation: u64, also: Also, word: u64) {
         self.send(to, Message::word(object, cell, generation, also, word));
     }
-    /// Nanoseconds since the run began; those of processors of one node may be compared.
+    /// Nanoseconds since the run began. Those of processors of one node can be compared.
     fn now(&self) -> u64;
-    /// What to read in place of [`Self::now`] where that would cost too much; it counts in a unit of its own.
+    /// A counter to read where [`Self::now`] would cost too much. It has its own unit.
     fn counter(&self) -> Option<CycleCounter> {
         None
     }
-    /// The present moment by the counter, if there is one, and in nanoseconds since the run began.
+    /// The present moment: by the counter, if there is one, and in nanoseconds since the run began.
     fn moment(&self) -> (u64, u64) {
         let now = self.now();
         (now, now)
     }
-    /// Nanoseconds that the time goes on by at once; 0 where it flows.
+    /// Nanoseconds of one step of the clock; 0 if the clock runs continuously.
     fn step(&self) -> u64 {
         0
     }
-    /// Ends the run with an error. Only a wire of several nodes is asked to.
+    /// Ends the run with an error. Only called on a wire of several nodes.
     fn abort(&self, _error: Error) {}
-    /// A leaf task is about to be called, which may take long: everything sent must be seen.
+    /// A leaf task is about to be called, and may take long: all messages sent so far must become visible.
     fn works(&self, _task: &dyn Work) {}
     /// Which of `n` equally urgent items runs next.
     fn pick(&self, _n: usize) -> usize {
@@ -39,26 +39,26 @@ pub(crate) trait Wire {
     }
 }
 
-/// A counter that is quicker to read than the run's clock, in a unit of its own. The wires find one.
+/// A counter that is quicker to read than the run's clock, in its own unit. The wires find one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CycleCounter(pub fn() -> u64);
 
 impl CycleCounter {
-    /// What it has come to.
+    /// The count so far.
     #[inline]
     pub fn read(self) -> u64 {
         (self.0)()
     }
 }
 
-/// A leaf task, as one asks how long it takes.
+/// A leaf task, for the question how long it takes.
 pub(crate) trait Work {
     fn name(&self) -> &'static str;
-    /// What its launch says, in nanoseconds; [`UNSAID`] if it does not.
+    /// The duration given at the launch, in nanoseconds; [`UNSAID`] if there is none.
     fn takes(&self) -> u64;
-    /// Of the regions that it names.
+    /// Bytes of the regions that it uses.
     fn bytes(&self) -> usize;
 }
 
-/// No launch takes this long.
+/// Stands for no duration: no launch takes this long.
 pub(crate) const UNSAID: u64 = u64::MAX;

@@ -1,7 +1,14 @@
-//! What happens after a failure. A processor that is lost ends the run for all: whoever waits here is told why, as what it
-//! waits for may never come, and whatever is begun later fails with the same cause. So every task that goes on comes to its
-//! end, and no value is made of what has not come. A shard that has failed poisons the barriers and the calls at which it is
-//! still missing (`abandon`).
+//! Failures. A panic or an error becomes *poison*, which travels where a value or an arrival would have: through
+//! futures, cells and columns. A shard that fails poisons the barriers and calls at which it is still missing
+//! (`abandon`).
+//!
+//! A lost processor ends the run for all (`lose`). All waits on the survivors fail with that cause: for barriers,
+//! calls, launches and remote data. Later ones fail too. So nobody waits for ever, and no value is computed from
+//! missing data. The run ends as soon as the top-level task has failed. Shards that have not reached their end by then
+//! are dropped. Today only the seeded driver loses processors.
+//!
+//! Everything fails, even what did not depend on the lost processor. Which barriers, data and launches depended on it
+//! is known only with the knowledge that was lost. And a run without one of its processors has no result.
 
 use super::Core;
 use crate::Error;
@@ -11,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Core {
-    /// Takes in that a processor is lost. The first one is the cause.
+    /// Handles the loss of a processor. The first one is the cause.
     #[cold]
     pub(super) fn lose(self: &Rc<Self>, error: &Error) {
         #[cfg(feature = "plant")]
@@ -31,7 +38,7 @@ impl Core {
         self.gangs.give_up(&self.tasks, error);
     }
 
-    /// Generations that are not complete will not be, and calls that are not over fail.
+    /// Poisons the incomplete generations of an object, and fails its unfinished calls.
     #[cold]
     pub(super) fn give_up_object(&self, object: ObjectId, error: &Error) {
         let Some(known) = self.effects().objects.get(object) else { return };
@@ -43,7 +50,7 @@ impl Core {
         self.tasks.give_up_barrier(&known, error);
     }
 
-    /// Poisons everything a shard that failed still owes.
+    /// Poisons every arrival that a failed shard still owes.
     pub fn abandon(&self, gang: &Arc<GangTable>, shard: u32, error: &Error) {
         let tasks = &self.tasks;
         for object in 0..self.effects().objects.len() {

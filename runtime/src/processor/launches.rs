@@ -1,4 +1,4 @@
-//! Operations of gangs: when their turn comes they send data or start shards, and what a shard leaves goes back.
+//! Operations of gangs on this processor: their start, the start and end of shards, and the results.
 
 use super::Core;
 use crate::Error;
@@ -10,12 +10,12 @@ use crate::parcel::Parcel;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a launch's shards on one processor have in common.
+/// Facts that a launch's shards on one processor share.
 pub(crate) struct Origin {
     pub task: Arc<str>,
     pub gang: Arc<GangTable>,
     pub launch: LaunchKey,
-    /// The launch, the one its parent is part of, and so on.
+    /// The launch itself, the launch that its launcher is part of, and so on.
     pub within: Ancestors,
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct Seat<'a> {
     pub shard: u32,
     pub args: Parcel,
     pub held: Arc<[Held]>,
-    /// Why it cannot start, if it cannot.
+    /// The error that prevents its start, if there is one.
     pub refused: Option<&'a Error>,
 }
 
-/// The code of a task: starts a shard.
+/// The code of a task: starts a shard. This room can't call `program`, which is above it, so it is given this closure.
 pub(crate) type ShardCode = Box<dyn Fn(&Rc<Core>, Seat<'_>) + Send + Sync>;
 
 impl Core {
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    /// A shard and its leaf tasks are over; what it leaves valid where.
+    /// A shard and its leaf tasks are over; `valid` lists the instances that it leaves valid.
     pub fn end_shard(self: &Rc<Self>, launch: LaunchKey, shard: u32, result: Result<Parcel, Error>, valid: Vec<Valid>) {
         if self.gangs.end_shard(launch, shard, result, valid) {
             self.end_batch(launch);

@@ -1,12 +1,17 @@
-//! One processor: it takes messages in, runs what is ready, and passes both on to the room that they belong to. It owns the
-//! rooms and is the only place that knows all of them.
+//! One processor. It handles messages, runs ready items, and passes both to the rooms they belong to. It owns the rooms
+//! and is the only place that knows all of them. This is the place to start reading.
 //!
-//! Nothing here does I/O or reads a clock but the wire's: messages come in through [`Core::receive`], leave through the wire,
-//! and [`Core::turn`] runs what is ready. Time comes in through [`Core::time_is`]; the wire says what it is when a timer is
-//! set.
+//! A processor owns its state: its shards, the leaf tasks they launch, the barrier cells and futures they wait on, and
+//! the instances in its memory. Nobody else touches that state, so it has no locks. Processors communicate by messages.
+//! They share only a few other things: instances of simultaneous regions within a node, wake-ups from other threads,
+//! the check for races, finished recordings of traces, and the slot of the mapper.
 //!
-//! `launches`: operations that start, and shards that begin and end. `failure`: what is given up. `replicas`: the comparison of
-//! nodes. `report`: what a report of a deadlock says of this processor.
+//! [`Core::deliver`] passes each message to its room, and [`Core::turn`] does the same for ready items: a subtask of a
+//! chain, a leaf task, a shard that can go on. Nothing here does I/O or reads a clock other than the wire's. Messages
+//! come in through [`Core::receive`] and leave through the wire. The time comes in through [`Core::time_is`].
+//!
+//! `launches`: operations, and the start and end of shards. `failure`: what follows from failures. `replicas`: the
+//! comparison of nodes. `report`: this processor's part in the report of a deadlock.
 
 mod failure;
 mod launches;
@@ -58,14 +63,14 @@ impl Core {
         &self.tasks.effects
     }
 
-    /// Takes in one message that the wire brings from another processor.
+    /// Handles a message that the wire brings from another processor.
     #[inline]
     pub fn receive(self: &Rc<Self>, from: ProcessorId, message: Message) {
         self.effects().event(|| Event::Received { from, name: message.name() });
         self.deliver(from, message);
     }
 
-    /// Takes in one message.
+    /// Handles one message.
     pub fn deliver(self: &Rc<Self>, from: ProcessorId, message: Message) {
         match message {
             Message::Arrive { object, cell, generation, payload, also } => {
@@ -75,7 +80,7 @@ impl Core {
             }
             message => {
                 self.deliver_rare(from, message);
-                // A task that it ended may have arrived somewhere, and perhaps there is no turn now.
+                // A task that it ended may have arrived somewhere, and there may be no turn now.
                 self.effects().send_what_is_late();
             }
         }
@@ -168,7 +173,7 @@ impl Core {
         }
     }
 
-    /// Serves another processor's request for what is at home here, now or when its launch starts.
+    /// Serves another processor's request for a region that is at home here, now or when its launch starts.
     fn serve(&self, from: ProcessorId, launch: LaunchKey, key: ColumnKey, request: Request) {
         match self.gangs.has_started(launch) {
             true => self.tasks.data.serve(self.effects(), from, launch, key, request),
@@ -176,7 +181,7 @@ impl Core {
         }
     }
 
-    /// Adds the next object and takes in what had come for it.
+    /// Adds the next object and handles the messages that came early for it.
     pub fn define(self: &Rc<Self>, object: Arc<Object>) {
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
         let id = effects.objects.add(&object);
@@ -195,12 +200,12 @@ impl Core {
         }
     }
 
-    /// Runs what is ready, up to about `budget` subtasks; false when there was nothing.
+    /// Runs ready items, up to about `budget` subtasks. False if there were none.
     pub fn turn(self: &Rc<Self>, budget: u32) -> bool {
         let effects = self.effects();
         let mut ran = effects.call_wakers();
         ran |= effects.collect_wakes();
-        // Those that are sent meanwhile are for the next turn.
+        // Messages sent during this turn wait for the next one.
         let own = effects.own_messages();
         if own > 0 {
             effects.event(|| Event::OwnReceived);
@@ -239,7 +244,7 @@ impl Core {
         ran
     }
 
-    /// Shows an item that is about to run to those who observe the run. Leaf tasks are shown where they are called.
+    /// Reports an item that is about to run to the observers. Leaf tasks are reported where they are called.
     #[cold]
     #[inline(never)]
     fn show(&self, item: Item) {
@@ -261,7 +266,7 @@ impl Core {
         }
     }
 
-    /// Drops every future and every leaf task that is still there, as a run that failed must.
+    /// Drops every future and every leaf task that is still there, after a run that failed.
     pub fn drop_futures(&self) {
         self.effects().drop_futures();
         self.tasks.drop_leaves();
@@ -273,14 +278,14 @@ impl Core {
     }
 }
 
-/// The object a message is about, where it must be known before the message can be taken.
+/// The object that must be known before a message can be handled.
 fn needs_object(message: &Message) -> Option<ObjectId> {
     match message {
         Message::Combine { object, .. } | Message::Release { object, .. } | Message::Poison { object, .. } => {
             Some(*object)
         }
-        // A batch needs its task, its gang and every object its shards hold handles to; the launch number of objects
-        // known when it was made stands for all of them.
+        // A batch needs its task, its gang and every object that its shards have handles to. It waits for all objects
+        // that were known when it was made.
         Message::Batch(batch) => batch.known.checked_sub(1),
         Message::SendColumns(order) => order.known.checked_sub(1),
         _ => None,

@@ -1,5 +1,5 @@
-//! Sends the calls of this node's top-level task to node 0, and on node 0 passes them to the comparison
-//! ([`crate::diagnose::replicas`]).
+//! Compares the nodes' top-level tasks. Each node sends the calls of its own to node 0, and node 0 passes them to the
+//! comparison ([`crate::diagnose::replicas`]).
 
 use super::Core;
 use crate::Error;
@@ -17,7 +17,7 @@ impl Core {
         self.effects().config.compares && self.effects().copies().nodes() > 1
     }
 
-    /// The top-level task of this node makes a call, which `what` describes: the same on every node.
+    /// The top-level task of this node makes a call. `what` describes it, in the same words on every node.
     #[inline]
     pub fn replicated(&self, what: impl FnOnce() -> String) {
         if self.compares() {
@@ -28,7 +28,7 @@ impl Core {
     /// The top-level task of this node is over.
     pub fn replica_over(&self, error: Option<&Error>) {
         if self.compares() {
-            // Where several tasks failed, nodes may have heard of another first.
+            // If several tasks failed, nodes may have heard of a different one first.
             let detail = error.map_or(String::new(), |e| format!(", with the error: {e}"));
             self.compare(ReplicatedCall { what: "the end".into(), detail });
         }
@@ -38,7 +38,7 @@ impl Core {
     fn compare(&self, call: ReplicatedCall) {
         let effects = self.effects();
         if effects.lost_processor().is_some() {
-            // Others may have heard of it later, or never, and go on.
+            // Other nodes may hear of the loss later, or never, and go on.
             return;
         }
         if effects.copies().node_of(effects.id) == 0 {
@@ -46,12 +46,12 @@ impl Core {
             others.into_iter().for_each(|node| self.compare_calls(node));
         } else {
             self.replicas().borrow_mut().make(None);
-            // Not counted: the same program in a release build sends as many messages.
+            // Not counted, so that a program in a release build counts as many messages.
             effects.wire.send(0, Message::Replicated(Box::new(call)));
         }
     }
 
-    /// Takes in the next call of another node's top-level task.
+    /// Handles the next call of another node's top-level task.
     pub(super) fn take_replicated(&self, from: ProcessorId, call: ReplicatedCall) {
         let node = self.effects().copies().node_of(from);
         self.replicas().borrow_mut().hear(node, call);

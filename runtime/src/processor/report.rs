@@ -1,4 +1,4 @@
-//! What this processor waits for, as its part of a deadlock's graph.
+//! This processor's part in the report of a deadlock.
 
 use super::Core;
 use crate::diagnose::deadlock::{CallsReport, Node, ReportPart, waits_for};
@@ -7,7 +7,7 @@ use crate::object::Object;
 use std::collections::{BTreeSet, HashSet};
 
 impl Core {
-    /// Who it is that waits.
+    /// The node of a waiter.
     fn node_of(&self, waiting: &Waiting) -> Node {
         let other = Node::Other { processor: self.effects().id, slot: u32::MAX };
         match waiting {
@@ -18,7 +18,7 @@ impl Core {
         }
     }
 
-    /// What this processor waits for. The run is over: futures of which nothing else is known are dropped to find out.
+    /// The waits on this processor. The run is over, so futures with an unknown wait are dropped to find out.
     pub fn report(&self) -> ReportPart {
         let (effects, barriers) = (self.effects(), &self.tasks.barriers);
         let names = effects.futures().into_iter().map(|(_, named)| named).collect();
@@ -40,10 +40,10 @@ impl Core {
         });
         self.tasks.report(node_of, &mut part);
         self.gangs.report(effects, &mut part);
-        // Each of them waits, and what it waits for is here.
+        // The other rooms have explained these waits.
         let explained: HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (slot, (node, _)) in effects.futures().into_iter().filter(|(_, (node, _))| !explained.contains(node)) {
-            // Nobody outside can settle a future of ours.
+            // A future of ours that nobody on this processor settles is settled by nobody.
             let what = if effects.ends_awaiting_future(slot) {
                 "a future that nobody will settle: no task makes it, and its `Resolver` was dropped or is idle"
             } else {
@@ -54,8 +54,8 @@ impl Core {
         part
     }
 
-    /// Why shards failed, where the program has not dealt with it: other shards of the launch are not over, or nobody has seen
-    /// it.
+    /// The errors of failed shards that the program has not dealt with: other shards of the launch are not over, or
+    /// nobody has looked at the error.
     pub fn failed_shards(&self) -> BTreeSet<String> {
         let failed = self.gangs.failed().into_iter().chain(self.tasks.unseen_failures());
         failed.map(|error| error.first().to_string()).collect()

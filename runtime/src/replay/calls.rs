@@ -1,4 +1,8 @@
-//! From call to call: taking inputs, combining the chains of a block in place, giving results out, and failing.
+//! The calls of chains: taking inputs, combining a block of chains in place, giving results out, and failing.
+//!
+//! A call that fails hands its error on where its value would go. So the barriers stay in step, and the next call finds
+//! everything in order. A collective's barriers are poisoned only when a shard of it has failed or a processor is lost,
+//! because then nobody arrives in its place (`fail`).
 
 use super::chains::{ALONE, BlockStage, Chain, ChainState, Progress, SubtaskKind, unknown};
 use crate::Error;
@@ -10,7 +14,7 @@ use crate::replay::{Replay, ReplayCx, pairwise};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl ReplayCx<'_> {
-    /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
+    /// Runs subtasks of a chain as long as the next one is ready and nothing more urgent is.
     #[inline]
     pub fn run<R: Replay>(&mut self, object: &mut R, chain: u32) {
         if self.has_begun(object, chain) {
@@ -18,14 +22,14 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// The same for a chain that has just taken a call's input and need not be asked for it.
+    /// Like [`Self::run`], for a chain that has just taken a call's input.
     #[inline]
     pub fn begin<R: Replay>(&mut self, object: &mut R, chain: u32) {
         self.progress.chains[chain as usize].state = ChainState::Running;
         self.run_begun(object, chain);
     }
 
-    /// Has a chain take its next input if it has none; false if there is none.
+    /// Takes the chain's next input, if it has no call under way. False if there is no input.
     #[inline(always)]
     fn has_begun<R: Replay>(&mut self, object: &mut R, chain: u32) -> bool {
         match self.progress.chains[chain as usize].state {
@@ -71,11 +75,11 @@ impl ReplayCx<'_> {
                 Ok(Err(Stop::Waits)) => return,
                 Ok(Err(Stop::Yields)) => return self.start(chain),
                 Ok(Err(Stop::Lost(error))) => return self.fail(object, chain, *error),
-                // The read is done again, and hands the error on.
+                // The read runs again, and hands the error on.
                 Err(panic) => {
                     let error = Error::Panicked { place: chains.place(chain), message: panic_message(panic) };
                     if now.state == ChainState::Poisoned {
-                        // Not even its error can be handed on.
+                        // Not even the error can be handed on.
                         let first = self.progress.errors.remove(&chain).unwrap_or(error);
                         return self.fail(object, chain, first);
                     }
@@ -102,8 +106,8 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// What a chain of a block does before its subtasks: it joins, or gathers what the others have brought. The leader
-    /// of the block, if that can go on.
+    /// The work of a chain in a block before its subtasks: a follower joins, and the leader gathers the values of all.
+    /// Returns the leader if it can go on.
     #[inline]
     fn combine_in_place<R: Replay>(&mut self, object: &mut R, chain: u32, block: u32) -> Option<u32> {
         let Progress { chains, blocks, .. } = &mut *self.progress;
@@ -147,7 +151,7 @@ impl ReplayCx<'_> {
         Some(leader)
     }
 
-    /// Ends the calls of those that follow the leader of a block, whose call has ended.
+    /// Ends the calls of a block's followers after the leader's call has ended.
     #[inline]
     fn hand_out<R: Replay>(&mut self, object: &mut R, block: u32, outcome: &Result<(), Box<Error>>) {
         let b = &mut self.progress.blocks[block as usize];
@@ -157,7 +161,7 @@ impl ReplayCx<'_> {
         for chain in (1..size).map(|i| leader + i * slots) {
             let now = &mut self.progress.chains[chain as usize];
             if now.state != ChainState::Joined {
-                // Lost while the leader was under way.
+                // It failed while the leader's call was under way.
                 continue;
             }
             now.state = ChainState::Idle;
@@ -176,15 +180,15 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Why a chain's call has failed: the chain's own reason, or else that of others.
+    /// The error of a chain's failed call: the chain's own, or else that of others.
     #[cold]
     fn take_error(&mut self, chain: u32, of_others: impl FnOnce() -> Error) -> Box<Error> {
         let error = self.progress.errors.remove(&chain).unwrap_or_else(of_others);
         Box::new(error.poisons(self.chains.place(chain)))
     }
 
-    /// Ends a chain's call with an error and poisons every arrival the chain still owes, in this call and later ones. So
-    /// do the chains that would combine with it in place.
+    /// Ends a chain's call with an error and poisons every arrival that the chain still owes, in this call and later
+    /// ones. Does the same for the chains that combine with it in place.
     pub(crate) fn fail<R: Replay>(&mut self, object: &mut R, chain: u32, error: Error) {
         let Some(b) = self.progress.blocks.get_mut(self.progress.chains[chain as usize].block as usize) else {
             return self.fail_alone(object, chain, error);
@@ -212,9 +216,9 @@ impl ReplayCx<'_> {
         let error = error.poisons(place);
         object.fail(chain, error.clone(), self);
         for i in 0..len {
-            // What this call has not done yet is owed in its generation, the rest in the next.
+            // Subtasks that this call has not run are owed in its generation, the others in the next.
             let step = self.chains.plan[first as usize + usize::from(i)];
-            // What was lent to it goes back.
+            // Gives back the value that was lent to the subtask.
             self.progress.cells[(cells + u32::from(step.waits)) as usize].clear(Payload::None);
             let owed = generation + u64::from(i < done);
             let (cell, owed) = match step.task {

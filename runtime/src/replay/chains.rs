@@ -1,4 +1,10 @@
-//! The chains of a replayed object on one processor: its cells, arrivals at them, and the running of subtasks.
+//! The chains of a replayed object on one processor: their plan, their cells, and arrivals at the cells.
+//!
+//! A collective is a chain that is replayed, not a series of leaf launches. The mapper is asked when the object is
+//! made, and again only if the run has another mapper. The cells where each subtask waits and arrives are worked out
+//! once. So a round allocates nothing and looks nothing up. A cell, with both barriers and a small value, is smaller
+//! than a cache line. Otherwise a subtask is like any other: it waits, is counted, and is queued by priority. If its
+//! wait is over and nothing more urgent is ready, it runs at once.
 
 use crate::diagnose::Event;
 use crate::effects::{Asker, Effects, Item};
@@ -17,8 +23,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Of values larger than this two at a time are lent, because as many as there are updates would cost more memory than the
-/// wait for the update before the last one costs time.
+/// Of values larger than this, in bytes, only two at a time are lent. With one for each update the wait would be a
+/// little shorter, but the memory would cost more.
 pub(super) const EACH_UPDATE_LENDS: usize = 4096;
 
 /// A replayed object, as every node knows it.
@@ -26,7 +32,7 @@ pub(crate) struct ReplayObject {
     pub spec: Arc<dyn ReplaySpec>,
     pub gang: Arc<GangTable>,
     pub mapping: ExchangeOutput,
-    /// Which of the run's mappers decided that.
+    /// The number of the run's mapper that chose the mapping.
     pub number: u64,
     pub cells: Arc<CellTable>,
 }
@@ -41,18 +47,19 @@ impl Replayed for ReplayObject {
 }
 
 impl ReplayObject {
-    /// An object of this room.
+    /// A replayed object as this room made it.
     pub fn of(object: &dyn Replayed) -> &Self {
         let any: &dyn Any = object;
         any.downcast_ref().expect("replayed objects are made here")
     }
 }
 
-/// Where the cells of a replayed object's chains are: each has as many as it has updates, or reads if they are more.
+/// The places of the cells of a replayed object's chains. A chain has as many cells as updates, or as reads if it has
+/// more of these.
 pub(crate) struct CellTable {
-    /// The first of each shard's, in slot 0, among those of its processor.
+    /// For each shard the first cell in slot 0, among the cells of its processor.
     pub first: Vec<u32>,
-    /// Cells between those of one slot and the next: on every processor as many as on that with most.
+    /// Cells between one slot and the next. All processors use the number of the one with most cells.
     pub slot: u32,
 }
 
@@ -62,14 +69,14 @@ pub(super) struct PlannedSubtask {
     pub(super) task: SubtaskKind,
     /// The cell of this chain that it waits for.
     pub(super) waits: u16,
-    /// The peer's processor, and the cell there that it arrives at, in slot 0.
+    /// The peer's processor, and the cell there at which it arrives, in slot 0.
     pub(super) to: ProcessorId,
     pub(super) cell: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubtaskKind {
-    /// Its wait is for this many generations after the call's own.
+    /// It waits for the generation this far after that of the call.
     Update {
         ahead: u8,
     },
@@ -83,13 +90,13 @@ const _: () = assert!(size_of::<PlannedSubtask>() <= 12);
 /// One slot of one shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// Calls of this slot that are over: the generation of the present one.
+    /// How many calls of this slot are over. This is the generation of the present call.
     pub(super) generation: u64,
-    /// Where its subtasks begin in the plan, how many there are and how many of them this call has done.
+    /// The first of its subtasks in the plan, their number, and how many of them this call has run.
     pub(super) first: u32,
     pub(super) len: u16,
     pub(super) done: u16,
-    /// Where its own cells begin, and how far those of its slot lie behind those of slot 0.
+    /// Its first cell, and the distance between the cells of its slot and those of slot 0.
     pub(super) cells: u32,
     pub(super) offset: u32,
     pub(super) state: ChainState,
@@ -99,30 +106,30 @@ pub(super) struct Chain {
 
 const _: () = assert!(size_of::<Chain>() <= 32);
 
-/// The block of a chain that combines with no others in place.
+/// The block of a chain that does not combine with others in place.
 pub(super) const ALONE: u32 = u32::MAX;
 
-/// One slot of shards that combine in place: the first one's chain leads, and those after it follow.
+/// The chains of one slot whose shards combine in place. The first shard's chain leads, and the others follow.
 pub(super) struct Block {
     pub(super) leader: u32,
     pub(super) size: u32,
-    /// Followers that have yet to join the present call, or the next once this one has gathered.
+    /// Followers that have not joined the present call, or the next call once this one has gathered.
     pub(super) missing: u32,
     pub(super) stage: BlockStage,
-    /// The lowest of those that joined with an error instead of a value.
+    /// The lowest chain that joined with an error instead of a value.
     pub(super) failed: Option<u32>,
-    /// Why a follower failed after the leader had gathered.
+    /// The error of a follower that failed after the leader had gathered.
     pub(super) follower_error: Option<Box<Error>>,
 }
 
-/// What the leader of a block does.
+/// The stage of a block's leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockStage {
     /// It has not come.
     Away,
-    /// It waits until nobody is missing.
+    /// It waits for missing followers.
     Waits,
-    /// It has what all have brought, and has yet to hand the result out.
+    /// It has combined the values of all, and has not handed the result out yet.
     Gathered,
 }
 
@@ -132,28 +139,28 @@ pub(super) enum ChainState {
     Running,
     /// A call runs that has failed: it hands its error on instead of a value.
     Poisoned,
-    /// A call that the leader of the block goes on with.
+    /// The call has joined its block, and the leader goes on with it.
     Joined,
-    /// No call runs again.
+    /// No further call runs.
     Failed,
 }
 
-/// Number k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. The waiter
-/// can only be the chain itself. There are many.
+/// Cell k of a chain: the ready half of its read k, with the value that came, and the empty half of its update k. Only
+/// the chain itself waits here. There are many, so they are small.
 pub(super) type ChainCell = CompactCells<Payload>;
 
 const _: () = assert!(size_of::<ChainCell>() <= 48);
 
-/// What changes from call to call.
+/// The state that changes from call to call.
 pub(crate) struct Progress {
     pub(super) chains: Vec<Chain>,
     pub(super) blocks: Vec<Block>,
     pub(super) cells: Vec<ChainCell>,
-    /// Cells whose generations from the given one on will never complete.
+    /// Cells that are poisoned, from the given generation on.
     pub(super) poison: HashMap<u32, (u64, Error)>,
-    /// Why calls of poisoned chains have failed.
+    /// The errors of failed calls, by chain.
     pub(super) errors: HashMap<u32, Error>,
-    /// Who calls, by position.
+    /// The calling shards, by position.
     pub(super) callers: Vec<ShardCalls>,
 }
 
@@ -164,12 +171,12 @@ pub(super) struct ShardCalls {
     pub(super) owner: Option<Rc<Owner>>,
     /// Calls that it has made.
     pub(super) calls: u64,
-    /// Those that are not over.
+    /// Calls that are not over.
     pub(super) under_way: u32,
 }
 
 impl Progress {
-    /// A call of the shard at `position` is over; whose it was.
+    /// A call of the shard at `position` is over. Returns the shard.
     #[inline]
     pub fn call_over(&mut self, position: u32) -> Option<&Rc<Owner>> {
         let caller = self.callers.get_mut(position as usize)?;
@@ -197,9 +204,10 @@ pub(crate) struct Chains {
     pub(super) state: RefCell<Box<dyn Chained>>,
     pub(super) progress: RefCell<Progress>,
     pub(super) plan: Vec<PlannedSubtask>,
-    /// Each processor's own: how it stores and reads what it exchanges is nobody else's business.
+    /// How this processor stores and reads exchanged values. Each processor chooses for itself, because no other one
+    /// can tell.
     pub mapping: std::cell::Cell<ExchangeOutput>,
-    /// Which of the run's mappers decided that.
+    /// The number of the run's mapper that chose the mapping.
     pub(super) mapped_by: std::cell::Cell<u64>,
     pub(super) id: ObjectId,
     pub(super) spec: Arc<dyn ReplaySpec>,
@@ -221,8 +229,9 @@ impl Chains {
             let first = plan.len() as u32;
             let subtasks = spec.subtasks(shard);
             let updates = subtasks.iter().filter(|s| matches!(s, Subtask::Update { .. })).count() as u16;
-            // A small value may be stored when the one of the same update of the slot's previous call has been read, a
-            // large one when that of the update before the last has, in this call or the previous one.
+            // A small value may be stored once the value of the same update in the slot's previous call has been read.
+            // A large one may be stored once the value of the update before the last has been read, in this call or the
+            // previous one.
             let depth = if bytes > EACH_UPDATE_LENDS { updates.min(2) } else { updates };
             let (mut update, mut read) = (0, 0);
             for subtask in subtasks {
@@ -312,7 +321,8 @@ impl Chains {
         )
     }
 
-    /// Asks again if the run has another mapper than the one that was asked: its answer holds from this call on.
+    /// Asks the mapper again if the run has another one now. Its answer holds from this call on. The nodes need not
+    /// agree on it, because the algorithm does not change.
     #[inline]
     pub(super) fn keep_mapped(&self, effects: &Effects) -> Result<(), Error> {
         let number = effects.mapper_number(Asker::Processor);
@@ -326,7 +336,7 @@ impl Chains {
         Ok(())
     }
 
-    /// Refuses chains that name what is not there, and says where the cells of the others are.
+    /// Refuses chains that refer to missing peers or subtasks. Otherwise returns the places of the cells.
     pub fn check(spec: &dyn ReplaySpec, gang: &GangTable) -> Result<CellTable, Error> {
         let (cells, shards) = (spec.cells() as usize, gang.shards());
         let (mut own, mut first) = (vec![0; gang.members.len()], Vec::with_capacity(shards as usize));
@@ -362,7 +372,7 @@ impl Chains {
                 return wrong(format!("a block in 0..{shards} that contains it"), format!("{block:?}"));
             }
             let together = |s: u32| gang.at[s as usize].0 == gang.at[shard as usize].0 && spec.block(s) == block;
-            // The first of a block looks at the others, and each of these at the first.
+            // The first shard of a block is compared with all others, each other one with the first.
             let mut others = if shard == block.start { block.clone() } else { block.start..block.start + 1 };
             if let Some(other) = others.find(|&s| !together(s)) {
                 let expected = format!("shards on one processor that name the same block, {block:?}");
@@ -375,7 +385,7 @@ impl Chains {
         }
         let slot = own.into_iter().max().unwrap_or(0);
         let chains = gang.members.iter().map(Vec::len).max().unwrap_or(0);
-        // The highest bit of their numbers tells halves apart.
+        // The highest bit of a cell's number marks its half.
         if u64::from(spec.slots().max(1)) * (chains as u64).max(slot.into()) >= EMPTY.into() {
             let expected = "slots for fewer than 2^31 chains and cells of a processor";
             return Err(Error::misuse(format!("`{}`", spec.name()), expected, spec.slots()));
@@ -385,16 +395,16 @@ impl Chains {
 
     #[inline]
     pub fn position(&self, chain: u32) -> u32 {
-        // Slots are few, and a power of two nearly always.
+        // There are few slots, and their number is nearly always a power of two.
         if self.slots.is_power_of_two() { chain >> self.slots.trailing_zeros() } else { chain / self.slots }
     }
 
-    /// The number of a chain's present call among its shard's, or of the next.
+    /// The number of a chain's present or next call, among the calls of its shard.
     pub fn call_of(&self, progress: &Progress, chain: u32) -> u64 {
         progress.chains[chain as usize].generation * u64::from(self.slots) + u64::from(chain % self.slots)
     }
 
-    /// Whether a chain's calls fail, as a shard that takes part is lost.
+    /// Whether a chain's calls fail because a shard that takes part has failed.
     pub fn is_lost(&self, progress: &Progress, chain: u32) -> bool {
         progress.chains[chain as usize].state == ChainState::Failed
     }
@@ -423,15 +433,15 @@ impl Chains {
         Error::misuse(what, format!("{} bytes", self.bytes), format!("{came} bytes"))
     }
 
-    /// Whose a cell of a processor is, in slot 0.
+    /// The shard of a processor to which a cell of slot 0 belongs.
     pub(super) fn shard_at(&self, processor: ProcessorId, cell: u32) -> u32 {
         let members = &self.gang.members[processor as usize];
-        // The last that begins there: those before it have none.
+        // The last shard whose cells begin there; shards before it without cells begin at the same place.
         let end = members.partition_point(|&shard| self.table.first[shard as usize] <= cell);
         end.checked_sub(1).map_or(u32::MAX, |at| members[at])
     }
 
-    /// Takes in an arrival from another processor.
+    /// Handles an arrival from another processor.
     #[inline]
     pub fn arrive(&self, effects: &Effects, cell: u32, generation: u64, payload: Payload, also: Also) {
         let cells = &mut self.progress.borrow_mut().cells[..];
@@ -460,8 +470,8 @@ impl Chains {
         }
     }
 
-    /// An arrival at half of a cell of this processor, which is `cell` among both; false if it is refused. What it
-    /// carries may be stored afterwards: the chain it wakes runs later.
+    /// Handles an arrival at half of a cell of this processor; `cell` is the number with the half's bit. False if it is
+    /// refused. The value may be stored afterwards, because the chain that it wakes runs later.
     #[inline(always)]
     pub(super) fn arrive_here(
         &self,
@@ -510,7 +520,7 @@ impl Chains {
         if c.completed(half, entry.0) >= entry.0
             && let Some(chain) = c.release(half)
         {
-            // It looks for the reason itself.
+            // The chain finds the error itself.
             self.queue(effects, chain);
         }
     }

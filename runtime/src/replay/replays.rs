@@ -1,4 +1,4 @@
-//! The replayed objects of a processor: calls of its shards, arrivals, and chains that are run.
+//! The replayed objects of a processor: the calls of its shards, arrivals, and running chains.
 
 use super::chains::{Chains, ReplayObject};
 use super::{Replay, ReplayCx};
@@ -15,9 +15,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Why a call was not made.
+/// The reason why a call was not made.
 pub(crate) enum Refused {
-    /// The object is not of the type that the caller says, or of another gang.
+    /// The object has another type than the caller expects, or belongs to another gang.
     OtherKind,
     /// Calls of another launch's shard at the same position are under way.
     OtherLaunch,
@@ -28,7 +28,7 @@ pub(crate) struct Caller<'a> {
     pub gang: &'a Arc<GangTable>,
     pub shard: u32,
     pub launch: LaunchKey,
-    /// Counts its calls and leaf tasks.
+    /// Counts the shard's calls and leaf tasks.
     pub owner: &'a Rc<Owner>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Caller<'a> {
 pub(crate) struct Replays(RefCell<Vec<Option<Box<Chains>>>>);
 
 impl Replays {
-    /// Makes this processor's chains of an object, if shards of it call the object.
+    /// Makes this processor's chains of an object, if its shards call the object.
     pub fn add(&self, object: ObjectId, replay: &ReplayObject, processor: ProcessorId) {
         if !replay.gang.members[processor as usize].is_empty() {
             // The object's own code runs while nothing is borrowed.
@@ -54,13 +54,13 @@ impl Replays {
         Some(f(self.0.borrow().get(object as usize)?.as_deref()?))
     }
 
-    /// Whose a chain is and which call of its slot it is at, for traces.
+    /// A chain's shard and the number of its present call, for traces.
     #[cold]
     pub fn call_now(&self, object: ObjectId, chain: u32) -> Option<(u32, u64)> {
         self.with(object, |chains| chains.now(chain)).flatten()
     }
 
-    /// Takes in an arrival from another processor; gives what it carries back if it is none at a chain.
+    /// Handles an arrival from another processor. Gives the payload back if the cell belongs to no chain.
     #[inline]
     pub fn arrive(
         &self,
@@ -77,7 +77,7 @@ impl Replays {
         Ok(())
     }
 
-    /// Gives `f` the state of an object, if it is of type `R`, for a call of a shard.
+    /// Gives `f` the state of an object of type `R`, for a call of a shard.
     #[inline]
     pub fn call<R: Replay, T>(
         &self,
@@ -116,7 +116,7 @@ impl Replays {
         Ok(made)
     }
 
-    /// Fails every chain of a shard that is over.
+    /// Fails every chain of a shard.
     pub fn fail(&self, tasks: &Tasks, object: ObjectId, position: u32, error: &Error) {
         self.with(object, |chains| {
             let mut state = chains.state.borrow_mut();
@@ -127,7 +127,7 @@ impl Replays {
         });
     }
 
-    /// Runs what is ready of a chain.
+    /// Runs the ready subtasks of a chain.
     #[inline]
     pub fn run(&self, tasks: &Tasks, object: ObjectId, chain: u32) {
         let all = self.0.borrow();

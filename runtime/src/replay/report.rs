@@ -7,7 +7,7 @@ use crate::ids::EMPTY;
 use crate::replay::Watch;
 
 impl Chains {
-    /// What a cell is called in reports.
+    /// The name of a cell in reports.
     pub fn cell_name(&self, cell: u32) -> String {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
         let (cell, per_slot) = (cell & !EMPTY, self.table.slot.max(1));
@@ -17,13 +17,13 @@ impl Chains {
         format!("`{}` {half} {number} of slot {slot} of shard {shard}", self.spec.name())
     }
 
-    /// Whose a chain is and which call of its slot it is at, for traces.
+    /// A chain's shard and the number of its present call, for traces.
     pub fn now(&self, chain: u32) -> Option<(u32, u64)> {
         let generation = self.progress.try_borrow().ok()?.chains.get(chain as usize)?.generation;
         Some((self.shard_of(chain), generation))
     }
 
-    /// What a chain is doing, for reports.
+    /// The state of a chain, for reports.
     pub fn describe(&self, chain: u32) -> String {
         let input = self.state.try_borrow().is_ok_and(|s| s.awaits_input(chain));
         let progress = self.progress.try_borrow();
@@ -51,7 +51,7 @@ impl Chains {
         Node::Call { object: self.id, shard: self.shard_of(chain), slot: chain % self.slots }
     }
 
-    /// Who waits for whom, and who for the results.
+    /// Adds the waits of chains, and of the shards that wait for their results.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let progress = self.progress.borrow();
         let name = |chain: u32| (self.node(chain), self.describe(chain));

@@ -1,4 +1,7 @@
-//! One chain's subtasks: waiting for barriers, storing values, reading them and arriving.
+//! The subtasks of one chain: waiting for barriers, storing values, reading them and arriving.
+//!
+//! The protocol is that of `collectives/PROTOCOL.md`. The object decides what the values are and how they combine
+//! ([`RunningValue`]).
 
 use super::chains::{Chain, ChainCell, ChainState, Chains, EACH_UPDATE_LENDS, PlannedSubtask, SubtaskKind, unknown};
 use crate::Error;
@@ -12,7 +15,7 @@ use maniple_barriers::Half;
 use maniple_mapper::{Access, MemoryKind};
 use maniple_regions::Buffer;
 
-/// A chain with everything its subtasks touch at hand.
+/// A chain with everything that its subtasks use.
 pub(crate) struct Active<'a> {
     pub effects: &'a Effects,
     pub chains: &'a Chains,
@@ -23,13 +26,13 @@ pub(crate) struct Active<'a> {
     pub errors: &'a mut HashMap<u32, Error>,
 }
 
-/// Why a chain has stopped before the end of its call.
+/// The reason why a chain has stopped before the end of its call.
 pub(crate) enum Stop {
     /// It waits for a barrier.
     Waits,
     /// Something more urgent is ready.
     Yields,
-    /// What it waits for will never come.
+    /// The barrier it waits for is poisoned.
     Lost(Box<Error>),
 }
 
@@ -63,7 +66,7 @@ impl Active<'_> {
         Ok(())
     }
 
-    /// Registers the chain's wait, unless it will never be over.
+    /// Registers the chain's wait, unless the barrier is poisoned.
     #[inline]
     fn must_wait(&mut self, half: Half, at: usize, awaited: u64) -> Result<bool, Stop> {
         #[cfg(feature = "plant")]
@@ -83,14 +86,14 @@ impl Active<'_> {
         Ok(true)
     }
 
-    /// Why what is awaited will never come.
+    /// The error of a barrier generation that will never complete.
     #[cold]
     fn poison_of(&self, half: Half, at: usize, awaited: u64) -> Option<Box<Error>> {
         let (from, error) = self.poison.get(&(at as u32 | half.bit()))?;
         (awaited >= *from).then(|| Box::new(error.clone()))
     }
 
-    /// The update subtask: stores the running value in the exchange region, or lends it where it is, to the peer.
+    /// The update subtask: stores the running value in the exchange region for the peer, or lends it where it is.
     #[inline]
     fn update<V: RunningValue>(&mut self, value: &mut V, step: &PlannedSubtask) {
         for _ in 0..self.arrivals() {
@@ -116,7 +119,7 @@ impl Active<'_> {
             }
             return;
         }
-        // Memory that the network does not know: what leaves it goes through a buffer that the network does.
+        // The network can't send from ordinary memory directly, so the value goes through a buffer.
         let staged = chains.mapping.get().memory == MemoryKind::Ordinary && step.to != effects.id;
         if staged {
             effects.counters.staged_bytes.add(bytes.len() as u64);
@@ -138,7 +141,7 @@ impl Active<'_> {
         let came = &mut self.cells[at].value;
         let bytes = came.bytes();
         if self.now.state == ChainState::Poisoned {
-            // Nothing to combine it with.
+            // The call has failed, so nothing is combined.
         } else if bytes.len() != chains.bytes || matches!(came, Payload::Failed(_)) {
             let error = match came {
                 Payload::Failed(e) => (**e).clone(),
@@ -152,7 +155,7 @@ impl Active<'_> {
             if large {
                 value.combine(how, Buffer::from_bytes(bytes).as_bytes());
             } else {
-                // A small value came with the arrival: the cell of this processor is the copy.
+                // A small value came with the arrival, so this processor's cell already is a copy.
                 value.combine(how, bytes);
             }
         } else {
@@ -160,7 +163,7 @@ impl Active<'_> {
         }
         if large {
             self.count_combined();
-            // Its owner may change it from now on.
+            // The owner may change the value from now on.
             self.cells[at].value = Payload::None;
         }
         for _ in 0..self.arrivals() {
@@ -184,7 +187,7 @@ impl Active<'_> {
         self.effects.counters.combined_bytes.add(self.chains.bytes as u64);
     }
 
-    /// How often the arrival that is due is made: once, but for a planted bug.
+    /// How many times an arrival is made: once, except with a planted bug.
     #[inline(always)]
     fn arrivals(&self) -> u32 {
         self.effects.counters.chain_arrivals.add(1);
@@ -222,7 +225,7 @@ impl Active<'_> {
             return self.chains.take_arrival(effects, self.cells, cell, generation, payload);
         }
         if cell & EMPTY != 0 && self.chains.bytes <= EACH_UPDATE_LENDS {
-            // The peer waits for a value now, and for room, if ever, a call later.
+            // The peer waits for a value now, but for room only a call later, if at all.
             return effects.arrive_late(step.to, Late { object, cell, generation });
         }
         let also = if cell & EMPTY == 0 { effects.also(step.to, object) } else { Also::NOTHING };

@@ -1,4 +1,4 @@
-//! What others are told when a task is over.
+//! The end of a task: what is given back, and who is told.
 
 use super::Tasks;
 use crate::data::{Column, Staged};
@@ -13,7 +13,8 @@ use maniple_regions::{Coherence, Privilege};
 use std::rc::Rc;
 
 impl Tasks {
-    /// After the function returned, or could not be called: give the leases back, write remote data back, complete.
+    /// Called after the function returned, or when it could not be called. Gives the leases back, writes remote data
+    /// back, and completes the task.
     pub(super) fn end_leaf(
         &self,
         id: TaskId,
@@ -40,7 +41,8 @@ impl Tasks {
         }
     }
 
-    /// The result is known, but whoever learns of it must see what was written: it waits for the puts.
+    /// The task's result is known, but its values must reach their home before anybody learns of it. So the task waits
+    /// for the answers.
     #[cold]
     fn write_all_back(&self, id: TaskId) {
         let written: Vec<(Rc<Column>, Box<Staged>)> = {
@@ -88,7 +90,7 @@ impl Tasks {
             if Rc::strong_count(task) > 1 {
                 task.succeed(self);
             }
-            // Nobody wants the result, or somebody else will let go of it.
+            // Nobody holds the future any more, or another holder will drop it.
             if Rc::strong_count(task) == 1 {
                 self.effects.guarded(|| body.place(), || task.clear());
             } else {
@@ -117,7 +119,8 @@ impl Tasks {
         }
     }
 
-    /// The task is over: nobody uses what it got, and what it put is somebody else's until nobody has it.
+    /// The task is over, so it no longer uses its input values. The values that it put are kept until their readers
+    /// drop them.
     #[inline(never)]
     fn give_values_back(&self, body: &mut Body, values: &mut Vec<Payload>) {
         for (value, at) in values.drain(..).zip(&body.values_at) {
@@ -128,15 +131,15 @@ impl Tasks {
         body.values_at.clear();
     }
 
-    /// Ends a task with an error: its future, its regions and its arrivals are poisoned.
+    /// Ends a task with an error: poisons its future, its regions and its arrivals.
     #[cold]
     pub(super) fn fail_leaf(&self, id: TaskId, error: &Error) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
         let Some(mut body) = leaf.body.take() else { return };
         for u in body.uses.drain(..) {
-            // Under simultaneous coherence tasks launched earlier may still have to run, and those that come later learn of it
-            // from what orders them.
+            // Under simultaneous coherence, tasks that were launched earlier may still have to run. Later tasks learn
+            // of the failure from the barriers or futures that order them.
             let ordered = u.coherence != Coherence::Simultaneous;
             if u.privilege != Privilege::Read && ordered && self.effects.passes_poison_on() {
                 u.column.set_poison(error);
@@ -179,7 +182,7 @@ impl Tasks {
         }
     }
 
-    /// Fails the tasks of a shard that has failed, as far as they wait: what they wait for may never come.
+    /// A shard has failed: fails those of its tasks that wait, because what they wait for may never come.
     pub fn fail_waiting(&self, owner: &Rc<Owner>, error: &Error) {
         let waiting: Vec<TaskId> = {
             let leaves = self.leaves.borrow();
@@ -194,7 +197,7 @@ impl Tasks {
         }
     }
 
-    /// Arrives at a barrier, for a shard, or for a leaf task with these values.
+    /// Arrives at a barrier, for a shard or for a leaf task; `values` are the task's values.
     #[inline]
     pub fn arrive(&self, at: ArrivalAt, values: &[Payload]) {
         let tell = &mut self.teller();
@@ -211,22 +214,22 @@ impl Tasks {
         }
     }
 
-    /// The cell of a pair will not see generations from `generation` on.
+    /// Poisons the cell of an edge from `generation` on.
     pub fn poison_cell(&self, at: CellAddress, generation: u64, error: &Error) {
         self.barriers.poison(&self.effects, at, generation, error, &mut self.teller());
     }
 
-    /// Nor will a phase barrier.
+    /// Poisons a phase barrier from `generation` on.
     pub fn poison_phase(&self, object: ObjectId, generation: u64, error: &Error) {
         self.barriers.phases.poison_everywhere(&self.effects, object, generation, error, &mut self.teller());
     }
 
-    /// Generations of a barrier that are not complete will not be.
+    /// Poisons the incomplete generations of a barrier.
     pub fn give_up_barrier(&self, known: &Known, error: &Error) {
         self.barriers.give_up(known, error, &mut self.teller());
     }
 
-    /// Poisons what a task that failed would have arrived at.
+    /// Poisons the barriers at which a failed task should have arrived.
     fn poison_arrivals(&self, arrivals: &[ArrivalAt], error: &Error) {
         for arrival in arrivals {
             match *arrival {

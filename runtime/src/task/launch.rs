@@ -1,4 +1,4 @@
-//! What a launch decides, and what its task waits for.
+//! The launch of a leaf task: the mapper's decisions, and the things it waits for.
 
 use super::Tasks;
 use crate::Error;
@@ -15,7 +15,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 impl Tasks {
-    /// Reserves a task, so that its arguments can name it as a waiter.
+    /// Reserves a task, so that its arguments can register it as a waiter.
     pub fn reserve_leaf(&self) -> (TaskId, Box<Body>) {
         self.leaves.borrow_mut().reserve()
     }
@@ -38,7 +38,7 @@ impl Tasks {
         self.barriers.wait(&self.effects, at, Waiting::Task(id))
     }
 
-    /// Launches a reserved and mapped task, which has taken its generations of barriers. Nothing is refused any more.
+    /// Launches a reserved and mapped task that has taken its generations of barriers. Nothing is refused any more.
     pub fn launch_leaf(&self, launch: LeafLaunch, mapped: Mapped, mut body: Box<Body>, owner: &Rc<Owner>) {
         let LeafLaunch { id, mut unmet, poison, .. } = launch;
         self.effects.counters.launches.add(1);
@@ -57,7 +57,7 @@ impl Tasks {
         let leaf = &mut leaves.slab[id.index as usize];
         leaf.unmet += unmet;
         (leaf.processor, leaf.priority, leaf.poison) = (mapped.processor, mapped.priority, poison);
-        // There is none: nothing to drop.
+        // The old value is `None`, so there is nothing to drop.
         std::mem::forget(leaf.body.replace(body));
         let next = leaves.one_less(id);
         drop(leaves);
@@ -76,7 +76,8 @@ impl Tasks {
         }
     }
 
-    /// Asks the mapper, and notes how to reach the regions.
+    /// Asks the mapper, and notes how to reach the regions. A requirement is worked out only when the mapper looks at
+    /// it. Most mappers look at none, and writing down five for each task took as long as the rest of the question.
     pub fn map_leaf(&self, launch: &LeafLaunch, body: &mut Body) -> Result<Mapped, Error> {
         let (machine, uses) = (self.effects.machine(), &body.uses);
         let requirement = |i: usize| uses[i].column.requirement(&uses[i], machine);
@@ -87,8 +88,9 @@ impl Tasks {
             requirements: Requirements::worked_out(uses.len(), &requirement),
             machine,
         };
-        // For an answer that says more than which priority. All others are only looked at, where they lie: a moved one makes
-        // the processor wait for what was just stored, and with it a leaf task takes 7 to 16% longer.
+        // Holds an answer that decides more than a priority, and which is checked in full. Any other is looked at in
+        // place. Moving an answer makes the processor wait for its own latest stores, and a leaf task then takes 7 to
+        // 16% longer.
         let more = OnceCell::new();
         let question = |mapper: &dyn Mapper| {
             let out = mapper.map_leaf(&input);
@@ -118,7 +120,7 @@ impl Tasks {
         body.launched.set(out.profile.then(|| self.effects.wire.now()));
     }
 
-    /// One thing less to wait for.
+    /// The task waits for one thing less.
     #[inline(never)]
     pub(super) fn leaf_has_one_less(&self, id: TaskId) {
         let next = self.leaves.borrow_mut().one_less(id);
@@ -135,7 +137,7 @@ impl Tasks {
         }
     }
 
-    /// A task for another processor does not wait until those that run here have had their turn.
+    /// Queues a task that is ready. One for another processor is sent before the tasks that run here.
     #[inline(always)]
     pub(super) fn queue_leaf(&self, id: TaskId, priority: Priority, to: ProcessorId) {
         match to == self.effects.id {
@@ -155,7 +157,7 @@ impl Tasks {
         self.end_leaf(id, body, &mut Holding { leases: Vec::new(), values }, poison.map_or(Ok(()), Err));
     }
 
-    /// Marks a task that is being staged: it will not run.
+    /// Marks a task that is fetching data: it will not run.
     pub(super) fn poison_soon(&self, id: TaskId, error: Error) {
         if let Some(leaf) = self.leaves.borrow_mut().get(id) {
             leaf.poison.get_or_insert_with(|| Box::new(error));
@@ -188,13 +190,13 @@ impl Tasks {
         self.leaf_has_one_less(id);
     }
 
-    /// What a task asked of other processors has come, or never will.
+    /// An answer to a request for data has come.
     pub fn take_data(&self, id: TaskId, came: Came) {
         match came {
             Came::Attached | Came::Written => {}
             Came::Copy(index, mut staged) => {
                 if let Some(u) = self.leaves.borrow_mut().use_at(id, index) {
-                    // Only changes go back.
+                    // Without a write nothing goes back, so the fetched values are not kept.
                     staged.before = staged.before.filter(|_| u.privilege.writes());
                     u.staged = Some(Box::new(staged));
                 }

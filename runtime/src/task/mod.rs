@@ -1,8 +1,8 @@
-//! Leaf tasks: from launch through dependences, waits and staging to completion.
+//! Leaf tasks, from launch through dependences, waits and fetching of data to completion.
 //!
-//! `launch`: what a launch decides and what its task waits for. `run`: leases, the call, other processors. `end`: what
-//! others are told. `slab`: the tasks that are not over, each in its stage. `owner`: what a shard shares with its tasks.
-//! `report`: what a report says of them.
+//! `launch`: the mapper's decisions and the things a task waits for. `run`: leases, the call, tasks for other
+//! processors. `end`: the end of a task. `slab`: the tasks that are not over, each in its stage. `owner`: the state
+//! that a shard shares with its tasks. `report`: tasks in the report of a deadlock.
 
 mod end;
 mod launch;
@@ -32,18 +32,18 @@ use std::rc::{Rc, Weak};
 
 /// A leaf task together with the future of its result.
 pub(crate) trait LeafTask: Sink + Any {
-    /// Binds the accessors and calls the function; the result is held back.
+    /// Binds the accessors and calls the function. The result is kept back.
     fn run(&self, leases: &mut [Lease], values: &mut [Payload]) -> Result<(), Box<Error>>;
     /// Takes values out of input futures, so that the task can run on another thread.
     fn detach(&self) -> Result<Box<dyn SendTask>, Error>;
-    /// Takes over the result of what was detached.
+    /// Takes over the result of the detached task.
     fn take_back(&self, ran: &mut dyn SendTask);
     /// Settles the future with the result.
     fn succeed(&self, tasks: &Tasks);
     fn fail(&self, tasks: &Tasks, error: Error);
-    /// Drops what is left of function, arguments and result.
+    /// Drops function, arguments and result.
     fn discard(&self);
-    /// Drops the result, in the future or still held back: nobody else has the future.
+    /// Drops the result, in the future or kept back. Nobody else holds the future.
     fn clear(&self);
 }
 
@@ -51,46 +51,47 @@ pub(super) fn task_place(name: &str, shard: u32) -> Place {
     Place { task: crate::names::short_name(name), shard: (shard != u32::MAX).then_some(shard) }
 }
 
-/// What a launch asks for, beside the task itself, its uses of regions and its barriers.
+/// The settings of a launch, except the task itself, its uses of regions and its barriers.
 pub(crate) struct LeafLaunch {
     pub id: TaskId,
-    /// The processor it is meant for.
+    /// The processor on which the shard wants it to run.
     pub target: ProcessorId,
     pub priority: Option<Priority>,
     /// Input futures and barriers that it waits for.
     pub unmet: u32,
-    /// Why one of the barriers will never complete.
+    /// The error of a barrier that will never complete.
     pub poison: Option<Box<Error>>,
 }
 
-/// What the mapper decides about a leaf task, beside how it reaches its regions.
+/// The mapper's decisions about a leaf task, except those about its regions.
 pub(crate) struct Mapped {
     processor: ProcessorId,
     priority: Priority,
 }
 
-/// What a task is made of. Its lists stay with the entry from task to task, so that they are allocated once.
+/// The parts of a task. The lists stay with the entry from task to task, so that they are allocated once.
 pub(crate) struct Body {
     pub name: &'static str,
     pub shard: u32,
-    /// What its launch says that it takes in virtual time, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
+    /// The duration in virtual time given at the launch, in nanoseconds, or [`UNSAID`](crate::message::UNSAID).
     pub takes: u64,
-    /// It fails only if others have, so that nobody need hear of it.
+    /// It fails only because other tasks have failed, so its error need not be reported.
     pub follows: bool,
-    /// Between two tasks the last one, unless somebody has its future: the next of its type takes its place in memory.
+    /// The task. Between two tasks it is the last one, unless somebody holds its future. The next task of the same type
+    /// reuses its memory.
     pub task: Option<Rc<dyn LeafTask>>,
     owner: Option<Rc<Owner>>,
     pub uses: Vec<UseAt>,
-    /// All input futures, from its declaration to its launch, if races are looked for.
+    /// All input futures, between declaration and launch, if races are checked.
     pub inputs: Vec<Past>,
     pub arrivals: SmallVec<[ArrivalAt; 4]>,
-    /// What it gets from edges and puts on them.
+    /// The values it gets from edges and puts on them.
     pub values_at: SmallVec<[ValueAt; 4]>,
-    /// The values, if the task is over and what it wrote is on its way.
+    /// The values, while the task is over and its changes are on their way home.
     values: Vec<Payload>,
-    /// Bytes of all values, from when it runs.
+    /// Bytes of all values. Set when it runs.
     value_bytes: usize,
-    /// When it was launched, if the mapper is to be told how it went.
+    /// When it was launched, if the mapper wants a profile.
     launched: Cell<Option<u64>>,
 }
 
@@ -118,7 +119,7 @@ impl Body {
     }
 }
 
-/// What a leaf task has while it is called.
+/// The leases and values of a leaf task while it is called.
 #[derive(Default)]
 struct Holding {
     leases: Vec<Lease>,
@@ -131,9 +132,9 @@ pub(crate) struct Tasks {
     pub barriers: Barriers,
     pub data: Data,
     leaves: RefCell<slab::Leaves>,
-    /// Of the leaf task that is called now.
+    /// Belongs to the leaf task that is being called.
     held: RefCell<Holding>,
-    /// Those of launchers some of whose shards failed, for reports.
+    /// The failures of launchers with failed shards, for reports.
     failures: RefCell<Vec<Weak<Failures>>>,
 }
 
@@ -164,13 +165,13 @@ impl Tasks {
         }
     }
 
-    /// Who tells waiters, for rooms below.
+    /// The closure that rooms below use to tell waiters.
     #[inline(always)]
     pub fn teller(&self) -> impl Tell + '_ {
         |waiting, poison: Option<&Error>| self.tell(waiting, poison)
     }
 
-    /// Tells a waiter that what it waits for is there, or why it never will be. Shards and chains look for the reason
+    /// Tells a waiter that its wait is over; `poison` is the error if it failed. Shards and chains look for the error
     /// themselves.
     #[inline(always)]
     pub fn tell(&self, waiting: Waiting, poison: Option<&Error>) {
@@ -188,7 +189,7 @@ impl Tasks {
         }
     }
 
-    /// Remembers who has failures that perhaps nobody sees.
+    /// Remembers failures that perhaps nobody sees.
     #[cold]
     pub fn note_failures(&self, failures: &Rc<Failures>) {
         let mut all = self.failures.borrow_mut();
@@ -198,7 +199,7 @@ impl Tasks {
         }
     }
 
-    /// Failures of shards that nobody has seen.
+    /// The errors of failed shards that nobody has seen.
     pub fn unseen_failures(&self) -> Vec<Error> {
         self.failures.borrow().iter().filter_map(|failures| failures.upgrade()?.unseen()).collect()
     }

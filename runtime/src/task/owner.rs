@@ -1,20 +1,21 @@
-//! What a shard shares with its leaf tasks and its calls of collectives.
+//! The state that a shard shares with its leaf tasks and its calls of collectives.
 
 use crate::effects::Waiting;
 use crate::effects::polling::Poller;
 use crate::future::Failures;
 use std::cell::{Cell, RefCell};
 
-/// What a shard shares with its leaf tasks and its calls of collectives: the shard is over when they are.
+/// The state that a shard shares with its leaf tasks and its calls of collectives. The shard ends when all of them are
+/// over.
 #[derive(Default)]
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Owner {
     running: Cell<u32>,
-    /// Those who wait are told when no more than this many are left.
+    /// The waiters are told when no more than this many are left.
     enough: Cell<u32>,
-    /// Failures, with the future that may have told somebody.
+    /// Failures, each with the future that may have reported it.
     pub failures: Failures,
-    /// Who waits until enough are over: hardly anybody.
+    /// The waiters for enough tasks to be over. There is rarely one.
     waiting: RefCell<Option<Box<Vec<Waiting>>>>,
 }
 
@@ -23,21 +24,21 @@ impl Owner {
         self.running.get() == 0
     }
 
-    /// How many are not over.
+    /// How many tasks and calls are not over.
     #[inline]
     pub fn running(&self) -> u32 {
         self.running.get()
     }
 
-    /// Whether no more than `left` are not over; otherwise `waiting` is told when that is so. Who waits for fewer is told as
-    /// early, and asks again.
+    /// Whether no more than `left` are unfinished. If not, `waiting` is told later. It may be told too early, because
+    /// all waiters are told at the largest number; it then asks again.
     pub fn poll(&self, left: u32, waiting: Waiting) -> bool {
         let over = self.running.get() <= left;
         if !over {
             self.enough.set(left.max(self.enough.get()));
             let mut list = self.waiting.borrow_mut();
             let list = list.get_or_insert_default();
-            // Whoever gives up and comes again is told once.
+            // A waiter that gives up and comes again is listed once.
             let waiter = Poller::of(&waiting);
             if list.iter().all(|w| Poller::of(w) != waiter) {
                 list.push(waiting);
@@ -46,7 +47,7 @@ impl Owner {
         over
     }
 
-    /// Those who wait until all are over.
+    /// Shows each waiter.
     pub fn each_waiter(&self, each: &mut dyn FnMut(&Waiting)) {
         self.waiting.borrow().iter().flat_map(|waiting| waiting.iter()).for_each(each);
     }
@@ -68,7 +69,7 @@ impl Owner {
     #[inline(never)]
     fn enough_over(&self, mut tell: impl FnMut(Waiting)) {
         self.enough.set(0);
-        // The list stays for the next time.
+        // The list's memory is kept for the next time.
         let mut all = self.waiting.borrow_mut().as_mut().map(|all| std::mem::take(&mut **all)).unwrap_or_default();
         all.drain(..).for_each(&mut tell);
         if let Some(list) = self.waiting.borrow_mut().as_mut()

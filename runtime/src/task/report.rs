@@ -13,7 +13,7 @@ impl Tasks {
         Node::Task { processor: self.effects.id, index: id.index }
     }
 
-    /// What leaf tasks wait for, and who waits for them.
+    /// Adds the waits of leaf tasks, and the waits for them.
     pub fn report(&self, node_of: &dyn Fn(&Waiting) -> Node, part: &mut ReportPart) {
         let leaves = self.leaves.borrow();
         let busy: Vec<(TaskId, &Entry, &Body)> = leaves.busy().collect();
@@ -41,7 +41,7 @@ impl Tasks {
                 part.waits.push((node, waits_for("data of other processors", Vec::new())));
             }
         }
-        // What none of them says: inputs of the program's own, say.
+        // Waits that nothing else explains, such as inputs that the program itself settles.
         let explained: std::collections::HashSet<Node> = part.waits.iter().map(|(node, _)| *node).collect();
         for (id, leaf, _) in busy.iter().filter(|(id, ..)| !explained.contains(&self.node_of_task(*id))) {
             let what = format!("{} predecessors or inputs", leaf.unmet);

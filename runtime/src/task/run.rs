@@ -1,4 +1,4 @@
-//! Leases, the call itself, and tasks that run for or on other processors.
+//! The run of a leaf task: its leases, the call, and tasks that run for or on other processors.
 
 use super::Tasks;
 use crate::Error;
@@ -16,7 +16,7 @@ use maniple_regions::{Coherence, Lease, Privilege, RegionError, Use};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Tasks {
-    /// Runs a queued task here, or sends it where the mapper wants it.
+    /// Runs a queued task here, or sends it to the processor that the mapper chose.
     pub fn run_leaf(&self, id: TaskId) {
         let mut leaves = self.leaves.borrow_mut();
         let Some(leaf) = leaves.get(id) else { return };
@@ -59,7 +59,7 @@ impl Tasks {
         self.end_leaf(id, body, held, outcome);
     }
 
-    /// The error of a task that races with an earlier one.
+    /// Fails if the task races with an earlier one.
     #[cold]
     fn checked_for_races(&self, races: &Races, id: TaskId, body: &Body) -> Result<(), Error> {
         let shared = body.uses.iter().filter(|u| u.coherence == Coherence::Simultaneous);
@@ -85,7 +85,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a task that races with an earlier one. The run fails, whoever may be content with that.
+    /// Ends a task that races with an earlier one. The whole run fails, even if the program ignores the error.
     #[cold]
     fn refuse_racing(&self, id: TaskId, body: Box<Body>, error: &Error) {
         self.effects.note_failure(error);
@@ -102,7 +102,7 @@ impl Tasks {
     #[cold]
     fn offload_leaf(&self, id: TaskId, body: Box<Body>, held: Holding, task: Box<dyn SendTask>, to: ProcessorId) {
         let Holding { leases, values } = held;
-        // Replaced by when it did, on that processor.
+        // Replaced by the times of the call on the other processor.
         let ran = body.launched.get().map(|launched| (launched, launched));
         let work = Away { name: body.name, takes: body.takes, bytes: body.bytes() };
         let leaf = Offloaded { home: id, work, shard: body.shard, task, leases, values, outcome: Ok(()), ran };
@@ -122,7 +122,7 @@ impl Tasks {
         self.effects.event(|| Event::TaskCalled { name: work.name(), shard, task: id });
         self.effects.wire.works(work);
         let ran = catch_unwind(AssertUnwindSafe(run));
-        // Afterwards: in virtual time it is this that takes time.
+        // Counted afterwards, because in virtual time this count takes the task's time.
         self.effects.counters.leaf_tasks.add(1);
         ran.unwrap_or_else(|panic| {
             Err(Box::new(Error::Panicked { place: task_place(work.name(), shard), message: panic_message(panic) }))
@@ -137,7 +137,7 @@ impl Tasks {
         let input = ProfileInput { task: body.name, shard: body.shard, processor, waited_ns, ran_ns };
         let profiled =
             self.effects.ask(Asker::Processor, ("profile", &body.place()), |m| m.profile(&input), |_, ()| Ok(()));
-        // Nobody awaits that call.
+        // Nobody awaits the `profile` call, so its error is one of the run.
         if let Err(e) = profiled {
             self.effects.note_failure(&e);
         }
@@ -168,7 +168,7 @@ impl Tasks {
         self.effects.drop_guarded(|| task_place(work.name, shard), ran);
     }
 
-    /// Leases every use, or those before the first that fails.
+    /// Leases every use, up to the first that fails.
     #[inline]
     fn lease_all(&self, uses: &mut [UseAt], runs: ProcessorId, leases: &mut Vec<Lease>) -> Result<(), RegionError> {
         for u in uses {

@@ -1,4 +1,4 @@
-//! The leaf tasks of a processor that are not over: a slab of entries, each with the stage that its task is in.
+//! The leaf tasks of a processor that are not over: a slab of entries, each with the stage of its task.
 
 use super::Body;
 use crate::Error;
@@ -10,22 +10,22 @@ use maniple_regions::{Coherence, Privilege};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// An entry of the slab: where a task is in the order of things.
+/// An entry of the slab: a task and its place in the order of tasks.
 pub(super) struct Entry {
     pub(super) turn: u32,
-    /// Things this task still waits for.
+    /// How many things the task still waits for.
     pub(super) unmet: u32,
     pub(super) stage: Stage,
     pub(super) priority: Priority,
     pub(super) processor: ProcessorId,
     pub(super) successors: Vec<TaskId>,
     pub(super) poison: Option<Box<Error>>,
-    /// `None` while it is launched or called, which the slab need not be borrowed for.
+    /// `None` while the task is being launched or called, so that the slab need not be borrowed.
     pub(super) body: Option<Box<Body>>,
 }
 
 impl Entry {
-    /// An entry for its first task.
+    /// An entry before its first task.
     pub(super) fn new() -> Self {
         let body = Body {
             name: "",
@@ -65,7 +65,7 @@ impl Entry {
     }
 }
 
-/// Where a leaf task is. Each stage ends when nothing is unmet.
+/// The stage of a leaf task. A stage ends when `unmet` is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The slab entry is not in use.
@@ -76,17 +76,17 @@ pub(super) enum Stage {
     Staging,
     /// Queued, or running on another processor.
     Ready,
-    /// Waits until what it wrote has reached its home.
+    /// Waits until its changes have reached their home.
     Finishing,
 }
 
-/// What is to be done with a task that has one thing less to wait for.
+/// The next step for a task that waits for one thing less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Nothing,
-    /// Fetch what it needs.
+    /// Fetch data.
     Stage,
-    /// Run it when it is its turn; on another processor, have it sent there.
+    /// Queue it. A task for another processor is sent there instead.
     Queue(Priority, ProcessorId),
     /// Complete it.
     Finish,
@@ -105,7 +105,7 @@ impl Leaves {
         let leaf = &mut self.slab[index as usize];
         let Some(body) = leaf.body.take() else { unreachable!("a free entry has a body") };
         leaf.stage = Stage::Waiting;
-        // Held back until the launch is complete.
+        // The launch itself counts as one, until it is complete.
         leaf.unmet = 1;
         (TaskId { index, turn: leaf.turn }, body)
     }
@@ -121,7 +121,7 @@ impl Leaves {
         self.slab.get_mut(id.index as usize).filter(|l| l.turn == id.turn && l.stage != Stage::Free)
     }
 
-    /// Ends a task; its entry and `body` are free for the next.
+    /// Ends a task. Its entry and `body` are free for the next.
     #[inline(always)]
     pub(super) fn free(&mut self, id: TaskId, body: Box<Body>) {
         if let Some(leaf) = self.get(id) {
@@ -133,7 +133,7 @@ impl Leaves {
         }
     }
 
-    /// Takes what a task is made of out of the slab.
+    /// Takes the body of a task out of the slab.
     #[inline]
     pub(super) fn take_body(&mut self, id: TaskId) -> Option<Box<Body>> {
         self.get(id)?.body.take()
@@ -150,7 +150,7 @@ impl Leaves {
         self.get(id)?.body.as_mut()?.uses.get_mut(index)
     }
 
-    /// Has `id` follow the tasks that its use `u` must follow, in program order; returns how many there are.
+    /// Makes `id` follow the tasks that its use `u` must follow, in program order. Returns how many there are.
     #[inline(always)]
     pub(super) fn depend(&mut self, id: TaskId, u: &UseAt) -> u32 {
         if u.coherence == Coherence::Simultaneous {
@@ -171,7 +171,7 @@ impl Leaves {
     pub(super) fn follow(&mut self, id: TaskId, users: &Users, writes: bool) -> u32 {
         let mut found = 0;
         users.earlier(writes, |earlier| {
-            // If `id` follows that task already, for another use, it is the last to do so.
+            // If `id` already follows that task, for another use, it is the last in the list.
             if earlier != id
                 && let Some(leaf) = self.get(earlier)
                 && leaf.successors.last() != Some(&id)
@@ -183,7 +183,7 @@ impl Leaves {
         found
     }
 
-    /// One thing less that a task waits for.
+    /// The task waits for one thing less.
     #[inline]
     pub(super) fn one_less(&mut self, id: TaskId) -> Next {
         let Some(leaf) = self.get(id) else { return Next::Nothing };
@@ -208,7 +208,7 @@ impl Leaves {
         })
     }
 
-    /// How many tasks are not over, their bodies elsewhere or not.
+    /// How many tasks are not over, including those whose body is elsewhere.
     pub fn entries(&self) -> usize {
         self.slab.iter().filter(|l| l.stage != Stage::Free).count()
     }

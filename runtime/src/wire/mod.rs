@@ -25,23 +25,23 @@ pub use bind::Binding;
 pub use faults::{Faults, Pause, ProcessorLoss, SlowLink};
 pub use virtual_time::{CostLevel, Costs, Link, TaskCost, VirtualMachine};
 
-/// How long a driver sleeps while somebody outside holds a waker, before it looks whether that still holds.
+/// How long a driver sleeps while somebody outside holds a waker, before it checks whether that is still so.
 const OUTSIDE: Duration = Duration::from_millis(50);
 
-/// What a top-level task gives, of whatever type.
+/// The result of a top-level task, of any type.
 pub(crate) type AnyResult = Box<dyn Any + Send>;
-/// What a node's copy of the top-level task gives, once it is over.
+/// The result of a node's copy of the top-level task, once it is over.
 pub(crate) type Outcome = Rc<RefCell<Option<Result<AnyResult, Error>>>>;
-/// Begins a node's copy of the top-level task on its first processor.
+/// Starts a node's copy of the top-level task on its first processor.
 pub(crate) type Begin<'a> = dyn Fn(&Rc<Core>) -> Outcome + Send + Sync + 'a;
 
-/// The error of a processor that did not survive a panic: a destructor's, most likely.
+/// The error of a processor that ended with a panic, most likely in a destructor.
 fn crashed(id: ProcessorId, panic: Box<dyn Any + Send>) -> Error {
     let place = Place { task: format!("processor {id}"), shard: None };
     Error::Panicked { place, message: crate::error::panic_message(panic) }
 }
 
-/// The error of a run that is not over when it must be. Shards that failed are named first.
+/// The error of a run that has taken too many steps. The errors of failed shards come first.
 #[cold]
 fn too_many_steps<'a>(most: u64, cores: impl Iterator<Item = &'a Rc<Core>>) -> Error {
     /// More can't be read in one line.

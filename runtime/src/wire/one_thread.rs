@@ -1,4 +1,4 @@
-//! What drivers have in common that run all processors in one thread.
+//! Code shared by the drivers that run all processors in one thread.
 
 use super::{AnyResult, Outcome, crashed};
 use crate::Error;
@@ -7,15 +7,15 @@ use crate::processor::Core;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// The end of a run: drops what is left, and finds out what came of it. `failure` is why the driver stopped, `compared` what
-/// came of comparing the nodes' calls.
+/// Ends a run: drops all that is left, and finds the result. `failure` is the reason why the driver stopped, and
+/// `compared` the result of comparing the nodes' calls.
 pub(super) fn conclude(
     cores: Vec<Rc<Core>>,
     outcomes: Vec<Outcome>,
     failure: Option<Error>,
     compared: Option<Error>,
 ) -> Result<(AnyResult, Stats), Error> {
-    // Whatever else goes wrong follows from this.
+    // A divergence causes all other errors, so it is reported first.
     let diverged = compared.or(failure.clone()).filter(|e| matches!(e, Error::Divergence { .. }));
     for core in &cores {
         core.effects().counters.left_over.add(core.left_over());

@@ -1,7 +1,8 @@
-//! How a processor with nothing to do goes to sleep, and how a sender wakes it; the protocol is in this folder's README.
+//! How a processor with nothing to do goes to sleep, and how a sender wakes it. The protocol is in this folder's
+//! README.
 //!
-//! The sleeper announces itself, fences and looks again; the sender pushes, fences and looks for the announcement. Of two
-//! such fences one comes first, so that at least one of the two sees the other.
+//! The sleeper announces itself, fences and looks again. The sender pushes, fences and looks for the announcement. One
+//! of the two fences comes first, so at least one of the two sees the other.
 
 use super::sync::atomic::{AtomicU32, Ordering};
 use super::sync::{Condvar, Mutex, MutexGuard, atomic};
@@ -9,9 +10,9 @@ use std::time::Instant;
 
 /// The owner is awake, or past its last look at the state.
 const AWAKE: u32 = 0;
-/// The owner has announced that it sleeps unless told otherwise.
+/// The owner has announced that it sleeps unless it is told otherwise.
 const PARKED: u32 = 1;
-/// Somebody wants the owner awake, and the owner has yet to notice.
+/// Somebody wants the owner awake, and the owner has not noticed yet.
 const NOTIFIED: u32 = 2;
 
 /// Why [`Parker::park`] returned.
@@ -26,14 +27,15 @@ pub enum Wake {
     TimedOut,
 }
 
-/// Where one processor sleeps; shared with everybody who may wake it.
+/// The place where one processor sleeps. It is shared with everybody who may wake it.
 ///
-/// Only the owner calls [`park`](Parker::park), everything else is for anybody.
+/// Only the owner calls [`park`](Parker::park). All other methods are for everybody.
 #[repr(align(64))]
 pub struct Parker {
     /// `AWAKE`, `PARKED` or `NOTIFIED`.
     state: AtomicU32,
-    /// Held by the owner from its last look at `state` until it sleeps, and by a waker between `state` and `alarm`.
+    /// Held by the owner from its last look at `state` until it sleeps. A waker takes it between changing `state` and
+    /// signalling `alarm`.
     bed: Mutex<()>,
     alarm: Condvar,
 }
@@ -53,9 +55,9 @@ impl Parker {
 
     /// For the owner: announces itself, asks `still_idle` once more, and sleeps until woken or until `deadline`.
     ///
-    /// `still_idle` must look at everything a sender may have pushed before it called [`nudge`](Parker::nudge) after a
-    /// fence. What a caller of [`wake`](Parker::wake) wrote before is visible after a return with [`Wake::Notified`].
-    /// Returns [`Wake::Notified`] at once if a wake came since the last park.
+    /// `still_idle` must look at everything that a sender may have pushed before it fenced and called
+    /// [`nudge`](Parker::nudge). After a return with [`Wake::Notified`], writes before the call of
+    /// [`wake`](Parker::wake) are visible. If a wake came since the last park, this returns [`Wake::Notified`] at once.
     pub fn park(&self, still_idle: impl FnMut() -> bool, deadline: Option<Instant>) -> Wake {
         if !self.announce() {
             return self.get_up(Wake::Notified);
@@ -67,10 +69,10 @@ impl Parker {
         self.sleep(deadline)
     }
 
-    /// For a sender, right after a push: wakes the owner if it is seen to have announced itself.
+    /// For a sender, right after a push: wakes the owner if its announcement is visible.
     ///
-    /// One relaxed load as long as the owner is awake. It may miss an announcement made at the same moment, unless a
-    /// [`fence`] lies between the push and this call.
+    /// Costs one relaxed load while the owner is awake. It may miss an announcement made at the same moment, unless
+    /// there is a [`fence`] between the push and this call.
     #[inline]
     pub fn nudge(&self) {
         if self.is_parked() {
@@ -78,7 +80,7 @@ impl Parker {
         }
     }
 
-    /// For a sender, before it idles or starts something long: [`fence`] and [`nudge`](Parker::nudge). Cannot miss.
+    /// For a sender, before it idles or starts something long: [`fence`] and [`nudge`](Parker::nudge). Never misses.
     #[inline]
     #[cfg(test)]
     pub fn wake_if_parked(&self) {
@@ -86,22 +88,22 @@ impl Parker {
         self.nudge();
     }
 
-    /// Makes the owner return from the park it is in, or else from the next one, at once.
+    /// Ends the owner's present park, or else its next one, at once.
     pub fn wake(&self) {
-        // Release: the owner, who takes the notice with Acquire, sees what the caller wrote before.
+        // Release: the owner takes the notice with Acquire, and then sees the caller's earlier writes.
         if self.state.swap(NOTIFIED, Ordering::Release) == PARKED {
             self.ring_alarm();
         }
     }
 
-    /// Whether the owner has announced itself and nobody has called for it yet: a hint, out of date at once.
+    /// Whether the owner has announced itself and nobody has called for it yet. This is a hint that may be out of date.
     #[inline]
     #[must_use]
     pub fn is_parked(&self) -> bool {
         self.state.load(Ordering::Relaxed) == PARKED
     }
 
-    /// False if a notice is already there (or an announcement, left by a `still_idle` that panicked).
+    /// False if there is a notice already, or an announcement left by a `still_idle` that panicked.
     fn announce(&self) -> bool {
         let announced = self.state.compare_exchange(AWAKE, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         // Before the second look at the rings: README, rule 9.
@@ -111,8 +113,8 @@ impl Parker {
 
     fn sleep(&self, deadline: Option<Instant>) -> Wake {
         let mut bed = self.bed.lock().expect("nothing panics in bed");
-        // The state leaves PARKED before `ring_alarm` takes the lock, and the lock is given up only asleep: a notice is
-        // either seen here or followed by an alarm. A sleep that ends without cause starts again.
+        // The state leaves PARKED before `ring_alarm` takes the lock, and the owner gives the lock up only while
+        // asleep. So a notice is seen here or followed by an alarm. A spurious wake-up goes round again.
         while self.is_parked() {
             let (again, overslept) = self.doze(bed, deadline);
             if overslept {
@@ -123,7 +125,7 @@ impl Parker {
         self.get_up(Wake::Notified)
     }
 
-    /// One sleep, which may end without cause; true if `deadline` has passed.
+    /// One sleep, which may end spuriously. True if `deadline` has passed.
     #[cfg(not(loom))]
     fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
         let intact = "nothing panics in bed";
@@ -137,7 +139,7 @@ impl Parker {
         (self.alarm.wait_timeout(bed, left).expect(intact).0, false)
     }
 
-    /// In a model, which has no clock, every deadline has passed already.
+    /// In a model, which has no clock, every deadline has passed.
     #[cfg(loom)]
     fn doze<'a>(&self, bed: MutexGuard<'a, ()>, deadline: Option<Instant>) -> (MutexGuard<'a, ()>, bool) {
         match deadline {
@@ -146,13 +148,14 @@ impl Parker {
         }
     }
 
-    /// Withdraws the announcement and takes any notice with it; a notice outranks `otherwise`.
+    /// Withdraws the announcement and takes any notice with it. A notice outranks `otherwise`.
     fn get_up(&self, otherwise: Wake) -> Wake {
-        // A swap, not a store: whoever notifies at this moment must be either taken (and his writes seen) or left standing.
+        // A swap, not a store: a notice of this moment must either be taken, with its writer's earlier writes, or stay.
         if self.state.swap(AWAKE, Ordering::Acquire) == NOTIFIED { Wake::Notified } else { otherwise }
     }
 
-    /// Wakes the owner unless it has withdrawn its announcement: then it is awake and will look again before it sleeps.
+    /// Wakes the owner, unless it has withdrawn its announcement. Then it is awake and will look again before it
+    /// sleeps.
     #[cold]
     fn wake_announced(&self) {
         let called = self.state.compare_exchange(PARKED, NOTIFIED, Ordering::Release, Ordering::Relaxed);
@@ -163,14 +166,14 @@ impl Parker {
 
     /// Ends the owner's sleep, once the state is no longer `PARKED`.
     fn ring_alarm(&self) {
-        // With the lock once taken, the owner has either fallen asleep or will see the new state.
+        // Once this lock has been taken, the owner is asleep or will see the new state.
         drop(self.bed.lock().expect("nothing panics in bed"));
         self.alarm.notify_one();
     }
 }
 
-/// For a sender: lets every [`nudge`](Parker::nudge) that follows see whoever missed the pushes that went before, so that
-/// one fence serves many destinations.
+/// For a sender: after this, every [`nudge`](Parker::nudge) sees an owner that missed an earlier push. One fence serves
+/// many destinations.
 #[inline]
 pub fn fence() {
     atomic::fence(Ordering::SeqCst);
@@ -207,7 +210,7 @@ mod tests {
         );
         assert_eq!(woken, Wake::NotIdle);
         assert!(!parker.is_parked());
-        // Nobody is there to be woken, so a nudge leaves no notice behind.
+        // Nobody has parked, so a nudge leaves no notice behind.
         parker.nudge();
         let past = Some(Instant::now());
         assert_eq!(parker.park(|| true, past), Wake::TimedOut);
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(parker.park(|| true, past), Wake::TimedOut);
     }
 
-    /// Two processors send one value to and fro and park for each; a lost wake-up hangs the test.
+    /// Two processors exchange one value and park for each. A lost wake-up hangs the test.
     #[test]
     fn an_exchange_that_parks_for_every_value_gets_through() {
         const ROUNDS: u32 = 20_000;
@@ -264,7 +267,7 @@ mod tests {
         other.join().unwrap();
     }
 
-    /// Deadlines of about the time between two values, so that time-outs and wake-ups race.
+    /// The deadlines are about the time between two values, so that time-outs and wake-ups race.
     #[test]
     fn time_outs_that_race_with_senders_lose_nothing() {
         const VALUES: u32 = 5_000;
@@ -301,7 +304,7 @@ mod tests {
                 }
             }
             if next != [VALUES; 3] {
-                // Every other park without a deadline: there a lost wake-up hangs instead of timing out.
+                // Every other park has no deadline: there a lost wake-up hangs instead of timing out.
                 let deadline =
                     (next[0] % 2 == 0).then(|| Instant::now() + Duration::from_micros(u64::from(next[1] % 100)));
                 let idle = || receivers.iter().all(|rx| rx.is_empty());
@@ -329,7 +332,7 @@ mod tests {
                 })
             })
             .collect();
-        // The inbox is not looked at before sleeping: the notices alone must do.
+        // The inbox is not looked at before sleeping, so the notices alone must suffice.
         let mut seen = 0;
         while seen < 20_000 {
             assert_eq!(parker.park(|| true, None), Wake::Notified);
@@ -347,7 +350,7 @@ mod tests {
     }
 }
 
-/// A wake-up that is lost leaves every thread of the model blocked, which loom reports as a deadlock.
+/// A lost wake-up leaves every thread of the model blocked, which loom reports as a deadlock.
 #[cfg(all(test, loom))]
 mod models {
     use super::super::ring::{Receiver, ring};
@@ -355,7 +358,7 @@ mod models {
     use super::*;
     use loom::thread;
 
-    /// What a processor does that only receives: sleeps, without a deadline, until there is a value.
+    /// A processor that only receives: sleeps without a deadline until there is a value.
     fn receive(parker: &Parker, rx: &mut Receiver<u32>) -> u32 {
         loop {
             if let Some(value) = rx.pop() {
@@ -380,7 +383,7 @@ mod models {
         });
     }
 
-    /// The turn of a sender: pushes with a cheap look after each, one fence and look at the end.
+    /// A sender's turn: pushes with a cheap look after each, then one fence and one look at the end.
     #[test]
     fn cheap_looks_and_one_fence_wake() {
         model_bounded(OF_ONE, || {
@@ -451,7 +454,7 @@ mod models {
         });
     }
 
-    /// Two processors that each push, fence, look and only then sleep: neither sleeps on.
+    /// Two processors that each push, fence, look and then sleep: neither may sleep on.
     #[test]
     fn both_sides_may_sleep() {
         model_bounded(OF_ONE, || {
@@ -471,14 +474,14 @@ mod models {
         });
     }
 
-    /// The message lies in a plain cell: loom would report a race if the notice did not carry it over.
+    /// The message is in a plain cell: loom reports a race if the notice does not carry it over.
     #[test]
     fn a_foreign_wake_brings_what_was_written_before() {
         loom::model(|| {
             let shared = Arc::new((Parker::new(), UnsafeCell::new(0)));
             let here = Arc::clone(&shared);
             let foreign = thread::spawn(move || {
-                // SAFETY: The owner reads the cell after the notice only.
+                // SAFETY: The owner reads the cell only after the notice.
                 here.1.with_mut(|cell| unsafe { *cell = 7 });
                 here.0.wake();
             });

@@ -1,22 +1,22 @@
-//! A lock-free ring between one producer and one consumer; the protocol is in this folder's README.
+//! A lock-free ring between one producer and one consumer. The protocol is in this folder's README.
 //!
-//! The stamp inside a slot says whether the slot is full, so an exchange moves the slot's own line and nothing else. The
-//! consumer never writes to a slot: it says how far it has come on a line of its own, and the producer reads that line only
-//! when it runs out of slots known to be free, once a lap at best.
+//! The stamp inside a slot says whether the slot is full, so an exchange moves the slot's own cache line and nothing
+//! else. The consumer never writes to a slot. It publishes its position on a line of its own. The producer reads that
+//! line only when it runs out of slots known to be free, at best once a lap.
 
 use super::sync::atomic::{AtomicUsize, Ordering};
 use super::sync::{Arc, UnsafeCell};
 use std::mem::{self, MaybeUninit};
 
-/// One value and its stamp, alone on a cache line (on as few as hold it, for a larger value).
+/// A value and its stamp, alone on a cache line, or on as few as a larger value needs.
 #[repr(align(64))]
 struct Slot<T> {
-    /// `position + 1` once the value of `position` is in place; written by the producer only.
+    /// `position + 1` once the value of `position` is in place. Written by the producer only.
     stamp: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// What a slot takes up in memory.
+/// The size of a slot in bytes.
 pub const fn slot_bytes<T>() -> usize {
     size_of::<Slot<T>>()
 }
@@ -25,16 +25,16 @@ pub const fn slot_bytes<T>() -> usize {
 #[repr(align(64))]
 struct CacheLine(AtomicUsize);
 
-/// What producer and consumer share. Positions count values since the start and wrap around with `usize`.
+/// The state shared by producer and consumer. Positions count values since the start and wrap around with `usize`.
 struct Ring<T> {
     slots: Box<[Slot<T>]>,
-    /// The consumer is done with every position before this one; written by the consumer only.
+    /// The consumer is done with every position before this one. Written by the consumer only.
     consumed: CacheLine,
 }
 
-// SAFETY: The cells are reached only through the one `Sender` and the one `Receiver`, which take `&mut self` to do so, and
-// the stamps and `consumed` order their accesses (README, rules 1 to 5): no two threads ever touch a cell at once. Values
-// cross from thread to thread by move, hence `T: Send`; no `&T` is ever handed out, hence no `T: Sync`.
+// SAFETY: The cells are reached only through the one `Sender` and the one `Receiver`, which take `&mut self` to do so.
+// The stamps and `consumed` order their accesses (README, rules 1 to 5), so no two threads touch a cell at once. Values
+// move from thread to thread, hence `T: Send`. No `&T` is ever handed out, hence no `T: Sync`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
@@ -57,28 +57,28 @@ impl<T> Ring<T> {
     #[inline(always)]
     unsafe fn take(&self, position: usize) -> T {
         self.slot(position).value.with(|value| {
-            // SAFETY: The stamp, loaded with Acquire, says that the value was written; the producer does not write again
-            // until this position is published as consumed, and the caller takes it only this once.
+            // SAFETY: The stamp, loaded with Acquire, says that the value was written. The producer does not write
+            // again until this position is published as consumed, and the caller takes it only this once.
             unsafe { value.read().assume_init() }
         })
     }
 
-    /// For the last owner: moves out the next value left behind.
+    /// For the last owner: moves out the next value that is left.
     fn take_rest(&mut self) -> Option<T> {
         let position = self.consumed.0.load(Ordering::Relaxed);
         if !self.is_full(position) {
             return None;
         }
         self.consumed.0.store(position.wrapping_add(1), Ordering::Relaxed);
-        // SAFETY: `&mut self`: no handle is left. `consumed` lay behind everything ever popped, and has just moved past
-        // this position, before its value is taken.
+        // SAFETY: `&mut self`: no handle is left. `consumed` was beyond everything ever popped, and has moved past this
+        // position before its value is taken.
         Some(unsafe { self.take(position) })
     }
 }
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        /// Drops the rest should the drop of one value panic.
+        /// Drops the rest if the drop of one value panics.
         struct Rest<'a, T>(&'a mut Ring<T>);
 
         impl<T> Drop for Rest<'_, T> {
@@ -111,10 +111,10 @@ pub struct Receiver<T> {
     position: usize,
 }
 
-/// A ring of `capacity` slots for one producer and one consumer, which may live on different threads.
+/// A ring of `capacity` slots for one producer and one consumer, which may be on different threads.
 ///
 /// Values arrive in the order in which they were pushed. Values still inside are dropped with the second of the two
-/// handles; neither handle learns that the other is gone.
+/// handles. Neither handle learns that the other is gone.
 ///
 /// # Panics
 ///
@@ -124,7 +124,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ring_at(capacity, 0)
 }
 
-/// [`ring`] with a first position to choose, so that tests see positions wrap around.
+/// A [`ring`] whose first position can be chosen, so that tests see positions wrap around.
 fn ring_at<T: Send>(capacity: usize, start: usize) -> (Sender<T>, Receiver<T>) {
     assert!(
         capacity >= 2 && capacity.is_power_of_two(),
@@ -158,16 +158,16 @@ impl<T: Send> Sender<T> {
     ///
     /// # Panics
     ///
-    /// If nobody asked whether it has.
+    /// If [`Self::has_room`] was not called for this push.
     #[inline(always)]
     pub fn put(&mut self, value: T) {
         assert!(self.position != self.limit, "a ring takes a value when it has room");
         let slot = self.ring.slot(self.position);
         slot.value.with_mut(|cell| {
-            // SAFETY: `position` is below `limit`, so the consumer published (Release, read with Acquire) that it is done
-            // with what this slot held a lap ago, and it does not look at the value again before the stamp below says so.
-            // There is one producer, and `&mut self` makes it one call at a time. The old value was moved out by the
-            // consumer, so overwriting it without a drop is right.
+            // SAFETY: `position` is below `limit`, so the consumer has published (Release, read with Acquire) that it
+            // is done with the value of a lap ago. It does not look at the new one before the stamp below says so.
+            // There is one producer, and `&mut self` makes it one call at a time. The consumer moved the old value out,
+            // so it is overwritten without a drop.
             unsafe { cell.write(MaybeUninit::new(value)) };
         });
         self.position = self.position.wrapping_add(1);
@@ -181,7 +181,7 @@ impl<T: Send> Sender<T> {
         self.position != self.limit || self.extend_limit()
     }
 
-    /// Reads how far the consumer has come; false if no slot is free even so.
+    /// Reads the consumer's position. False if no slot is free even so.
     #[cold]
     fn extend_limit(&mut self) -> bool {
         let consumed = self.ring.consumed.0.load(Ordering::Acquire);
@@ -197,15 +197,15 @@ impl<T: Send> Receiver<T> {
         if !self.ring.is_full(self.position) {
             return None;
         }
-        // SAFETY: The slot is full, this is the one consumer, and both its position and `consumed` move on just below;
-        // nothing in between can panic.
+        // SAFETY: The slot is full, this is the one consumer, and both its position and `consumed` move on just below.
+        // Nothing in between can panic.
         let value = unsafe { self.ring.take(self.position) };
         self.position = self.position.wrapping_add(1);
         self.ring.consumed.0.store(self.position, Ordering::Release);
         Some(value)
     }
 
-    /// Whether there is nothing to pop at present: one Acquire load.
+    /// Whether there is nothing to pop at present. Costs one Acquire load.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -219,7 +219,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
 
-    /// Starts whose rings see positions wrap around within a few pushes, and the ordinary one.
+    /// Starts at which positions wrap around within a few pushes, and the ordinary one.
     const STARTS: [usize; 5] = [0, 1, usize::MAX - 3, usize::MAX - 1, usize::MAX];
 
     #[test]
@@ -432,7 +432,7 @@ mod models {
         });
     }
 
-    /// Either handle may be the last; loom reports a value that leaks or is dropped twice through its own `Arc`.
+    /// Either handle may be the last. Loom reports a value that leaks or is dropped twice through its own `Arc`.
     #[test]
     fn values_inside_are_dropped_once() {
         loom::model(|| {

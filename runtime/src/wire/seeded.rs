@@ -1,5 +1,5 @@
-//! One thread drives all processors in an order drawn from a seed. Each processor is a node of its own, and every message
-//! is encoded and decoded, so that nothing slips in that could not cross hosts.
+//! The seeded driver: one thread runs all processors in an order drawn from a seed. Each processor is a node of its
+//! own, and every message is encoded and decoded. So a test finds anything that could not cross hosts.
 
 use super::faults::Faults;
 use super::park::{Parker, Wake};
@@ -18,19 +18,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that a step counts for on the run's clock: about what a turn or a message takes on threads.
+/// Nanoseconds of a step on the run's clock: about as long as a turn or a message takes on threads.
 const STEP: u64 = 1000;
 
 struct Net {
     random: fastrand::Rng,
-    /// Encoded messages of each ordered pair, with the earliest step at which each may be delivered.
+    /// Encoded messages of each ordered pair, each with the earliest step at which it may be delivered.
     queues: Vec<VecDeque<(u64, Vec<u8>)>>,
     processors: usize,
     /// Calls of top-level tasks, for processor 0 to compare.
     replicated: VecDeque<(ProcessorId, Vec<u8>)>,
     step: u64,
     faults: Faults,
-    /// The processors that are lost, and the first one's error.
+    /// Which processors are lost, and below the error of the first one.
     dead: Vec<bool>,
     #[cfg(feature = "plant")]
     config: Arc<Config>,
@@ -53,7 +53,7 @@ impl Net {
         queue.push_back((due, bytes));
     }
 
-    /// Takes a processor's life if its time has come: what it sent before still comes, then everybody hears of it.
+    /// Loses a processor. Messages that it sent before still arrive, and after them each survivor is told.
     fn bury(&mut self, processor: ProcessorId) {
         let why = format!("it stopped for ever at step {}", self.step);
         let error = Error::Lost { processor, why };
@@ -91,7 +91,7 @@ impl Wire for SeededWire {
     fn send(&self, to: ProcessorId, message: Message) {
         let mut net = self.net.borrow_mut();
         match postcard::to_stdvec(&message) {
-            // No chance is drawn: a seed gives the same run whether or not nodes compare their calls.
+            // No random number is drawn: a seed gives the same run whether or not nodes compare their calls.
             Ok(bytes) if matches!(message, Message::Replicated(_)) => net.replicated.push_back((self.from, bytes)),
             Ok(bytes) => {
                 // Most messages are quick, some are very slow.
@@ -123,7 +123,7 @@ impl Wire for SeededWire {
     }
 }
 
-/// `how`: the seed, what goes wrong, and how many steps it may take.
+/// Runs a program; `how` is the seed, the faults, and the largest number of steps.
 pub(crate) fn run(
     config: Arc<Config>,
     how: (u64, &Faults, u64),
@@ -160,7 +160,7 @@ pub(crate) fn run(
     one_thread::conclude(cores, outcomes, failure, compared)
 }
 
-/// Has the first processor compare the calls that the nodes have made; an error if the run is to end.
+/// Makes the first processor compare the calls of the nodes. Returns an error if the run must end.
 fn compare(first: &Rc<Core>, net: &RefCell<Net>) -> Option<Error> {
     loop {
         let next = net.borrow_mut().replicated.pop_front();
@@ -176,7 +176,7 @@ fn undecoded(from: ProcessorId, to: ProcessorId, e: &postcard::Error) -> Error {
     Error::Encoding { what: format!("a message from processor {from} to {to}"), message: e.to_string() }
 }
 
-/// Runs until every processor has stopped; the error if it cannot go on.
+/// Runs until every processor has stopped. Returns the error if the run can't go on.
 fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u64) -> Option<Error> {
     let n = cores.len();
     let mut choices: Vec<usize> = Vec::new();
@@ -193,9 +193,9 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
                 net.borrow_mut().bury(processor);
             }
         }
-        // One that has stopped or is lost does no more, as its thread would not.
+        // A processor that has stopped or is lost does no more, as its thread would not.
         let goes_on = |i: &usize| !cores[*i].effects().stopped() && !net.borrow().dead[*i];
-        // Shards that are left, after a panic of the top-level task, do not go on.
+        // After a panic of the top-level task some shards may be left. They do not go on.
         if !(0..n).any(|i| goes_on(&i)) {
             return net.borrow().loss.clone();
         }
@@ -208,7 +208,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         for (i, queue) in net.borrow().queues.iter().enumerate() {
             let mut wait = |due: u64| later = Some(later.map_or(due, |l| l.min(due)));
             match queue.front() {
-                // Nobody takes it in.
+                // A lost processor handles no messages.
                 Some(_) if net.borrow().dead[i % n] => {}
                 Some((due, _)) if *due > step => wait(*due),
                 Some(_) if !net.borrow().acts(i % n) => wait(net.borrow().faults.end_of_pause((i % n) as u32, step)),
@@ -223,11 +223,11 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
         let due_alarms = || alarms().filter(|&(_, at)| at <= now).map(|(i, _)| i);
         choices.extend(due_alarms().filter(acts).map(|i| n + n * n + i));
         if choices.is_empty() {
-            // Those who would go on but for a pause.
+            // Processors that only a pause holds up.
             let pauses = || busy().chain(due_alarms()).filter(|i| !acts(i));
             let awake = pauses().map(|i| net.borrow().faults.end_of_pause(i as u32, step)).min();
             let alarm = alarms().map(|(_, at)| at).filter(|&at| at > now).min();
-            // Near the end of the clock the next step is past it.
+            // Near the end of the clock the next step may be past it.
             let alarm_step = alarm.map(|at| at.div_ceil(STEP));
             match [later, awake].into_iter().flatten().min() {
                 Some(due) => net.borrow_mut().step = due.min(alarm_step.unwrap_or(u64::MAX)),
@@ -236,10 +236,10 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
                     let still_idle = || busy().next().is_none();
                     if awaits_outside {
                         let limit = alarm.map_or(OUTSIDE, |at| OUTSIDE.min(Duration::from_nanos(at - now)));
-                        // Nobody tells when a waker is dropped.
+                        // Nobody reports that a waker was dropped, so the sleep is limited.
                         let slept = Instant::now();
                         let _: Wake = parker.park(still_idle, Some(slept + limit));
-                        // What comes from outside comes in outside's time.
+                        // While the run waits for somebody outside, its clock follows the time outside.
                         let steps = slept.elapsed().as_nanos() as u64 / STEP;
                         net.borrow_mut().step += steps;
                         left = left.saturating_sub(steps);

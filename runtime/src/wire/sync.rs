@@ -1,5 +1,5 @@
-//! The atomics, cells and locks of the ring, the parker and the post office: those of `std`, or loom's under `--cfg loom`.
-//! Models with a bound on pre-emptions are run from here, too.
+//! The atomics, cells and locks of the ring, the parker and the post office: those of `std`, or loom's under `--cfg
+//! loom`. Also runs models with a limit on pre-emptions.
 
 #[cfg(loom)]
 pub use loom::{
@@ -39,11 +39,12 @@ impl<T> UnsafeCell<T> {
 /// Pre-emptions in the larger models of one ring or parker.
 #[cfg(all(test, loom))]
 pub const OF_ONE: usize = 3;
-/// Pre-emptions in those of whole processors.
+/// Pre-emptions in the models of whole processors.
 #[cfg(all(test, loom))]
 pub const OF_SEVERAL: usize = 2;
 
-/// Checks every execution with up to `preemptions` of them, or as many as `LOOM_MAX_PREEMPTIONS` says: all would take hours.
+/// Checks every execution with at most `preemptions` of them, because checking all would take hours.
+/// `LOOM_MAX_PREEMPTIONS` sets another number.
 #[cfg(all(test, loom))]
 pub fn model_bounded(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

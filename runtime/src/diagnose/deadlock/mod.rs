@@ -1,5 +1,6 @@
-//! What a deadlock looks like: who waits for what, as a graph. Each processor gives a [`ReportPart`];
-//! the joined graph is shown as a text ([`Graph::text`]) and in the language of Graphviz ([`Graph::dot`]).
+//! The graph of a deadlock: who waits for whom. Each processor gives a [`ReportPart`]. The joined graph is searched for
+//! cycles, and for shards that are over and still owe something. It is shown as a text ([`Graph::text`]) and as a
+//! drawing in Graphviz's language ([`Graph::dot`]).
 
 mod show;
 
@@ -7,7 +8,7 @@ use crate::ids::{LaunchKey, ObjectId, ProcessorId};
 use maniple_barriers::Arrivals;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Somebody who waits, or something that others wait for.
+/// A node of the graph: something that waits, or that others wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Node {
     /// The top-level task, or another future that is no shard.
@@ -19,7 +20,7 @@ pub(crate) enum Node {
     Shard {
         gang: ObjectId,
         shard: u32,
-        /// None if it is of no launch that is known: each launch of a gang has shards of its own.
+        /// The launch, because each launch of a gang has shards of its own. `None` if it is not known.
         launch: Option<LaunchKey>,
     },
     /// A call of a collective: a slot of one shard.
@@ -39,60 +40,60 @@ pub(crate) enum Node {
     },
 }
 
-/// One thing that somebody waits for.
+/// A wait of a node.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    /// What follows the name of who waits: ` waits for …`.
+    /// The text after the node's name: ` waits for …`.
     pub what: String,
     pub on: On,
 }
 
-/// What follows a name, and whom it names.
+/// A wait for something with this name, and the nodes it depends on.
 pub(crate) fn waits_for(what: impl std::fmt::Display, on: Vec<Node>) -> Wait {
     Wait { what: format!(" waits for {what}"), on: On::Nodes(on) }
 }
 
 #[derive(Debug)]
 pub(crate) enum On {
-    /// All of them.
+    /// All of these nodes.
     Nodes(Vec<Node>),
-    /// An arrival, which this shard owes unless a task of its is about to make it.
+    /// An arrival. This shard owes it, unless one of its waiting tasks is about to make it.
     Arrival { arrival: Arrival, by: Member },
 }
 
-/// A shard of a gang, whatever the launch.
+/// A shard of a gang, in any launch.
 pub(crate) type Member = (ObjectId, u32);
 
-/// A generation of one half of a pair: processor, object and cell, generation.
+/// A generation of one half of an edge: processor, object and cell, generation.
 pub(crate) type Arrival = (ProcessorId, ObjectId, u32, u64);
 
-/// What one processor knows.
+/// One processor's part of the graph.
 #[derive(Debug, Default)]
 pub(crate) struct ReportPart {
-    /// What is called how.
+    /// The names of nodes.
     pub names: Vec<(Node, String)>,
     pub waits: Vec<(Node, Wait)>,
-    /// Arrivals that tasks which wait are to make.
+    /// Arrivals that waiting tasks are to make.
     pub owed: Vec<(Arrival, Node)>,
-    /// Why shards failed.
+    /// The errors of failed shards.
     pub failed: BTreeSet<String>,
-    /// Shards that are over, of launches that are not.
+    /// Shards that are over, in launches that are not.
     pub over: Vec<Node>,
     pub phases: Vec<(ObjectId, PhaseReport)>,
     pub replays: Vec<(ObjectId, CallsReport)>,
 }
 
-/// One processor's part of a phase barrier; who is missing shows when all are joined.
+/// One processor's part of a phase barrier. The missing arrivers are known once all parts are joined.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseReport {
     pub name: String,
     pub gang: ObjectId,
     pub awaited: BTreeSet<u64>,
-    /// Shards, and what has come of each.
+    /// Shards, each with its arrivals.
     pub arrived: Vec<(u32, Arrivals)>,
 }
 
-/// One processor's part of a collective; who has made fewer calls than others shows when all are joined.
+/// One processor's part of a collective. The shards with fewer calls than others are known once all parts are joined.
 #[derive(Debug, Default)]
 pub(crate) struct CallsReport {
     pub name: String,
@@ -103,20 +104,20 @@ pub(crate) struct CallsReport {
     pub made: Vec<(u32, u64)>,
 }
 
-/// Everybody who waits, on all processors.
+/// All waits, on all processors.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     names: HashMap<Node, String>,
     waits: BTreeMap<Node, Vec<(String, Vec<Node>)>>,
     /// Shards that are over.
     over: HashSet<Node>,
-    /// Those that a shard of a gang is, in one launch or another.
+    /// The nodes of each shard of a gang, one for each launch.
     members: HashMap<Member, BTreeSet<Node>>,
     /// One cycle of each group of nodes that wait for each other.
     cycles: Vec<Vec<Node>>,
-    /// Why shards failed: the likely cause of all the rest.
+    /// The errors of failed shards: the likely cause of everything else.
     failed: BTreeSet<String>,
-    /// Who is to blame, as far as that can be seen.
+    /// The causes that can be found.
     causes: BTreeSet<String>,
 }
 
@@ -177,7 +178,7 @@ impl Graph {
                             let text = format!("{} is over, and {}{what}", graph.name(*by), graph.name(node));
                             graph.causes.insert(text);
                         }
-                        // In a ring of waits, this is the shard that breaks it.
+                        // In a ring of shards that wait for each other, this one is to blame.
                         for by in by.iter().filter(|by| !graph.over.contains(by)) {
                             let asked = what.trim_start_matches(" waits for ").split(';').next().unwrap_or_default();
                             idle.insert(format!("{} has launched nothing that arrives for {asked}", graph.name(*by)));
@@ -206,7 +207,7 @@ impl Graph {
         for generation in awaited {
             let lacking = || arrived.iter().filter(|(_, a)| a.next() <= generation);
             let mut missing: Vec<u32> = lacking().map(|(shard, _)| *shard).collect();
-            // A shard that arrives several times lacks one arrival or more.
+            // A shard that arrives several times is listed once for each missing arrival.
             missing.dedup();
             let of = format!("generation {generation} of phase barrier `{name}`");
             if !missing.is_empty() {
@@ -216,7 +217,7 @@ impl Graph {
             for node in shards.iter().filter(|node| self.over.contains(node)) {
                 self.causes.insert(format!("{} is over without its arrival for {of}", self.name(*node)));
             }
-            // Otherwise it would not be seen why a shard that has arrived is missing.
+            // Explains why a shard that did arrive is listed as missing.
             for (shard, a) in lacking() {
                 let early = list(a.early());
                 if !early.is_empty() {
@@ -246,7 +247,7 @@ impl Graph {
         }
     }
 
-    /// Who a shard of a gang is: those that run or, if none does, all that have not started or are over.
+    /// The nodes of a shard of a gang: those that run. If none does, all that have not started or are over.
     fn member(&self, (gang, shard): Member) -> Vec<Node> {
         let Some(all) = self.members.get(&(gang, shard)) else {
             return vec![Node::Shard { gang, shard, launch: None }];
@@ -255,12 +256,13 @@ impl Graph {
         if running.is_empty() { all.iter().copied().collect() } else { running }
     }
 
-    /// Who owes something to who waits: of its launch, if that is a shard itself.
+    /// The nodes that owe something to `waits`. If `waits` is a shard of the same gang, only the shard in its own
+    /// launch.
     fn member_beside(&mut self, waits: Node, (gang, shard): Member) -> Vec<Node> {
         match waits {
             Node::Shard { gang: its, launch, .. } if its == gang => {
                 let own = Node::Shard { gang, shard, launch };
-                // Where a launch is over on a processor, that one knows no more of it.
+                // A processor forgets a batch that is over, so the shard is taken to be over.
                 if !self.members.get(&(gang, shard)).is_some_and(|all| all.contains(&own)) {
                     self.over.insert(own);
                 }
@@ -274,7 +276,7 @@ impl Graph {
         self.names.get(&node).cloned().unwrap_or_else(|| default_name(node))
     }
 
-    /// Whom a node waits for.
+    /// The nodes that a node waits for.
     fn next(&self, node: Node) -> impl Iterator<Item = Node> + '_ {
         self.waits.get(&node).into_iter().flatten().flat_map(|(_, on)| on.iter().copied())
     }
@@ -283,7 +285,7 @@ impl Graph {
         let mut found: Vec<Vec<Node>> = Vec::new();
         let (mut done, mut cyclic) = (HashSet::new(), HashSet::new());
         for &start in self.waits.keys() {
-            // Nodes on the way from `start`, each with those after it that have yet to be tried.
+            // The path from `start`. Each node comes with its successors that have not been tried.
             let mut way: Vec<(Node, Vec<Node>)> = Vec::new();
             let mut places: HashMap<Node, usize> = HashMap::new();
             let mut next = done.insert(start).then_some(start);
@@ -334,7 +336,7 @@ fn a_few(numbers: &[u32]) -> String {
     if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
-/// Which generations are `what`, of which there are `n`.
+/// A sentence about how many generations are `what`; there are `n`.
 pub(crate) fn so_far(n: u64, what: &str) -> String {
     match n {
         0 => format!("none is {what}"),

@@ -4,7 +4,7 @@ use crate::diagnose::deadlock::{Graph, Node};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// Most edges of a drawing from one node with one reason.
+/// Most edges of a drawing from one node for one reason.
 const EDGES: usize = 16;
 
 /// Most lines of a text.
@@ -19,16 +19,16 @@ const AROUND: usize = 12;
 /// Most nodes of a drawing: more can't be read.
 const NODES: usize = 2000;
 
-/// Lines, each once: what is said again is counted.
+/// Lines, each once. Repetitions are counted.
 #[derive(Default)]
 struct Lines {
     lines: Vec<(String, usize)>,
-    /// Where each is, by its text without indentation.
+    /// The place of each line, by its text without indentation.
     places: HashMap<String, usize>,
 }
 
 impl Lines {
-    /// False if the line is there already; `counts` whether that makes it one more.
+    /// Adds a line; false if it is there already. `counts` says whether a repetition is counted.
     fn say(&mut self, depth: usize, text: String, counts: bool) -> bool {
         if let Some(&at) = self.places.get(&text) {
             self.lines[at].1 += usize::from(counts);
@@ -39,7 +39,7 @@ impl Lines {
         true
     }
 
-    /// The first `most` of them.
+    /// The first `most` lines, and how many are left out.
     fn shown(self, most: usize) -> (impl Iterator<Item = String>, usize) {
         let more = self.lines.len().saturating_sub(most);
         let shown = |(line, n)| if n > 1 { format!("{line} ×{n}") } else { line };
@@ -48,8 +48,8 @@ impl Lines {
 }
 
 impl Graph {
-    /// Failures, causes and cycles first, then who waits for whom as a tree. Whoever is awaited by several is shown once, and
-    /// so are those of whom the same is to be said.
+    /// Failures, causes and cycles first, then the waits as a tree. A node that several others wait for is shown once,
+    /// and so are nodes with the same text.
     pub fn text(&self) -> String {
         let mut all = Vec::new();
         let failed = self.failed.iter().cloned();
@@ -68,12 +68,12 @@ impl Graph {
         }
         let awaited: HashSet<Node> = self.waits.keys().flat_map(|&node| self.next(node)).collect();
         let (mut shown, mut lines) = (HashSet::new(), Lines::default());
-        // First those nobody waits for, then what is left: cycles.
+        // First the nodes that nobody waits for, then the remaining ones, which are in cycles.
         let roots = self.waits.keys().filter(|node| !awaited.contains(node));
         for &root in roots.chain(self.waits.keys()) {
             self.tree(root, &mut shown, &mut lines);
             if lines.lines.len() > 2 * LINES {
-                // How many there would be in all is not worth the time.
+                // Counting the rest is not worth the time.
                 break;
             }
         }
@@ -85,7 +85,7 @@ impl Graph {
         all.join("\n")
     }
 
-    /// The nodes of a cycle; of a long one those where it begins.
+    /// The nodes of a cycle, or the first ones of a long one.
     fn around(&self, cycle: &[Node]) -> String {
         let mut names: Vec<String> = cycle.iter().take(AROUND).map(|&node| self.name(node)).collect();
         if cycle.len() > AROUND {
@@ -102,18 +102,18 @@ impl Graph {
                 continue;
             }
             let waits = self.waits.get(&node).map_or(&[][..], |waits| waits);
-            // What a barrier lacks is said in front.
+            // The missing arrivals of a barrier are listed before, among the causes.
             let said = !matches!(node, Node::Phase { .. }) && self.say(node, waits, depth, lines);
-            // What those wait for who are not shown is shown in their place.
+            // If a node is not shown, the nodes it waits for take its place.
             let depth = if said { depth + 1 } else { depth };
             stack.extend(waits.iter().rev().flat_map(|(_, on)| on.iter().rev().map(|&on| (on, depth))));
         }
     }
 
-    /// What is to be said of one node; false if all of it has been said.
+    /// Adds the lines of one node; false if all of them were there already.
     fn say(&self, node: Node, waits: &[(String, Vec<Node>)], depth: usize, lines: &mut Lines) -> bool {
         let name = self.name(node);
-        // Copies of the top-level task on other nodes wait for the same.
+        // Copies of the top-level task on other nodes wait for the same, so they are not counted.
         let counts = !matches!(node, Node::Other { .. });
         let is = match node {
             _ if !waits.is_empty() => None,
@@ -128,7 +128,7 @@ impl Graph {
         said
     }
 
-    /// A directed graph for Graphviz: an edge from each who waits to whom it waits for; cycles are red.
+    /// A directed graph for Graphviz, with an edge from each node to the nodes it waits for. Cycles are red.
     pub fn dot(&self) -> String {
         let mut cyclic = HashSet::new();
         for cycle in &self.cycles {
@@ -165,7 +165,7 @@ impl Graph {
     }
 }
 
-/// A string of the language.
+/// A quoted string in Graphviz's language.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

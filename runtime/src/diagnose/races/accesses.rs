@@ -1,17 +1,17 @@
-//! Who used which points last: under simultaneous coherence across shards, otherwise within one.
+//! The last uses of points: under simultaneous coherence across shards, otherwise within one shard.
 
 use crate::Place;
 use crate::diagnose::races::clock::{AccessNumber, Lanes, Past, VectorClock};
 use crate::ids::{Ancestors, LaunchKey};
 use maniple_regions::{Interference, Privilege, Rect, Use, interference};
 
-/// A leaf task as the one who uses a region.
+/// A leaf task that uses a region.
 #[derive(Debug, Clone)]
 pub(super) struct User {
     pub name: &'static str,
     pub shard: u32,
     pub launch: LaunchKey,
-    /// The launch, the one its parent is part of, and so on.
+    /// Its launch, the launch that the launcher is part of, and so on.
     pub within: Ancestors,
 }
 
@@ -20,14 +20,14 @@ impl User {
         Place { task: crate::names::short_name(self.name), shard: Some(self.shard) }
     }
 
-    /// Whether the runtime itself keeps what the two use alike apart: it does so with launches, but for those that are part of
-    /// one another.
+    /// Whether the runtime keeps the uses of both apart anyway. It does so for launches that are not part of one
+    /// another.
     fn is_kept_apart(&self, other: &User) -> bool {
         !self.within.contains(&other.launch) && !other.within.contains(&self.launch)
     }
 }
 
-/// What a task does to points of a field under simultaneous coherence.
+/// A task's use of points of a field under simultaneous coherence.
 #[derive(Debug, Clone)]
 pub(super) struct Accessed {
     pub user: User,
@@ -35,16 +35,16 @@ pub(super) struct Accessed {
     pub stamp: AccessNumber,
 }
 
-/// Uses of the same points in the same way by tasks of one shard that are kept, at most: of more that nothing orders, only
-/// the newest are compared with later ones.
+/// How many equal uses by tasks of one shard are kept, at most. If more of them are unordered, only the newest are
+/// compared with later uses.
 pub(crate) const MOST_ALIKE: usize = 64;
 
-/// The accesses to one field of one tree that a later one may race with.
+/// The uses of one field of one tree that a later one may race with.
 #[derive(Debug, Default)]
 pub(super) struct FieldUses(Vec<Accessed>);
 
 impl FieldUses {
-    /// Adds an access that comes after `past`; an earlier one that it races with, if there is one.
+    /// Adds a use that comes after `past`. Returns an earlier one that it races with, if there is one.
     pub fn add(&mut self, access: Accessed, past: &VectorClock, lanes: &mut Lanes) -> Option<Accessed> {
         let races = |a: &&Accessed| {
             !past.has(a.stamp)
@@ -54,7 +54,8 @@ impl FieldUses {
         if let Some(other) = self.0.iter().find(races) {
             return Some(other.clone());
         }
-        // Whoever is not ordered with one that comes before this and has no points beside it is not with this one either.
+        // An earlier use can be dropped if this one covers its points and comes after it. A later use that is unordered
+        // with the earlier one is unordered with this one as well.
         let writes = matches!(access.at.privilege, Privilege::ReadWrite | Privilege::WriteDiscard);
         let covers = |a: &Accessed| access.at.region.contains(&a.at.region);
         let alike = |a: &Accessed| writes || (a.at.privilege == access.at.privilege && past.has(a.stamp));
@@ -82,7 +83,8 @@ impl FieldUses {
     }
 }
 
-/// The tasks of one shard that used one field last, but for simultaneous coherence: the later follow the earlier.
+/// The last uses of one field by tasks of one shard, except under simultaneous coherence. Later tasks follow earlier
+/// ones.
 #[derive(Debug, Default)]
 pub(super) struct ColumnUses(Vec<ColumnUse>);
 
@@ -90,13 +92,13 @@ pub(super) struct ColumnUses(Vec<ColumnUse>);
 struct ColumnUse {
     rect: Rect,
     writes: bool,
-    /// What came before those tasks that have begun.
+    /// The joined clocks of those tasks that have begun.
     begun: VectorClock,
     tasks: Vec<Past>,
 }
 
 impl ColumnUses {
-    /// Adds a task's use; those that it follows go to `sources`.
+    /// Adds a task's use. The tasks that it follows are added to `sources`.
     pub fn add(
         &mut self,
         rect: Rect,

@@ -1,13 +1,13 @@
-//! What comes before what: vector clocks over lanes.
+//! The order of uses: vector clocks over lanes.
 
 use std::sync::{Arc, OnceLock};
 
-/// Of each lane, how many of its accesses come before. Clones share memory.
+/// For each lane, how many of its uses come before. Clones share memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VectorClock(Arc<Vec<u64>>);
 
 impl VectorClock {
-    /// Whether an access comes before.
+    /// Whether a use comes before.
     pub fn has(&self, stamp: AccessNumber) -> bool {
         self.of(stamp.lane) >= stamp.count
     }
@@ -16,12 +16,12 @@ impl VectorClock {
         self.0.get(lane as usize).copied().unwrap_or(0)
     }
 
-    /// Whether all that comes before `self` comes before `other`.
+    /// Whether everything before `self` is also before `other`.
     fn within(&self, other: &VectorClock) -> bool {
         self.0.len() <= other.0.len() && self.0.iter().zip(&*other.0).all(|(a, b)| a <= b)
     }
 
-    /// Adds all that comes before `other`.
+    /// Adds everything before `other`.
     pub fn join(&mut self, other: &VectorClock) {
         if Arc::ptr_eq(&self.0, &other.0) || other.within(self) {
             return;
@@ -41,29 +41,29 @@ impl VectorClock {
     }
 }
 
-/// An access: its lane, and which of the lane's accesses it is, from 1.
+/// A use: its lane, and its number in the lane, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AccessNumber {
     pub lane: u32,
     pub count: u64,
 }
 
-/// Chains of accesses, each after the one before it in its lane.
+/// Chains of uses. Each use comes after the one before it in its lane.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes(Vec<Lane>);
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// How many accesses it has had.
+    /// How many uses it has had.
     last: u64,
-    /// Those that somebody may yet ask for.
+    /// How many of them may still be looked up.
     kept: u32,
 }
 
 impl Lanes {
-    /// Puts the access that comes after `past` at the end of a lane whose last access comes before it, or of whose accesses
-    /// none is kept: of `favourite`, if that is one, or of the first there is, or of a new one. From here on `past` contains
-    /// the access itself.
+    /// Adds a use that comes after `past` to a lane, and adds the use itself to `past`. A lane fits if its last use
+    /// comes before `past`, or if none of its uses is kept. `favourite` is tried first, then the others, then a new
+    /// lane is made.
     pub fn extend(&mut self, past: &mut VectorClock, favourite: u32) -> AccessNumber {
         let fits = |at: &u32| self.0.get(*at as usize).is_some_and(|lane| lane.kept == 0 || past.of(*at) == lane.last);
         let lane = Some(favourite).filter(fits).or_else(|| (0..self.0.len() as u32).find(fits));
@@ -78,12 +78,12 @@ impl Lanes {
         stamp
     }
 
-    /// Somebody may ask for an access from now on.
+    /// A use may be looked up from now on.
     pub fn keep(&mut self, stamp: AccessNumber) {
         self.0[stamp.lane as usize].kept += 1;
     }
 
-    /// Nobody asks for it any more: once for each [`Self::keep`].
+    /// A use is no longer looked up. Call it once for each [`Self::keep`].
     pub fn forget(&mut self, stamp: AccessNumber) {
         self.0[stamp.lane as usize].kept -= 1;
     }
@@ -93,17 +93,18 @@ impl Lanes {
     }
 }
 
-/// Something that happens once, and what came before it, known when it does. Freed when nobody can ask any more.
+/// An event that happens once. When it does, it gets the clock of everything before it. It is freed with its last
+/// handle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past(Arc<OnceLock<VectorClock>>);
 
 impl Past {
-    /// It happens, after what is in `clock`. Only the first time counts.
+    /// The event happens after everything in `clock`. Only the first call counts.
     pub fn happens(&self, clock: &VectorClock) {
         let _ = self.0.set(clock.clone());
     }
 
-    /// What came before it, if it has happened.
+    /// Everything before the event, if it has happened.
     pub fn past(&self) -> Option<&VectorClock> {
         self.0.get()
     }
@@ -115,7 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Clocks say what the transitive closure of a random graph says of the accesses that are kept, and lanes are chains
+        /// Clocks agree with the transitive closure of a random graph for the uses that are kept, and lanes are chains
         /// of these.
         #[test]
         fn clocks_are_reachability(

@@ -1,30 +1,30 @@
-//! What arrivals hand to those who wait for generations of one barrier.
+//! The clocks that arrivals pass to the waiters for generations of one barrier.
 
 use crate::diagnose::races::clock::VectorClock;
 use std::collections::{HashMap, VecDeque};
 
-/// Generations kept apart, at most. Who waits for one that is further behind than this is taken to come after more than it
+/// How many generations are kept apart, at most. A waiter for an older one is taken to come after more arrivals than it
 /// waits for.
 pub(super) const MOST: usize = 1024;
 
-/// One barrier: half of a pair, or a phase barrier.
+/// One barrier: half of an edge, or a phase barrier.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
-    /// What came before the arrivals for generations before `first`.
+    /// Everything before the arrivals for generations before `first`.
     before: VectorClock,
     first: u64,
     kept: VecDeque<Generation>,
-    /// For each shard that waits, the generation after the last that it has waited for.
+    /// For each shard that waits, the generation after the last one it has waited for.
     passed: HashMap<u32, u64>,
-    /// What came before the tasks that should have arrived and failed.
+    /// Everything before the failed tasks that should have arrived.
     poison: VectorClock,
 }
 
 #[derive(Debug, Default)]
 struct Generation {
-    /// What came before the arrivals for it and for those before it.
+    /// Everything before the arrivals for it and for earlier generations.
     clock: VectorClock,
-    /// Tasks and shards that are to wait for it and have not done so.
+    /// How many tasks and shards are yet to wait for it.
     pending: u32,
 }
 
@@ -52,33 +52,33 @@ impl Generations {
         self.poison.join(clock);
     }
 
-    /// What comes before whoever learns that a generation will never end.
+    /// Everything before a waiter that learns of the failure.
     pub fn poisoned(&self) -> &VectorClock {
         &self.poison
     }
 
-    /// A task is launched, or a shard begins, to wait for a generation.
+    /// A task that waits for a generation is launched, or a shard begins to wait.
     pub fn ask(&mut self, generation: u64) {
         if let Some(at) = self.at(generation) {
             self.kept[at].pending += 1;
         }
     }
 
-    /// The task has begun, or the shard has waited, or neither ever will.
+    /// The task has begun, or the shard has waited, or they never will.
     pub fn answer(&mut self, generation: u64) {
         if let Some(at) = self.at(generation) {
             self.kept[at].pending = self.kept[at].pending.saturating_sub(1);
         }
     }
 
-    /// What comes before the end of a generation: all arrivals for it and for those before it.
+    /// Everything before the end of a generation: all arrivals for it and for earlier ones.
     pub fn past(&self, generation: u64) -> &VectorClock {
         let at = generation.checked_sub(self.first).map(|at| at as usize);
         let kept = at.and_then(|at| self.kept.get(at).or(self.kept.back()));
         kept.map_or(&self.before, |g| &g.clock)
     }
 
-    /// A shard, one of so many `waiters`, has waited for a generation: when all have, nobody asks for it again.
+    /// A shard, one of so many `waiters`, has waited for a generation. Once all have, nobody asks for it again.
     pub fn pass(&mut self, shard: u32, generation: u64, waiters: usize) {
         let passed = self.passed.entry(shard).or_default();
         *passed = (generation + 1).max(*passed);
@@ -86,7 +86,7 @@ impl Generations {
         self.forget(all.copied().unwrap_or(0));
     }
 
-    /// Keeps generations from this one on apart, and those that somebody is to wait for, but not too many.
+    /// Merges generations before `from`, and the oldest if there are too many. Those with pending waiters stay.
     fn forget(&mut self, from: u64) {
         while (self.first < from || self.kept.len() > MOST)
             && self.kept.front().is_some_and(|g| g.pending == 0)
@@ -109,7 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Arrivals and waits in any order that a barrier allows, against a list of all arrivals.
+        /// Arrivals and waits, in any order that a barrier allows, compared with a list of all arrivals.
         #[test]
         fn a_generation_comes_after_its_arrivals_and_earlier_ones(
             steps in prop::collection::vec((0..3u32, 0..3u32, 0..5u64), 1..60),

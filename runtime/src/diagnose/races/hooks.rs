@@ -1,4 +1,4 @@
-//! Where a run tells the check what happens.
+//! The functions by which a run tells the check for races what happens.
 
 use super::clock::{Past, VectorClock};
 use super::state::{Actor, BarrierKey, State, common};
@@ -29,7 +29,7 @@ impl Races {
         self.state().size()
     }
 
-    /// The outcome of a run: the race, if there is one, as other errors may follow from it and hide it.
+    /// The outcome of a run. A race comes first, because other errors may follow from it and hide it.
     pub fn outcome<R>(&self, outcome: Result<R, Error>) -> Result<R, Error> {
         match (self.found.get(), outcome) {
             (Some(race), Ok(_)) => Err(race.clone()),
@@ -44,13 +44,13 @@ impl Races {
 }
 
 thread_local! {
-    /// Who is polled on this thread: it sees the futures that it finds settled.
+    /// The shard or task that is polled on this thread. It sees each future that it finds settled.
     static OBSERVER: RefCell<Option<(Arc<Races>, Actor)>> = const { RefCell::new(None) };
-    /// The runtime looks at futures, not who is polled.
+    /// The runtime itself is looking at futures.
     static PAUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who sees futures for as long as this lives.
+/// The guard of a poll. While it lives, the actor sees futures.
 pub(crate) struct Observing(Option<(Arc<Races>, Actor)>);
 
 impl Observing {
@@ -66,7 +66,7 @@ impl Drop for Observing {
     }
 }
 
-/// Whoever is polled has found a future settled.
+/// The actor that is being polled has found a future settled.
 #[cold]
 pub(crate) fn seen(event: &Past) {
     let observer = if PAUSED.get() { None } else { OBSERVER.with_borrow(Clone::clone) };
@@ -85,7 +85,7 @@ impl Races {
         Observing::by(Some((self.clone(), actor)))
     }
 
-    /// A leaf task is launched; what is exclusive of what it uses.
+    /// A leaf task is launched. Takes those of its uses that are not under simultaneous coherence.
     #[cold]
     pub fn leaf_launched(
         &self,
@@ -97,7 +97,8 @@ impl Races {
         self.state().launch_leaf(task, by, inputs, exclusive)
     }
 
-    /// The error of a task that races with an earlier one; `describe` says what a region tree and a field are called.
+    /// A leaf task begins. Returns an error if it races with an earlier one; `describe` names a region tree and a
+    /// field.
     #[cold]
     pub fn leaf_begins(
         &self,
@@ -122,7 +123,7 @@ impl Races {
         Err(self.found.get_or_init(|| race).clone())
     }
 
-    /// Takes in what happens on a processor, as far as it orders leaf tasks.
+    /// Handles an event on a processor, if it orders leaf tasks.
     #[cold]
     #[inline(never)]
     pub fn take(&self, processor: ProcessorId, event: Event<'_>) {
@@ -197,10 +198,10 @@ impl Races {
         self.state().end_of((launch, shard))
     }
 
-    /// A launch is over, on a run of so many copies of the top-level task.
+    /// A launch is over, in a run with so many copies of the top-level task.
     #[cold]
     pub fn launch_over(&self, launch: LaunchKey, copies: u32) -> VectorClock {
-        // The top-level task's launches are known on every node.
+        // Every node knows the top-level task's launches.
         let nodes = if launch >> 32 == 0 { copies } else { 1 };
         self.state().launch_over(launch, nodes)
     }

@@ -1,27 +1,35 @@
-//! Races: two leaf tasks use the same values under simultaneous coherence, one of them writes, and nothing orders them.
+//! The check for races. Two leaf tasks race if they use the same values under simultaneous coherence, one of them
+//! writes, and nothing orders them.
 //!
-//! The check goes by what orders tasks, not by when they ran: it finds a race also where the two tasks ran far apart in
-//! time, provided that both ran. It is debugging machinery, asked for with [`crate::Runtime::check`]:
-//! one structure behind a lock for all processors of the run, which therefore must share an address space, and the one
-//! exception to the rule that each processor owns its state. It slows a run down.
+//! The check looks at what orders tasks, not at when they ran. So it finds a race even if the two tasks ran far apart
+//! in time, provided that both ran. It is a debugging tool that [`crate::Runtime::check`] turns on, and it slows a run
+//! down. It is one structure behind a lock for all processors of the run, so they must share an address space.
+//! Processors share no other knowledge of the protocol.
 //!
-//! **What comes before what.** A leaf task comes after what its shard had awaited when it launched it; after the tasks of
-//! the shard that it follows because of their data; after the arrivals for the barrier generations it waits for; after
-//! the tasks or calls that its input futures come from. The result of a collective's call comes after every shard's input
-//! to it. A shard comes after what its parent had awaited at the launch, and its result after the shard and its leaf tasks.
-//! Two launches of one parent that use the same data are kept apart by the runtime anyway. A call of a collective comes
-//! after the call before it in its slot. Who learns of a failure comes after what failed, as it does after what succeeds.
+//! **Order.** A leaf task comes after everything that its shard had awaited at the launch. It comes after tasks of its
+//! shard that it follows because of their data. It comes after the arrivals for the barrier generations that it waits
+//! for, and after the tasks or calls of its input futures. The result of a collective's call comes after every shard's
+//! input to it, and a call after the previous call in its slot. A shard comes after everything that its launcher had
+//! awaited at the launch. The shard's result comes after the shard and its leaf tasks. Two launches of one launcher
+//! that use the same data are kept apart by the runtime anyway. An observer of a failure comes after the failed task,
+//! as it would after a successful one.
 //!
-//! **What counts as a use** is the requirement: all points of its rectangle, as a task that may touch a point may race. Two
-//! parts of a shard joined by `join!` are one: what the one has awaited comes before what the other launches afterwards.
+//! **Uses.** A use is a requirement with all points of its rectangle, because a task that may touch a point may race.
+//! Two parts of a shard joined by `join!` count as one: what one part has awaited comes before what the other launches
+//! afterwards.
 //!
-//! **How it is known.** Each use by a leaf task is put at the end of a *lane*, a chain of uses each after the one before,
-//! and each event has a [`VectorClock`] that says of each lane how many of its uses come before. There are about as many
-//! lanes as tasks that nothing orders. Kept are: a clock for each shard and each task that is not over; of each field the uses
-//! that no later one stands for, but of those by one shard that are alike and that nothing orders only the newest 64; of each
-//! barrier the generations that somebody may yet wait for, or 1024; of each collective the calls that are not over on all
-//! shards. A
-//! lane of which no use is kept is taken again. So nothing grows with the length of a run.
+//! **Clocks.** Each use by a leaf task is appended to a *lane*, a chain of uses in which each comes after the one
+//! before. Each event has a [`VectorClock`]: for each lane, how many of its uses come before. There are about as many
+//! lanes as tasks that nothing orders, not as many as tasks.
+//!
+//! **Memory.** Nothing grows with the length of a run. The check keeps:
+//!
+//! - a clock for each shard and each task that is not over
+//! - of each field, the uses that no later one stands for; of equal unordered uses by one shard, the newest 64
+//! - of each barrier, the generations that somebody may still wait for, or 1024
+//! - of each collective, the calls that are not over on all shards
+//!
+//! A lane of which no use is kept is used again.
 
 mod accesses;
 mod clock;

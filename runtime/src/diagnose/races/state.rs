@@ -7,24 +7,25 @@ use crate::ids::{Ancestors, LaunchKey, ObjectId, ProcessorId, TaskId};
 use maniple_regions::{FieldId, Rect, TreeId, Use};
 use std::collections::HashMap;
 
-/// Who runs code of the program: a shard of a launch, or the top-level task of a processor's node ([`NOBODY`]'s).
+/// An actor runs code of the program. It is a shard of a launch or, with [`NOBODY`] as the launch, the top-level task of
+/// a processor's node.
 ///
 /// [`NOBODY`]: crate::ids::NOBODY
 pub(crate) type Actor = (LaunchKey, u32);
-/// A barrier: object, processor and cell; of a phase barrier only the object.
+/// A barrier: object, processor and cell. A phase barrier has only the object.
 pub(crate) type BarrierKey = (ObjectId, ProcessorId, u32);
 type TaskKey = (ProcessorId, u32, u32);
 
 #[derive(Debug, Default)]
 struct Acting {
-    /// What it has awaited.
+    /// Everything that it has awaited.
     clock: VectorClock,
-    /// What came before its leaf tasks that are over.
+    /// Everything before those of its leaf tasks that are over.
     leaves: VectorClock,
     columns: HashMap<(TreeId, FieldId), ColumnUses>,
-    /// Its launch, the one its parent is part of, and so on.
+    /// Its launch, the launch that the launcher is part of, and so on.
     within: Ancestors,
-    /// Where its last access is.
+    /// The lane of its last use.
     lane: u32,
 }
 
@@ -45,7 +46,7 @@ struct CallPast {
     later: Vec<Past>,
     /// The launches of the shards that have called.
     callers: HashMap<u32, LaunchKey>,
-    /// Shards that have the result.
+    /// How many shards have the result.
     over: u32,
 }
 
@@ -53,7 +54,7 @@ struct CallPast {
 struct LaunchPast {
     start: VectorClock,
     ends: HashMap<u32, VectorClock>,
-    /// Nodes that have all results.
+    /// How many nodes have all results.
     over: u32,
 }
 
@@ -64,15 +65,15 @@ pub(super) struct State {
     tasks: HashMap<TaskKey, LeafPast>,
     barriers: HashMap<BarrierKey, Generations>,
     calls: HashMap<(ObjectId, u64), CallPast>,
-    /// What came before the calls of one slot that are over on all shards: a slot's next call begins after that.
+    /// Everything before those calls of a slot that are over on all shards. The slot's next call comes after that.
     slots: HashMap<(ObjectId, u64), VectorClock>,
     launches: HashMap<LaunchKey, LaunchPast>,
-    /// What came before the ends of launches that are over, by the launcher's number.
+    /// Everything before the ends of launches that are over, by the launcher's number.
     launched: HashMap<u32, VectorClock>,
     fields: HashMap<(TreeId, FieldId), FieldUses>,
-    /// What shards had awaited that failed: whoever learns of a poisoned barrier is taken to come after it.
+    /// Everything that failed shards had awaited. An observer of a poisoned barrier is taken to come after it.
     failed: VectorClock,
-    /// A race was found: others may follow from it.
+    /// A race was found. Later ones may follow from it, so they are not reported.
     found: bool,
 }
 
@@ -81,7 +82,7 @@ fn key(processor: ProcessorId, id: TaskId) -> TaskKey {
 }
 
 impl State {
-    /// What an actor sees comes before what it does from now on.
+    /// An actor sees something that comes before everything it does from now on.
     pub fn sees(&mut self, actor: Actor, past: &VectorClock) {
         self.actors.entry(actor).or_default().clock.join(past);
     }
@@ -98,7 +99,7 @@ impl State {
 
     // Leaf tasks.
 
-    /// A leaf task is launched; its exclusive uses come in `uses`. Returns the event that it begins.
+    /// A leaf task is launched; `uses` are its exclusive uses. Returns the event of its beginning.
     pub fn launch_leaf(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
@@ -118,7 +119,7 @@ impl State {
         event
     }
 
-    /// A launched leaf task is to wait for a generation of a barrier that so many shards wait for.
+    /// A launched leaf task waits for a generation of a barrier; `waiters` shards wait for it.
     pub fn leaf_waits(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
@@ -132,8 +133,8 @@ impl State {
         }
     }
 
-    /// A leaf task begins, with these uses under simultaneous coherence; the first race, if it is one: an earlier access, and
-    /// this one.
+    /// A leaf task begins, with these uses under simultaneous coherence. Returns the run's first race, if this is one:
+    /// an earlier use, and the new one.
     pub fn leaf_begins(
         &mut self,
         (processor, id): (ProcessorId, TaskId),
@@ -185,8 +186,8 @@ impl State {
         self.actors.entry(task.actor).or_default().leaves.join(past);
     }
 
-    /// A leaf task has failed, or what it was to come after has failed or is over: it poisons these barriers. Whoever learns
-    /// of it comes after all that.
+    /// A leaf task has failed, before or after it began, and poisons these barriers. An observer of the failure comes
+    /// after the task and after the known events that the task comes after.
     pub fn leaf_fails(&mut self, (processor, id): (ProcessorId, TaskId), arrivals: impl Iterator<Item = BarrierKey>) {
         let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
         let mut past = task.past;
@@ -205,7 +206,7 @@ impl State {
         task.event.happens(&past);
     }
 
-    /// A leaf task will not run, whatever becomes of what it was to come after.
+    /// A leaf task will not run, and nobody learns more from it.
     pub fn leaf_dropped(&mut self, (processor, id): (ProcessorId, TaskId)) {
         let Some(task) = self.tasks.remove(&key(processor, id)) else { return };
         for (barrier, generation, _) in task.barriers {
@@ -225,12 +226,12 @@ impl State {
         self.barriers.entry(barrier).or_default().ask(generation);
     }
 
-    /// It waits no more.
+    /// A shard gives up its wait.
     pub fn gives_up(&mut self, barrier: BarrierKey, generation: u64) {
         self.barriers.entry(barrier).or_default().answer(generation);
     }
 
-    /// It has waited for the generation.
+    /// A shard has waited for the generation.
     pub fn waited(&mut self, actor: Actor, barrier: BarrierKey, generation: u64, waiters: usize) {
         let generations = self.barriers.entry(barrier).or_default();
         let past = generations.past(generation).clone();
@@ -239,7 +240,7 @@ impl State {
         self.sees(actor, &past);
     }
 
-    /// It has learnt that the generation will never end.
+    /// A shard has learnt that the generation will never end.
     pub fn waited_in_vain(&mut self, actor: Actor, barrier: BarrierKey, generation: u64) {
         let generations = self.barriers.entry(barrier).or_default();
         let mut past = generations.poisoned().clone();
@@ -248,7 +249,7 @@ impl State {
         self.sees(actor, &past);
     }
 
-    /// A shard has failed: barriers at which it owes arrivals are poisoned.
+    /// A shard has failed, and poisons the barriers at which it owes arrivals.
     pub fn abandons(&mut self, actor: Actor) {
         let clock = self.clock_of(actor);
         self.failed.join(&clock);
@@ -267,8 +268,8 @@ impl State {
         self.calls.entry((object, call)).or_default().later.push(input);
     }
 
-    /// `shard`, one of `shards`, has the result of a call, or the error that is handed on in its place. The end of the shard
-    /// comes after that, awaited or not.
+    /// `shard`, one of `shards`, has the result of a call, or the error that was handed on instead. The end of the
+    /// shard comes after the result, awaited or not.
     pub fn call_over(
         &mut self,
         (object, call): (ObjectId, u64),
@@ -298,7 +299,7 @@ impl State {
 
     // Launches.
 
-    /// An actor launches shards, or a copy of it on another node does.
+    /// An actor launches shards, or its copy on another node does.
     pub fn launches(&mut self, actor: Actor, launch: LaunchKey) {
         let clock = self.clock_of(actor);
         self.launches.entry(launch).or_default().start.join(&clock);
@@ -319,12 +320,12 @@ impl State {
         }
     }
 
-    /// What comes before the result of a shard.
+    /// Everything before the result of a shard.
     pub fn end_of(&self, actor: Actor) -> VectorClock {
         self.launches.get(&actor.0).and_then(|l| l.ends.get(&actor.1)).cloned().unwrap_or_default()
     }
 
-    /// One of `nodes` nodes has all results of a launch; what comes before them.
+    /// One of `nodes` nodes has all results of a launch. Returns everything before them.
     pub fn launch_over(&mut self, launch: LaunchKey, nodes: u32) -> VectorClock {
         let mut clock = VectorClock::default();
         if let Some(l) = self.launches.get_mut(&launch) {
@@ -337,7 +338,7 @@ impl State {
         clock
     }
 
-    /// An actor has mapped a region: after the launches of launcher `number` that use it.
+    /// An actor has mapped a region. It comes after the ended launches of launcher `number`.
     pub fn mapped(&mut self, actor: Actor, number: u32) {
         let clock = self.launched.get(&number).cloned().unwrap_or_default();
         self.sees(actor, &clock);
@@ -356,7 +357,7 @@ impl State {
     }
 }
 
-/// The points that both accesses use.
+/// The points that both uses have in common.
 pub(super) fn common(a: &Use, b: &Use) -> Rect {
     a.region.rect.intersect(&b.region.rect)
 }

@@ -1,8 +1,8 @@
-//! What a processor notes for a trace: what it ran and when, whom it sent messages, whom an arrival released.
+//! The recorder of a trace on one processor: its slices and their times, messages, and releases by arrivals.
 //!
-//! With a trace, readings of the clock and pages of memory are what costs most. So a slice has a beginning only and lasts until the next one begins, runs of
-//! chains of one object that follow each other are one slice, what happens within a slice has no time of its own but its
-//! place in the list, and an event takes 16 bytes.
+//! Most of the cost of a trace is reading the clock and touching memory. So a slice has only a beginning, and lasts
+//! until the next one begins. Consecutive runs of chains of one object are one slice. Within a slice, events have no
+//! time but only their place in the list. An event takes 16 bytes.
 
 use crate::diagnose::Event;
 use crate::ids::{ProcessorId, TaskId};
@@ -10,12 +10,12 @@ use crate::message::{CycleCounter, Wire};
 use crate::names::short_name;
 use std::collections::HashMap;
 
-/// What an event says. The first ones begin slices, one after the other on their processor.
+/// The kind of an event. The first ones begin slices, one after the other on their processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A leaf task is called: its name, shard, [`task_key`].
     Leaf,
-    /// A leaf task whose turn it is and that is not called here: it has failed before, or runs on another processor.
+    /// A leaf task has its turn but is not called here: it has failed before, or runs on another processor.
     Dispatch,
     /// A poll of a shard: its name, shard, slot.
     Poll,
@@ -23,17 +23,17 @@ pub(crate) enum Kind {
     LastPoll,
     /// Runs of chains: the object, the first one's shard, [`Entry::runs`].
     Chains,
-    /// Taking in messages.
+    /// Messages are handled.
     Messages,
-    /// Asleep.
+    /// The processor sleeps.
     Parked,
-    /// Nothing to do.
+    /// The processor has nothing to do.
     Idle,
-    /// A mapper call: its name, nothing, ticks that it took. With 0 of them it has no time of its own.
+    /// A mapper call: its name, nothing, the ticks that it took. With 0 ticks it was not measured.
     Mapper,
-    /// A message: its name, to whom, its number among those to that processor.
+    /// A message sent: its name, the receiver, its number among those to that processor.
     Send,
-    /// A message: its name, from whom, its number among those from that processor.
+    /// A message received: its name, the sender, its number among those from that processor.
     Receive,
     /// An arrival released a leaf task, a shard or a chain: the object, the generation, [`task_key`] or slot.
     ReleasedTask,
@@ -64,12 +64,12 @@ impl Kind {
     }
 }
 
-/// One entry of the list. There are many: they are small.
+/// One entry of the list. There are many, so they are small.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    /// Ticks, of which the low 48 bits, and the number of a name or an object, or `UNKNOWN`.
+    /// The low 48 bits of the time in ticks, and the number of a name or an object, or `UNKNOWN`.
     time_what: u64,
-    /// The kind in 4 bits and 28 more, or `UNKNOWN`.
+    /// The kind in 4 bits, and a number in 28 bits or `UNKNOWN`.
     kind_who: u32,
     pub key: u32,
 }
@@ -86,7 +86,7 @@ impl Entry {
         Self { time_what: ticks & Self::TIME | what << 48, kind_who: (kind as u32) << 28 | who.min(Self::MANY), key }
     }
 
-    /// When it was, in the low bits of ticks.
+    /// The low bits of its time in ticks.
     pub fn time(&self) -> u64 {
         self.time_what & Self::TIME
     }
@@ -95,7 +95,7 @@ impl Entry {
         (self.time_what >> 48) as u32
     }
 
-    /// A shard, a processor or a generation, if it can be told.
+    /// A shard, a processor or a generation, if it is known.
     pub fn who(&self) -> Option<u32> {
         let who = self.kind_who & Self::MANY;
         (who < Self::MANY).then_some(who)
@@ -116,8 +116,7 @@ impl Entry {
         self.kind_who = (kind as u32) << 28 | self.kind_who & Self::MANY;
     }
 
-    /// Of chains, how many runs there were, 255 for that many or more, and which call the first one was of, if that can be
-    /// told.
+    /// For chains: the number of runs, at most 255, and the call of the first one, if it is known.
     pub fn runs(&self) -> (u32, Option<u32>) {
         let call = self.key & u32::MAX >> 8;
         (self.key >> 24, (call < u32::MAX >> 8).then_some(call))
@@ -135,16 +134,16 @@ impl Entry {
 /// No number.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What tells tasks under way apart, and those of one place for a while.
+/// A key that distinguishes the tasks under way, and for some time also the tasks of one place.
 fn task_key(id: TaskId) -> u32 {
     id.turn << 24 | id.index & u32::MAX >> 8
 }
 
-/// Names in the order in which they came up, that of the mapper's call for a leaf task first.
+/// Names in the order in which they came up. The first is that of the mapper's call for a leaf task.
 struct Names {
     list: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// Of the names in one place of memory that have the same hash, the last one.
+    /// The last name for each hash of an address in memory.
     recent: [(&'static str, u32); Self::RECENT],
 }
 
@@ -168,7 +167,7 @@ impl Names {
         number
     }
 
-    /// The same for the last part of a path, quickly.
+    /// Like [`Self::number`] for the last part of a path, but quicker.
     #[inline]
     fn number_of_static(&mut self, name: &'static str) -> u32 {
         let at = (name.as_ptr() as usize >> 3 ^ name.len()) % Self::RECENT;
@@ -188,18 +187,18 @@ impl Names {
     }
 }
 
-/// What one processor has noted.
+/// The recorder of one processor.
 pub(crate) struct Recorder {
-    /// Full, it is a ring: the oldest event is at `next`.
+    /// When it is full, it is a ring: the oldest event is at `next`.
     events: Vec<Entry>,
     next: usize,
     most: usize,
     dropped: u64,
-    /// The place of the slice that runs; `NONE` when none does, or its event is lost.
+    /// The place of the present slice; `NONE` if there is none or its event is lost.
     slice: usize,
     idle: bool,
     counter: Option<CycleCounter>,
-    /// What the clock goes on by at once, if it does: a slice is over with its step.
+    /// Nanoseconds of one step of the clock, or 0. With steps, a slice ends with its step.
     step: u64,
     names: Names,
     /// Name and shard of each slot of the executor.
@@ -213,18 +212,18 @@ pub(crate) struct Recorder {
 /// No place in the list.
 const NONE: usize = usize::MAX;
 
-/// What a processor hands over at the end.
+/// The recording that a processor hands over at the end.
 pub(crate) struct Recording {
     pub processor: ProcessorId,
     pub events: Vec<Entry>,
-    /// How many events came before those.
+    /// How many earlier events were dropped.
     pub dropped: u64,
     pub names: Vec<String>,
     /// Names of objects.
     pub objects: Vec<String>,
-    /// Two moments in ticks and in nanoseconds since the run began: its first and its last.
+    /// Two moments in ticks and in nanoseconds since the run began: the first and the last of the recording.
     pub moments: [(u64, u64); 2],
-    /// Nanoseconds that the time goes on by at once, if it does.
+    /// Nanoseconds of one step of the clock, or 0.
     pub step: u64,
 }
 
@@ -258,7 +257,7 @@ impl Recorder {
         }
     }
 
-    /// Adds an event; its place.
+    /// Adds an event and returns its place.
     #[inline]
     fn add(&mut self, event: Entry) -> usize {
         if self.events.len() < self.most {
@@ -275,25 +274,25 @@ impl Recorder {
         self.events[at] = event;
         self.dropped += 1;
         if at == self.slice {
-            // To what happened within it.
+            // Events within the lost slice have none.
             self.slice = NONE;
         }
         at
     }
 
-    /// The slice that runs, if it is not lost.
+    /// The present slice, if it is not lost.
     #[inline]
     fn running(&mut self) -> Option<&mut Entry> {
         self.events.get_mut(self.slice)
     }
 
-    /// The slice that runs, if it is of this kind and goes on.
+    /// The present slice, if it is of this kind and can be continued.
     #[inline]
     fn same(&mut self, kind: Kind) -> Option<&mut Entry> {
         if self.step > 0 { None } else { self.running().filter(|s| s.is(kind)) }
     }
 
-    /// Begins a slice, and so ends the one that runs.
+    /// Begins a slice, and so ends the present one.
     #[inline]
     fn begin(&mut self, wire: &dyn Wire, kind: Kind, what: u32, who: u32, key: u32) {
         let now = self.ticks(wire);
@@ -301,7 +300,7 @@ impl Recorder {
         self.idle = false;
     }
 
-    /// Ends the slice that runs, if one does.
+    /// Ends the present slice, if there is one.
     fn end(&mut self, wire: &dyn Wire) {
         if !self.idle {
             self.begin(wire, Kind::Idle, UNKNOWN, UNKNOWN, 0);
@@ -316,7 +315,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// Notes what happens. It is out of line and ends with the call, so that nothing has to outlive it.
+    /// Handles an event. It is out of line, so that callers keep nothing alive across the call.
     #[cold]
     #[inline(never)]
     pub fn take(&mut self, wire: &dyn Wire, event: &Event<'_>) {
@@ -375,7 +374,7 @@ impl Recorder {
             Event::ShardReleased { object, generation, slot } => {
                 self.within(Kind::ReleasedShard, object, generation.min(u64::from(UNKNOWN)) as u32, slot);
             }
-            // Within one slice there is nothing to show.
+            // Within a slice of the same object there is nothing to show.
             Event::ChainReleased { object }
                 if self.running().is_none_or(|s| !(s.is(Kind::Chains) && s.what() == object)) =>
             {
@@ -385,9 +384,9 @@ impl Recorder {
         }
     }
 
-    /// The mapper is asked; when, if it is to be said how long it took.
+    /// The mapper is asked. Returns the time, if the call is to be measured.
     pub fn asks(&mut self, wire: &dyn Wire, mapper: &str, call: &str) -> Option<u64> {
-        // To measure what these say of a leaf task takes longer than they do.
+        // Measuring these mappers' answer about a leaf task takes longer than the answer.
         if call == "map_leaf" && ["collective", "default"].contains(&mapper) {
             self.within(Kind::Mapper, Names::MAP_LEAF, UNKNOWN, 0);
             return None;
@@ -395,14 +394,14 @@ impl Recorder {
         Some(self.ticks(wire))
     }
 
-    /// The mapper has answered, having been asked at `start`.
+    /// The mapper has answered. It was asked at `start`.
     pub fn answers(&mut self, wire: &dyn Wire, call: &'static str, start: u64) {
         let took = self.ticks(wire).saturating_sub(start).clamp(1, u64::from(u32::MAX));
         let name = self.names.number_of_static(call);
         self.add(Entry::new(Kind::Mapper, start, name, UNKNOWN, took as u32));
     }
 
-    /// Hands over what was noted.
+    /// Hands the recording over.
     pub fn hand_over(&mut self, wire: &dyn Wire, processor: ProcessorId, objects: Vec<String>) -> Recording {
         let mut events = std::mem::take(&mut self.events);
         events.rotate_left(self.next);

@@ -1,8 +1,8 @@
-//! The Trace Event Format
+//! Writes the Trace Event Format
 //! (<https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>), one event a line.
 //!
-//! Arrows begin and end strictly within slices, where those have a length, because a viewer binds them to the slice it
-//! finds there. When exactly in its slice a message was sent is not noted: as late as it can have been.
+//! Arrows begin and end strictly within slices that have a length, because a viewer binds an arrow to the slice it
+//! finds there. The exact time of a message within its slice is not recorded. The latest possible time is written.
 
 use crate::Error;
 use crate::diagnose::trace::{Entry, Kind, Recording};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// One event of the file. Of the optional fields each phase has its own.
+/// One event of the file. Each phase has optional fields of its own.
 #[derive(Default, Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -61,18 +61,18 @@ struct Args<'a> {
     error: Option<&'a str>,
 }
 
-/// About the run as a whole.
+/// Facts about the run as a whole.
 #[derive(Serialize)]
 struct About<'a> {
     program: &'a str,
     driver: String,
-    /// Events that were not kept, of each processor.
+    /// For each processor, how many events were dropped.
     dropped: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
 
-/// Where something happened: row and slice, in nanoseconds since the run began.
+/// The place of an event: row and slice, in nanoseconds since the run began.
 #[derive(Clone, Copy)]
 struct Spot {
     processor: ProcessorId,
@@ -92,12 +92,12 @@ struct Arrow<'a> {
     name: &'a str,
     cat: &'a str,
     from: Spot,
-    /// None if a message was not taken in.
+    /// `None` if a message was never handled.
     to: Option<Spot>,
     args: Args<'a>,
 }
 
-/// What is released, until it runs.
+/// The key of something released, until it runs.
 type Released = (Kind, u32);
 
 struct File<'a, W> {
@@ -115,7 +115,7 @@ impl<W: Write> File<'_, W> {
     fn line(&mut self, processor: ProcessorId, line: Line<'_>) -> io::Result<()> {
         self.out.write_all(if self.lines > 0 { b",\n" } else { b"\n" })?;
         self.lines += 1;
-        // 0 is special to viewers.
+        // Viewers treat 0 specially.
         let (pid, tid) = (self.machine.node_of(processor) + 1, processor + 1);
         serde_json::to_writer(&mut self.out, &Line { pid, tid, ..line })?;
         Ok(())
@@ -138,7 +138,7 @@ impl<W: Write> File<'_, W> {
     }
 }
 
-/// From ticks to nanoseconds since the run began.
+/// Turns ticks into nanoseconds since the run began.
 #[derive(Clone, Copy)]
 struct Times {
     first: (u64, u64),
@@ -152,19 +152,19 @@ impl Times {
         Self { first, tick: if ticks == 0 { 1.0 } else { ns as f64 / ticks as f64 } }
     }
 
-    /// Of ticks in full or of their low bits.
+    /// The time of full ticks or of their low bits.
     fn ns(&self, ticks: u64) -> u64 {
-        // Another processor may have begun a little earlier.
+        // Signed, because another processor may have begun a little earlier.
         let unused = Entry::TIME.count_zeros();
         let since = (ticks.wrapping_sub(self.first.0) << unused) as i64 >> unused;
         (self.first.1 as f64 + since as f64 * self.tick).max(0.0).round() as u64
     }
 }
 
-/// A recording, and its times as the file has them.
+/// A recording with its times.
 struct Row<'a> {
     recording: &'a Recording,
-    /// From the first slice on: what comes before it has no time.
+    /// The events from the first slice on. Earlier ones have no time.
     events: &'a [Entry],
     times: Times,
 }
@@ -175,7 +175,7 @@ impl<'a> Row<'a> {
         Self { recording, events: &recording.events[first..], times }
     }
 
-    /// How many events came before those.
+    /// How many earlier events are missing.
     fn dropped(&self) -> u64 {
         self.recording.dropped + (self.recording.events.len() - self.events.len()) as u64
     }
@@ -230,20 +230,20 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// A call of the mapper: a slice, or an instant where it took too little time to measure.
+    /// A call of the mapper: a slice, or an instant event if it was not measured.
     fn mapper(&self, event: &Entry, around: Spot, args: Args<'_>, file: &mut File<'_, impl Write>) -> io::Result<()> {
         let (name, cat, ticks) = (self.name(event.what()), "mapper", u64::from(event.key));
         if ticks == 0 {
             let line = Line { name, cat, ph: "i", ts: us(around.start), s: Some("t"), args, ..Line::default() };
             return file.line(around.processor, line);
         }
-        // Times are rounded.
+        // Clamped, because times are rounded.
         let start = self.times.ns(event.time()).clamp(around.start, around.end);
         let end = self.times.ns(event.time() + ticks).clamp(start, around.end);
         file.slice(Spot { start, end, ..around }, name, cat, args)
     }
 
-    /// From poll to poll.
+    /// Writes the waits of shards, from poll to poll.
     fn waits(&self, end: u64, file: &mut File<'_, impl Write>) -> io::Result<()> {
         let mut since: HashMap<u32, (u64, &Entry)> = HashMap::new();
         let processor = self.recording.processor;
@@ -271,7 +271,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Messages by processors and number.
+/// Messages by sender, receiver and number.
 type Messages = HashMap<(ProcessorId, ProcessorId, u32), Spot>;
 
 fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
@@ -287,7 +287,7 @@ fn messages(rows: &[Row<'_>], kind: Kind) -> Messages {
     found
 }
 
-/// Arrows from whoever arrives to whom that releases, which runs later.
+/// Writes arrows from an arrival to what it released, which runs later.
 fn releases(row: &Row<'_>, sent: &Messages, file: &mut File<'_, impl Write>) -> io::Result<()> {
     let me = row.recording.processor;
     let mut pending: HashMap<Released, Vec<(Spot, &Entry)>> = HashMap::new();
@@ -329,7 +329,7 @@ pub(super) fn write(
     driver: &str,
     error: Option<&Error>,
 ) -> io::Result<()> {
-    // The counter is the same for all: one measure of it will do.
+    // The counter is the same for all processors, so one measurement is enough.
     let times = Times::new(recordings.first().map_or([(0, 0); 2], |r| r.moments));
     let rows: Vec<Row<'_>> = recordings.iter().map(|r| Row::new(r, times)).collect();
     let end = recordings.iter().map(|r| times.ns(r.moments[1].0)).max().unwrap_or(0);

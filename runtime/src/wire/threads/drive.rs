@@ -1,5 +1,5 @@
-//! What a processor does from its first turn to its last: takes in what has come, runs what is ready, sends, and sleeps when
-//! there is nothing to do. What there is to run is the [`Driven`]'s business.
+//! The loop of a processor: handles messages, runs ready items, sends, and sleeps when there is nothing to do. The work
+//! itself is up to [`Driven`].
 
 use super::super::sync::atomic::Ordering;
 use super::super::sync::{spin_loop, yield_now};
@@ -9,25 +9,26 @@ use super::outbox::Outbox;
 use super::post::Post;
 use crate::ids::ProcessorId;
 
-/// Turns without work before a processor that has a core of its own sleeps: with two processors about a millisecond (longer
-/// with more, as a turn looks at the ring of each), several times what waking one takes on a virtual machine. With less, two
-/// that wait for each other fall asleep in turn, each while the other wakes.
+/// Turns without work before a processor with a core of its own sleeps. With two processors that is about a
+/// millisecond, several times as long as waking one takes on a virtual machine. It is longer with more processors,
+/// because a turn looks at the ring of each. If it were shorter, two processors that wait for each other would fall
+/// asleep in turn, each while the other wakes.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 20_000 };
-/// Turns without work before it pauses between them.
+/// Turns without work before it pauses between turns.
 const BRISK: u32 = 50;
-/// Turns without work before one that shares its core sleeps: then spinning takes the core from whoever has work.
+/// Turns without work before a processor that shares its core sleeps. Spinning would take the core from one with work.
 const YIELDS: u32 = if cfg!(loom) { 1 } else { 3 };
 
-/// Who runs what the messages are about: a processor's core, or in a model a few numbers.
+/// The work that messages are about: a processor's core, or a few numbers in a model.
 pub trait Driven<M> {
-    /// Takes in a message.
+    /// Handles a message.
     fn receive(&self, source: ProcessorId, message: M);
-    /// Runs what is ready, for a while; false if there was nothing.
+    /// Runs ready items for a while. False if there were none.
     fn turn(&self) -> bool;
     /// Whether there is something to run.
     fn has_work(&self) -> bool;
-    /// Whether somebody outside may bring work. Who may no longer has left what he brought where [`Self::has_work`] finds it
-    /// from now on.
+    /// Whether somebody outside may bring work. If not, any work brought from outside before is now visible to
+    /// [`Self::has_work`].
     fn has_foreign_waker(&self) -> bool;
     /// When the first timer is over, in nanoseconds since the run began.
     fn next_deadline(&self) -> Option<u64>;
@@ -37,7 +38,7 @@ pub trait Driven<M> {
     fn stopped(&self) -> bool;
 }
 
-/// Runs the processor `id` until what it drives is stopped or the run is given up.
+/// Runs the processor `id` until its work is stopped or the run is given up.
 pub fn drive<M: Send>(
     id: ProcessorId,
     driven: &impl Driven<M>,
@@ -62,13 +63,13 @@ pub fn drive<M: Send>(
         if outbox.has_backlog() || crowded && idle < patience {
             yield_now();
         } else if idle < patience {
-            // A pause takes as long as a message.
+            // A pause is about as long as a message takes.
             if idle > BRISK {
                 spin_loop();
             }
         } else {
             let timed_out = sleep(driven, post, me, outbox, inbox);
-            // Nobody called: unless its own time has come for something, it sleeps again at once.
+            // Nobody called: unless a timer is over, it sleeps again at once.
             idle = if timed_out { patience - 1 } else { 0 };
         }
     }

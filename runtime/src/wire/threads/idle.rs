@@ -1,4 +1,4 @@
-//! How a processor without work says so, finds out whether that holds for everybody, and sleeps (README, rules 9 and 13 to
+//! How a processor without work announces it, finds out whether all are idle, and sleeps (README, rules 9 and 13 to
 //! 16).
 
 use super::super::OUTSIDE;
@@ -10,8 +10,8 @@ use super::outbox::Outbox;
 use super::post::{Post, Public};
 use std::time::{Duration, Instant};
 
-/// Announces that there is nothing to do, looks whether that holds for everybody, and sleeps. True if it slept until
-/// its time was over.
+/// Announces that there is nothing to do, checks whether that is so for everybody, and sleeps. True if it slept until
+/// its deadline.
 pub fn sleep<M: Send>(
     driven: &impl Driven<M>,
     post: &Post<M>,
@@ -28,7 +28,7 @@ pub fn sleep<M: Send>(
     if still_idle() && quiescent(post) {
         post.give_up();
     } else {
-        // Nobody tells when a waker is dropped.
+        // Nobody reports that a waker was dropped, so the processor looks again after a while.
         let look = awaits_outside.then(|| Instant::now() + OUTSIDE);
         let alarm = driven.next_deadline().and_then(|at| post.start.checked_add(Duration::from_nanos(at)));
         driven.park(|| {
@@ -39,26 +39,27 @@ pub fn sleep<M: Send>(
     woken == Wake::TimedOut
 }
 
-/// Publishes that there is nothing to do, and returns whether it awaits somebody outside. `None`, with nothing
-/// published, if somebody outside has woken it meanwhile.
+/// Publishes that there is nothing to do, and returns whether the processor waits for somebody outside. If somebody
+/// outside has woken it meanwhile, publishes nothing and returns `None`.
 pub fn announce<M>(driven: &impl Driven<M>, me: &Public<M>, sent: u64, received: u64) -> Option<bool> {
     let awaits_outside = driven.has_foreign_waker();
-    // Who was outside no more may have left a wake: only now is it sure to be seen.
+    // The last holder of a waker may have left a wake, which is sure to be visible only now.
     if driven.has_work() {
         return None;
     }
-    // Release, all of them: whoever sees one of these sees that the processor has not been idle in between.
+    // All with Release: a processor that sees one of these sees that this one was not idle in between.
     me.sent.store(sent, Ordering::Release);
     me.received.store(received, Ordering::Release);
     me.awaits_outside.store(awaits_outside || driven.next_deadline().is_some(), Ordering::Release);
     me.idle.store(true, Ordering::Release);
-    // Of those that go idle at a time, the last one to fence sees all others idle: README, rule 15.
+    // If several go idle at once, the last one to fence sees the others idle: README, rule 15.
     fence();
     Some(awaits_outside)
 }
 
-/// Whether every processor is idle and every message sent has been received: looked at twice, because the first look
-/// may straddle a wake-up.
+/// Whether the run is stuck: every processor is idle, nobody outside can wake one, and every message sent has been
+/// received. It looks twice, because a processor may wake during the first look. The run then ends with a report of the
+/// deadlock.
 pub fn quiescent<M>(post: &Post<M>) -> bool {
     let look = || -> Option<(u64, u64)> {
         let (mut sent, mut received) = (0u64, 0u64);

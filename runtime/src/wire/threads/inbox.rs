@@ -1,4 +1,4 @@
-//! A processor's way to receive: the rings that it has fetched from its hall so far.
+//! Receiving: the rings that a processor has fetched from its hall so far.
 
 use super::super::ring::Receiver;
 use super::super::sync::atomic::Ordering;
@@ -15,14 +15,14 @@ impl<M: Send> Inbox<M> {
         Self { from: Vec::new(), received: 0 }
     }
 
-    /// Messages taken in so far.
+    /// Messages handed over so far.
     #[inline]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Hands over what has come to `me`, the place of this processor: a ring's length of each ring at most, so that nobody
-    /// waits for the end of a stream.
+    /// Hands over the messages that have come to `me`, the place of this processor. From each ring it takes at most a
+    /// ring's length, so that a steady stream does not hold up the others.
     #[inline]
     pub fn take_in(&mut self, me: &Public<M>, mut receive: impl FnMut(ProcessorId, M)) {
         if me.opened.load(Ordering::Relaxed) != self.from.len() {
@@ -37,7 +37,7 @@ impl<M: Send> Inbox<M> {
         }
     }
 
-    /// Whether there is nothing to take in: the second look of README, rule 9.
+    /// Whether there is nothing to receive: the second look of README, rule 9.
     pub fn is_empty(&self, me: &Public<M>) -> bool {
         me.opened.load(Ordering::Acquire) == self.from.len() && self.from.iter().all(|(_, ring)| ring.is_empty())
     }

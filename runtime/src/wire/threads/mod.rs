@@ -1,8 +1,8 @@
-//! One thread a processor, joined by rings in memory. Values move; nothing is encoded.
+//! The threads wire: one thread for each processor, joined by rings in memory. Values move, and nothing is encoded.
 //!
-//! The post office is in files of its own, which know neither [`Core`] nor [`Message`], so that models can run them: what is
-//! shared (`post.rs`), sending (`outbox.rs`), receiving (`inbox.rs`), going to sleep (`idle.rs`) and the loop that does all
-//! of this in turn (`drive.rs`). Here are the threads, their cores, and what comes of a run.
+//! The post office is in files that know neither [`Core`] nor [`Message`], so that models can run them. `post.rs` has
+//! the shared state, `outbox.rs` sending, `inbox.rs` receiving, `idle.rs` going to sleep, and `drive.rs` the loop that
+//! does all of this in turn. This file has the threads, their cores, and the result of a run.
 
 mod drive;
 mod idle;
@@ -37,9 +37,9 @@ const UNTIMED: u32 = 16;
 
 struct Shared {
     post: Arc<Post<Message>>,
-    /// What traces take times from.
+    /// The source of times in traces.
     counter: Option<CycleCounter>,
-    /// Where workers are bound.
+    /// The cores that workers are bound to.
     places: Places,
     /// There are more processors than cores for them.
     crowded: bool,
@@ -91,7 +91,7 @@ impl Wire for Rc<ThreadsWire> {
 
 pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Result<(AnyResult, Stats), Error> {
     let n = config.machine.processors() as usize;
-    // Asked here, since one who is bound is told of one core.
+    // Asked before binding, because a bound thread is told of one core.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let crowded = n > cores || places.shared();
     let counter = config.trace.as_ref().and_then(|_| CycleCounter::find());
@@ -103,7 +103,8 @@ pub(crate) fn run(config: Arc<Config>, places: Places, begin: &Begin<'_>) -> Res
             let body = move || processor(id as u32, config, mine, begin, &ends);
             let spawned = std::thread::Builder::new().name(format!("maniple {id}")).spawn_scoped(scope, body);
             if let Err(e) = spawned {
-                // The processors that did start see a processor that is never idle; end them.
+                // Not all threads could be started. The others would wait for a missing processor that is never idle,
+                // so end them.
                 shared.post.give_up();
                 return Err(Error::misuse("a run", format!("{n} threads"), e));
             }
@@ -147,7 +148,7 @@ fn processor(
     begin: &Begin<'_>,
     ends: &crossbeam_channel::Sender<ProcessorEnd>,
 ) {
-    // First, so that what a worker allocates is near it.
+    // Bound first, so that the memory a worker allocates is near it.
     shared.places.bind(id);
     let _clock = crate::time::Clock::host(shared.post.start);
     let wire = Rc::new(ThreadsWire::new(id, shared.clone()));
@@ -167,7 +168,7 @@ fn processor(
         shared.post.give_up();
     }
     if shared.post.is_given_up() {
-        // Before the lock: it may run destructors of the program.
+        // Made before taking the lock, because it may run destructors of the program.
         let report = core.report();
         shared.report.lock().unwrap_or_else(PoisonError::into_inner).push(report);
     }
@@ -177,7 +178,7 @@ fn processor(
     core.effects().hand_over_trace();
     let result = outcome.and_then(|o| o.borrow_mut().take());
     let failure = core.effects().failure();
-    // Messages that nobody took hold values of the program.
+    // Messages that nobody received hold values of the program, whose destructors may panic.
     let dropped = catch_unwind(AssertUnwindSafe(|| drop((core, wire, inbox))));
     let failure = failure.or(dropped.err().map(|panic| crashed(id, panic)));
     // Received for as long as the caller lives.
@@ -227,17 +228,17 @@ impl Driven<Message> for DrivenCore<'_> {
     }
 }
 
-/// When a processor that has a timer last looked at the clock.
+/// The last look at the clock of a processor that has a timer.
 #[derive(Default)]
 struct LastLook {
     /// Turns since then.
     untimed: Cell<u32>,
-    /// Leaf tasks run by then.
+    /// Leaf tasks run until then.
     leaves: Cell<u64>,
 }
 
 impl LastLook {
-    /// Before each turn while a timer is set. A leaf task may take long, other turns do not.
+    /// Called before each turn while a timer is set. A leaf task may take long, other turns do not.
     #[cold]
     fn look(&self, core: &Rc<Core>) {
         let (turns, leaves) = (self.untimed.get() + 1, core.effects().counters.leaf_tasks.get());
@@ -360,7 +361,7 @@ mod tests {
         let [last, over] = timers;
         assert!(core.effects().next_deadline() > Some(first));
         drop(over);
-        // What is cancelled is not slept for.
+        // A cancelled timer does not limit the sleep.
         drop(last);
         assert_eq!(core.effects().next_deadline(), None);
         assert!(!sleeps());
@@ -371,7 +372,7 @@ mod tests {
     fn a_processor_that_has_just_been_woken_is_not_idle() {
         let (core, waker) = waiting();
         let me = Public::new();
-        // Woken after its last turn, by somebody who then held a waker no more.
+        // Woken after its last turn, by a thread that then dropped its waker.
         waker.wake();
         assert!(!core.effects().has_foreign_waker());
         assert_eq!(announce(&driven_core(&core), &me, 0, 0), None);

@@ -1,5 +1,5 @@
-//! The post office in loom: two or three processors, rings of two slots, and every execution up to the bound on
-//! pre-emptions. A message or a wake-up that is lost leaves a processor asleep, which loom reports as a deadlock.
+//! Models of the post office in loom: two or three processors, rings of two slots, and every execution up to a limit on
+//! pre-emptions. A lost message or wake-up leaves a processor asleep, which loom reports as a deadlock.
 
 use super::super::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use super::super::sync::{OF_SEVERAL, model_bounded, yield_now};
@@ -17,7 +17,7 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
     model_bounded(OF_SEVERAL, body);
 }
 
-/// Takes in a number of messages, does something with each, and then stops.
+/// Receives a number of messages, does something with each, and then stops.
 struct Reader<F> {
     left: Cell<u32>,
     then: F,
@@ -54,14 +54,14 @@ impl<M, F: Fn(M)> Driven<M> for Reader<F> {
     }
 }
 
-/// Drives a processor until it has taken in `messages`.
+/// Drives a processor until it has received `messages`.
 fn read<M: Send>(outbox: &Outbox<M>, id: ProcessorId, post: &Post<M>, messages: u32) {
     let driven = Reader { left: Cell::new(messages), then: drop };
     drive(id, &driven, post, outbox, &mut Inbox::new(), false);
     assert_eq!(driven.left.get(), 0, "a run that goes on was given up");
 }
 
-/// Processor 1 does `send`, and processor 0 takes in `messages`.
+/// Processor 1 runs `send`, and processor 0 receives `messages`.
 pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) + Send + Sync + 'static) {
     let send = Arc::new(send);
     model(move || {
@@ -73,14 +73,14 @@ pub fn one_reads<M: Send + 'static>(messages: u32, send: impl Fn(&Arc<Post<M>>) 
     });
 }
 
-/// The turns in which a sender that has always something else to do makes sure of what it has sent.
+/// The turns in which a busy sender makes sure that its messages are seen.
 fn go_on<M: Send>(outbox: &Outbox<M>) {
     for _ in 0..=UNFENCED {
         outbox.tend();
     }
 }
 
-/// The sender neither sleeps nor flushes by itself, and opens its ring while the receiver may be about to sleep.
+/// The sender neither sleeps nor flushes by itself. It opens its ring while the receiver may be about to sleep.
 #[test]
 fn a_message_is_seen_although_its_sender_goes_on() {
     one_reads(1, |post| {
@@ -90,7 +90,7 @@ fn a_message_is_seen_although_its_sender_goes_on() {
     });
 }
 
-/// The second one comes through a ring that the receiver may know.
+/// The second message comes through a ring that the receiver may know.
 #[test]
 fn two_messages_are_seen_although_their_sender_goes_on() {
     one_reads(2, |post| {
@@ -102,7 +102,7 @@ fn two_messages_are_seen_although_their_sender_goes_on() {
     });
 }
 
-/// The sender goes on, too, once everything is in the ring.
+/// The sender also goes on once everything is in the ring.
 #[test]
 fn what_waited_for_room_is_seen() {
     one_reads(3, |post| {
@@ -139,7 +139,7 @@ fn nobody_sleeps_over_what_waits_for_room() {
     });
 }
 
-/// `Stop` is among it.
+/// `Stop` is among the messages.
 #[test]
 fn who_leaves_pushes_what_waited_for_room() {
     one_reads(3, |post| {
@@ -181,7 +181,7 @@ fn a_second_ring_is_seen() {
 }
 
 enum Letter {
-    /// To be answered, so many times to and fro.
+    /// To be answered this many times.
     Hop(u32),
     Stop,
 }
@@ -192,12 +192,12 @@ struct Outside {
     woken: AtomicBool,
 }
 
-/// Answers letters. The last of them, or a wake from outside, stops everybody or nobody.
+/// Answers letters. The last letter, or a wake from outside, stops everybody or nobody.
 struct Clerk<'a> {
     outbox: &'a Outbox<Letter>,
     letters: RefCell<Vec<(ProcessorId, Letter)>>,
     outside: Option<Arc<Outside>>,
-    /// The processors that are stopped in the end: so many, from the first.
+    /// How many processors are stopped in the end, counted from the first.
     stops: u32,
     stopped: Cell<bool>,
 }
@@ -251,7 +251,7 @@ impl Driven<Letter> for Clerk<'_> {
 
     fn park(&self, sleep: impl FnOnce()) {
         sleep();
-        // A deadline is over at once here: let the others go on.
+        // In a model a deadline is over at once, so let the others go on.
         if self.outside.is_some() {
             yield_now();
         }
@@ -262,14 +262,14 @@ impl Driven<Letter> for Clerk<'_> {
     }
 }
 
-/// What a processor begins with.
+/// The start of a processor.
 #[derive(Clone, Default)]
 struct Begin {
     letters: &'static [(ProcessorId, u32)],
     outside: Option<Arc<Outside>>,
 }
 
-/// One processor; whether a letter stopped it.
+/// Runs one processor. True if a letter stopped it.
 fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) -> bool {
     let outbox = Outbox::new(id, post.clone());
     let letters = RefCell::default();
@@ -279,8 +279,8 @@ fn clerk(id: ProcessorId, post: &Arc<Post<Letter>>, stops: u32, begin: Begin) ->
     driven.stopped.get()
 }
 
-/// `n` processors, of which the first begins with something. If `ends`, the last hop or a wake stops all, and a run that
-/// goes on until then is never given up. Else the run is stuck, and everybody learns it.
+/// Runs `n` processors; only the first has a start. If `ends`, the last hop or a wake stops all, and the run must not
+/// be given up before. Otherwise the run is stuck, and all processors must learn it.
 fn run(n: u32, ends: bool, post: &Arc<Post<Letter>>, begin: Begin) {
     let stops = if ends { n } else { 0 };
     let others = (1..n).map(|id| {
@@ -302,7 +302,8 @@ fn an_answer_under_way_is_no_deadlock() {
     exchange(2, true, &[(1, 1)]);
 }
 
-/// A third processor goes idle at some time, and looks at the two that exchange. (Driven like them it takes too long.)
+/// A third processor goes idle at some time, and looks at the two that exchange. Driving it like them would take too
+/// long.
 #[test]
 fn an_answer_between_two_others_is_no_deadlock() {
     model(|| {
@@ -321,9 +322,9 @@ fn an_answer_between_two_others_is_no_deadlock() {
     });
 }
 
-/// The first sends to the second, which was idle, as was the third, and which sends to the third and then has more to do
-/// than the model shows. As seen from the first, the third may have received a message, and the second may have neither
-/// received nor sent one: the sums are equal, but the second is awake.
+/// The second and third processor are idle. The first sends to the second, which passes the message to the third and
+/// then has more to do than the model shows. The first may see the third's received message but neither count of the
+/// second. Then the sums are equal, although the second is awake.
 #[test]
 fn who_passes_a_message_on_is_not_idle() {
     model(|| {
@@ -370,7 +371,7 @@ fn three_idle_processors_are_stuck() {
     exchange(3, false, &[]);
 }
 
-/// The first of `n` processors waits for somebody outside, who wakes it or not and holds no waker afterwards.
+/// The first of `n` processors waits for somebody outside, who may wake it and then holds no waker.
 fn outside(n: u32, wakes: bool) {
     model(move || {
         let post = Arc::new(Post::new(n as usize));

@@ -1,5 +1,5 @@
-//! A processor's way to send: a ring to each processor it has sent to, what did not fit into it, and when what was pushed
-//! gets the fence that makes sure of its reader (README, rules 8 and 12).
+//! Sending: a ring to each processor that this one has sent to, and a backlog of messages that did not fit. It also
+//! decides when a push gets the fence that makes it visible to a sleeping reader (README, rules 8 and 12).
 
 use super::super::park::fence;
 use super::super::ring::{Sender, ring};
@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Turns that a message may wait for the fence that makes sure of its reader.
+/// Turns that a message may wait for its fence.
 pub const UNFENCED: u32 = if cfg!(loom) { 1 } else { 16 };
 
 pub struct Outbox<M> {
@@ -18,16 +18,16 @@ pub struct Outbox<M> {
     to: Vec<RefCell<Outlet<M>>>,
     post: Arc<Post<M>>,
     sent: Cell<u64>,
-    /// Turns since the first message after the last fence; 0 when there was none.
+    /// Turns since the first message after the last fence; 0 if there was none.
     unfenced: Cell<u32>,
-    /// Something waits for room in a ring.
+    /// A message waits for room in a ring.
     backlog: Cell<bool>,
 }
 
 struct Outlet<M> {
-    /// Opened with the first message: most pairs of many processors have nothing to say to each other.
+    /// Opened with the first message. With many processors, most pairs never exchange one.
     ring: Option<Sender<M>>,
-    /// What did not fit into the ring.
+    /// Messages that did not fit into the ring.
     waiting: VecDeque<M>,
 }
 
@@ -44,7 +44,7 @@ impl<M: Send> Outbox<M> {
         let Outlet { ring, waiting } = &mut *link;
         let ring = ring.get_or_insert_with(|| self.open(to));
         if waiting.is_empty() && ring.has_room() {
-            // Asked first: a push that may give the message back copies it once more.
+            // Checked first: a push that may give the message back copies it once more.
             ring.put(message);
         } else {
             self.set_aside(waiting, message);
@@ -54,12 +54,12 @@ impl<M: Send> Outbox<M> {
         self.post.processors[to as usize].parker.nudge();
     }
 
-    /// Messages sent so far, with those that still wait for room.
+    /// Messages sent so far, including those that wait for room.
     pub fn sent(&self) -> u64 {
         self.sent.get()
     }
 
-    /// Whether something waits for room in a ring.
+    /// Whether a message waits for room in a ring.
     #[inline]
     pub fn has_backlog(&self) -> bool {
         self.backlog.get()
@@ -79,8 +79,9 @@ impl<M: Send> Outbox<M> {
         }
     }
 
-    /// At the end of a turn: flushes if something waits for room, or for its fence long enough. A fence waits until what
-    /// was pushed has reached memory, and whoever polls does not need it.
+    /// Called at the end of a turn. Flushes if a message waits for room, or has waited long enough for its fence. A
+    /// fence is put off because it waits until all pushes have reached memory, and a reader that polls does not need
+    /// it.
     #[inline]
     pub fn tend(&self) {
         let turns = self.unfenced.get();
@@ -91,20 +92,20 @@ impl<M: Send> Outbox<M> {
         }
     }
 
-    /// Keeps what does not fit into its ring.
+    /// Keeps a message that does not fit into its ring.
     #[cold]
     fn set_aside(&self, waiting: &mut VecDeque<M>, message: M) {
         waiting.push_back(message);
         self.backlog.set(true);
     }
 
-    /// Something was pushed, which needs a fence before this processor sleeps.
+    /// Something was pushed, so a fence is needed before this processor sleeps.
     #[inline(always)]
     fn note_push(&self) {
         self.unfenced.set(self.unfenced.get().max(1));
     }
 
-    /// Makes the ring to another processor and hands that its end.
+    /// Makes the ring to another processor and hands over the receiving end.
     #[cold]
     fn open(&self, to: ProcessorId) -> Sender<M> {
         let (sender, receiver) = ring(self.post.slots);
@@ -119,7 +120,7 @@ impl<M: Send> Outbox<M> {
             let Outlet { ring: Some(ring), waiting } = &mut *link else {
                 continue;
             };
-            // What waits for a processor that is gone stays: it goes with the wire.
+            // Messages for a processor that is gone stay, and are dropped with the wire.
             while !public.gone.load(Ordering::Relaxed)
                 && let Some(message) = waiting.pop_front()
             {
@@ -149,7 +150,7 @@ mod tests {
         let (outbox, mut inbox, mut next) = (Outbox::new(1, post.clone()), Inbox::new(), 0);
         for value in 0..100 {
             outbox.send(0, value);
-            // Now and then, so that rings are full, are emptied, and are tended between a send and the next.
+            // Only now and then, so that rings fill up, are emptied, and are tended between two sends.
             if value % 7 == 0 {
                 inbox.take_in(&post.processors[0], |source, value| {
                     assert_eq!((source, value), (1, next));

@@ -1,5 +1,5 @@
-//! The post office: what the processors of a run share. Each has a place where it sleeps, where others leave the rings they
-//! open to it, and where it says what it has sent and received. The post knows nothing of what a message is.
+//! The post office: the state that the processors of a run share. Each processor has a place to sleep, a hall where
+//! others leave the rings they open to it, and published counts. The post does not know what a message is.
 
 use super::super::park::Parker;
 use super::super::ring::{Receiver, slot_bytes};
@@ -9,24 +9,24 @@ use crate::ids::ProcessorId;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// Most slots of a ring: fewer cost speed at hundreds of shards.
+/// Most slots of a ring. Fewer are slower at hundreds of shards.
 pub const RING: usize = if cfg!(loom) { 2 } else { 256 };
-/// Bytes that the slots of all rings take at most, should every processor talk to every other.
+/// Most bytes of all rings together, if every processor talks to every other.
 const RINGS: usize = 256 << 20;
 
-/// What a processor tells the others before it sleeps. Cache lines apart, because neighbours write theirs.
+/// The public state of one processor. Each has cache lines of its own, because its neighbours write theirs.
 #[repr(align(128))]
 pub struct Public<M> {
     pub parker: Parker,
-    /// Set while the processor has nothing to do; the counts below then hold still.
+    /// Set while the processor has nothing to do. The counts below do not change while it is set.
     pub idle: AtomicBool,
     pub sent: AtomicU64,
     pub received: AtomicU64,
-    /// Something outside holds a waker of one of its shards, or a timer of its own is set.
+    /// Somebody outside holds a waker of one of its shards, or a timer of its own is set.
     pub awaits_outside: AtomicBool,
     /// It has left its loop and reads no more.
     pub gone: AtomicBool,
-    /// Rings that have been opened to this processor so far; those that it has yet to take are in `hall`.
+    /// How many rings have been opened to this processor. Those it has not fetched are in `hall`.
     pub opened: AtomicUsize,
     hall: Mutex<Vec<(ProcessorId, Receiver<M>)>>,
 }
@@ -49,8 +49,8 @@ impl<M> Public<M> {
     pub fn leave(&self, source: ProcessorId, ring: Receiver<M>) {
         let mut hall = self.hall.lock().unwrap_or_else(PoisonError::into_inner);
         hall.push((source, ring));
-        // Under the lock: whoever fetches the ring finds it counted. Like a push: what follows in the README for values holds
-        // for the ring itself.
+        // Counted under the lock, so that a processor that fetches the ring finds it counted. This is like a push: the
+        // README's argument for values holds for the ring too.
         self.opened.fetch_add(1, Ordering::Release);
     }
 
@@ -66,7 +66,7 @@ pub struct Post<M> {
     pub slots: usize,
     /// When the run began.
     pub start: Instant,
-    /// The run cannot go on: everybody was idle with nothing in flight, or a processor is lost.
+    /// The run can't go on: everybody was idle with nothing in flight, or a processor crashed.
     given_up: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ impl<M> Post<M> {
         self.processors.iter().for_each(|p| p.parker.wake());
     }
 
-    /// Whether somebody gave up: a processor that was woken for it sees it.
+    /// Whether the run was given up. A processor that was woken for it sees it.
     #[inline]
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
@@ -96,7 +96,7 @@ impl<M> Post<M> {
 /// Slots of a ring between two of `n` processors.
 fn slots_between<M>(n: usize) -> usize {
     let room = RINGS / slot_bytes::<M>() / (n * n);
-    // A ring's slots are a power of two; with less than four it hardly ever takes what it is given.
+    // The number is a power of two. A ring of fewer than four slots would be full nearly always.
     1 << room.clamp(RING.min(4), RING).ilog2()
 }
 

@@ -1,4 +1,4 @@
-//! Messages in virtual time: each is in one place from when it is sent until it is taken in.
+//! Messages in virtual time. A message stays in one place from when it is sent until it is received.
 
 use crate::ids::ProcessorId;
 use crate::message::Message;
@@ -11,27 +11,28 @@ const PAGE: u32 = 1024;
 
 struct Letter {
     from: ProcessorId,
-    /// To whom it is; once it has come, the one that came after it.
+    /// The receiver. Once the letter has come, the number of the next one in the receiver's inbox.
     then: u32,
-    /// None once it is taken in.
+    /// `None` once it is received.
     message: Option<Message>,
 }
 
 const _: () = assert!(size_of::<Letter>() == 64);
 
-/// Letters that were posted one after the other. Its memory is given back when all are taken in.
+/// Letters that were posted one after the other. The memory is given back when all are received.
 #[derive(Default)]
 struct Page {
     letters: Vec<Letter>,
     left: u32,
 }
 
-/// All messages under way, by numbers that are used again: the page in the high bits, the place in it in the low ones.
+/// All messages under way, by number. The page is in the high bits, the place in it in the low ones. Numbers are
+/// reused.
 pub(super) struct Mail {
     pages: Vec<Page>,
     /// Pages without letters.
     free: Vec<u32>,
-    /// Where the next is put.
+    /// The page for the next letter.
     open: u32,
 }
 
@@ -65,18 +66,18 @@ impl Mail {
         self.pages.get_mut((number / PAGE) as usize)?.letters.get_mut((number % PAGE) as usize)
     }
 
-    /// Who sent one that has not come, and to whom.
+    /// The sender and receiver of a letter that has not come.
     pub fn address(&self, number: u32) -> (ProcessorId, ProcessorId) {
         let letter = &self.pages[(number / PAGE) as usize].letters[(number % PAGE) as usize];
         (letter.from, letter.then)
     }
 
-    /// What one that has not come says.
+    /// The message of a letter that has not come.
     pub fn message(&self, number: u32) -> Option<&Message> {
         self.pages[(number / PAGE) as usize].letters[(number % PAGE) as usize].message.as_ref()
     }
 
-    /// Takes one out.
+    /// Removes a letter.
     pub fn open(&mut self, number: u32) -> Option<(ProcessorId, Message)> {
         let page = &mut self.pages[(number / PAGE) as usize];
         let letter = &mut page.letters[(number % PAGE) as usize];
@@ -88,7 +89,7 @@ impl Mail {
         Some(taken)
     }
 
-    /// All letters of a full page are taken in.
+    /// All letters of a full page have been received.
     #[cold]
     fn close(&mut self, page: u32) {
         if page == self.open {
@@ -100,7 +101,7 @@ impl Mail {
     }
 }
 
-/// What has come to one processor, in order.
+/// The letters that have come to one processor, in order.
 pub(super) struct Inbox {
     first: Cell<u32>,
     last: Cell<u32>,

@@ -1,4 +1,16 @@
-//! A processor's clock in virtual time: it goes on by what the processor has counted.
+//! A processor's clock in virtual time. An operation takes its count times its cost.
+//!
+//! Processors count their operations on every wire. The meter puts a cost on each count and adds them up. So the
+//! runtime reads no clock for this, and does the same work on every wire. The time of a leaf task is added when it
+//! ends.
+//!
+//! Launching a shard again is charged to the launcher, as a launch with its requirements. The start of the shard is
+//! charged to the processor that runs it.
+//!
+//! A machine may be without replay, as Legion was when the founding paper was written. Each subtask of a collective
+//! then costs as much as launching, mapping, starting and completing a leaf task. All of that is charged when the
+//! subtask runs, to the processor that runs it. Charging a part of it at the call would hardly change who waits for
+//! whom, and would not change the sum.
 
 use super::machine::{CostsPs, Ps, VirtualMachine};
 use crate::processor::Core;
@@ -8,11 +20,11 @@ use std::rc::{Rc, Weak};
 pub(super) struct Meter {
     core: OnceCell<Weak<Core>>,
     costs: RefCell<Rc<CostsPs>>,
-    /// The shards that these are for.
+    /// The number of shards that these costs are for.
     shards: Cell<usize>,
-    /// What the clock would say if nothing had ever been counted.
+    /// The time on the clock if nothing had ever been counted.
     zero: Cell<Ps>,
-    /// The work of the leaf task that is called, and how many had been over by then.
+    /// The work of the leaf task that is being called, and how many had ended before.
     work: Cell<Ps>,
     over: Cell<u64>,
 }
@@ -54,7 +66,7 @@ impl Meter {
         self.zero.get().wrapping_add(self.counted())
     }
 
-    /// Sets the clock: a step begins.
+    /// Sets the clock at the beginning of a step.
     pub fn begin(&self, now: Ps, machine: &VirtualMachine) {
         if !machine.crowded.is_empty() {
             let shards = self.core.get().and_then(Weak::upgrade).map_or(1, |core| core.effects().most_there());
@@ -65,12 +77,12 @@ impl Meter {
         self.set(now);
     }
 
-    /// What the taking in of a message costs.
+    /// The cost of handling a message.
     pub fn message(&self) -> Ps {
         self.costs.borrow().message
     }
 
-    /// The work of a leaf task that names regions of so many bytes.
+    /// The work of a leaf task whose regions have so many bytes.
     pub fn work(&self, machine: &VirtualMachine, name: &str, bytes: usize) -> Ps {
         machine.work(name, bytes, self.shards.get())
     }
@@ -80,17 +92,17 @@ impl Meter {
         self.zero.set(now.wrapping_sub(self.counted()));
     }
 
-    /// A leaf task is called: its work is done when it is over.
+    /// A leaf task is called. Its work is added when it is over.
     pub fn works(&self, work: Ps) {
         let Some(core) = self.core.get().and_then(Weak::upgrade) else { return };
-        // With that of an earlier one.
+        // This includes the work of an earlier leaf task.
         let now = self.now() + self.costs.borrow().start;
         self.over.set(core.effects().counters.leaf_tasks.get());
         self.set(now);
         self.work.set(work);
     }
 
-    /// Something else takes this long.
+    /// Adds any other time.
     pub fn spend(&self, time: Ps) {
         self.zero.set(self.zero.get().wrapping_add(time));
     }

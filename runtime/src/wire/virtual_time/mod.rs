@@ -1,12 +1,17 @@
-//! The driver of virtual time: one thread for all processors, and a queue of what happens when.
+//! The driver of virtual time: one thread for all processors, and a queue of events in order of time.
 //!
-//! Each processor has a clock of its own, which goes on by what its operations cost ([`VirtualMachine`]); it takes one step at
-//! a time, the messages that have come before that which is ready here. Messages pass from node to node as LogGP has it: a
-//! sender spends `send_ns`, and then the message waits for the node's way out, keeps it busy for its bytes, is under way for
-//! the latency, waits for the other node's way in, and costs the receiver `receive_ns`. Nothing is encoded.
+//! Each processor has a clock of its own, which advances by the costs of its operations ([`VirtualMachine`]). It takes
+//! one step at a time and handles messages before ready items. Nothing is encoded.
 //!
-//! What happens at the same time happens in the order in which it was put into the queue. So a program gives the same run,
-//! event for event, wherever it is compiled and however often it runs.
+//! Messages between nodes follow LogGP. The sender spends `send_ns`. Then the message waits for the node's way out and
+//! keeps it busy for its bytes. It is under way for the latency, waits for the other node's way in, and costs the
+//! receiver `receive_ns`.
+//!
+//! Shards run on utility processors if the machine has some, unless a mapper puts them elsewhere. A shard does the
+//! runtime's work: it launches, handles messages and runs collectives. Leaf tasks run on the node's other processors.
+//!
+//! Events at the same time happen in the order in which they were queued. So a program gives the same run, event for
+//! event, on every host and in every build.
 
 mod machine;
 mod mail;
@@ -41,13 +46,13 @@ use std::time::{Duration, Instant};
 /// Subtasks of a turn, as on threads.
 const BUDGET: u32 = super::threads::BUDGET;
 
-/// Turns of a processor that may be at the same time, one after the other: each after them takes a nanosecond.
+/// Turns that a processor may take without its clock moving. Each further one takes a nanosecond.
 const STANDS: u32 = 1000;
 
 /// No time.
 const NEVER: Ps = Ps::MAX;
 
-/// The last time there is, after 26 days: sums of a few times up to it are numbers still.
+/// The last time, after 26 days. Sums of a few times up to it do not overflow.
 const END: Ps = Ps::MAX / 8;
 
 #[cold]
@@ -62,11 +67,11 @@ fn after_the_end() -> Error {
 
 #[derive(Debug, Clone, Copy)]
 enum What {
-    /// A letter of the mail is for its node's way out.
+    /// A letter is ready for its node's way out.
     Leaves(u32),
-    /// A letter is at the other node's way in.
+    /// A letter has reached the other node's way in.
     Reaches(u32),
-    /// A letter is there.
+    /// A letter has come to its receiver.
     Comes(u32),
     Step(ProcessorId),
     /// A timer of a processor may be over.
@@ -75,26 +80,26 @@ enum What {
 
 struct Net {
     events: Queue<What>,
-    /// Messages on their way, and those that have come and are not taken in.
+    /// Messages on their way, and those that have come but are not handled.
     mail: Mail,
     machine: Machine,
-    /// Within a node, and between nodes.
+    /// The link within a node, and the one between nodes.
     links: [LinkPs; 2],
-    /// When each node's way out and way in are free.
+    /// When each node's way out and way in become free.
     out: Vec<Ps>,
     into: Vec<Ps>,
     acknowledge: bool,
     noise: f64,
     random: fastrand::Rng,
-    /// When the last message of a pair comes, or reaches the way in, where one may overtake another.
+    /// For each pair where messages could overtake: when its last message comes, or reaches the way in.
     last: HashMap<(ProcessorId, ProcessorId), Ps>,
-    /// Calls of top-level tasks, for processor 0 to compare: they take no time.
+    /// Calls of top-level tasks, for processor 0 to compare. They take no time.
     replicated: VecDeque<(ProcessorId, Message)>,
     error: Option<Error>,
 }
 
 impl Net {
-    /// A length of time with its noise.
+    /// A duration with its noise.
     fn noisy(&mut self, time: Ps) -> Ps {
         if self.noise == 0.0 {
             return time;
@@ -106,13 +111,13 @@ impl Net {
         self.links[usize::from(!self.machine.same_node(from, to))]
     }
 
-    /// Whether a message takes nobody's time: see [`VirtualMachine::acknowledge`].
+    /// Whether a message takes no processor's time: see [`VirtualMachine::acknowledge`].
     fn is_free(&self, message: &Message) -> bool {
         !self.acknowledge
             && matches!(message, Message::Arrive { cell, payload: Payload::None, .. } if cell & EMPTY != 0)
     }
 
-    /// How long a message keeps its node's way busy, and which part of that is for its bytes.
+    /// How long a message keeps its node's way busy, and how much of that is for its bytes.
     fn busy(&self, link: LinkPs, message: Option<&Message>) -> (Ps, Ps) {
         match message {
             Some(message) if self.is_free(message) => (0, 0),
@@ -120,12 +125,12 @@ impl Net {
         }
     }
 
-    /// A processor sends a message at `now`, which may be later than what happens next elsewhere.
+    /// A processor sends a message at `now`. That may be later than the next event elsewhere.
     fn carry(&mut self, now: Ps, from: ProcessorId, to: ProcessorId, message: Message) {
         let link = self.link(from, to);
         if link.has_ways() && !self.machine.same_node(from, to) {
             let letter = self.mail.post(from, to, message);
-            // Processors of a node share its way out: who is first is known when it is time.
+            // Processors of a node share its way out, and which one is first is known only when the time comes.
             match self.machine.processors() == self.machine.nodes() {
                 true => self.leaves(letter, now),
                 false => self.events.push(now, What::Leaves(letter)),
@@ -159,8 +164,8 @@ impl Net {
         self.events.push(comes.saturating_add(bytes), What::Comes(letter));
     }
 
-    /// The time `at`, or that of the pair's last message, if it is later: none overtakes another. Where all take the same
-    /// time, none would.
+    /// The time `at`, or that of the pair's last message if it is later, so that none overtakes another. Not needed
+    /// where all messages take the same time.
     fn after_last(&mut self, at: Ps, from: ProcessorId, to: ProcessorId) -> Ps {
         let link = self.link(from, to);
         if self.noise == 0.0 && (!link.takes_bytes() || !self.machine.same_node(from, to)) {
@@ -174,7 +179,7 @@ impl Net {
 
 /// Bytes of a message on the network.
 fn size(message: &Message) -> usize {
-    /// Its kind, its object, its generation and the like.
+    /// The kind, the object, the generation and the like.
     const HEAD: usize = 32;
     match message {
         Message::Arrive { payload: Payload::Inline { len, .. }, .. } => HEAD + usize::from(*len),
@@ -193,7 +198,7 @@ fn size(message: &Message) -> usize {
     }
 }
 
-/// What all processors share.
+/// The state that all processors share.
 struct Shared {
     net: RefCell<Net>,
     machine: Arc<VirtualMachine>,
@@ -255,20 +260,20 @@ impl Wire for VirtualWire {
 /// A processor, as the driver sees it.
 struct Processor {
     core: Rc<Core>,
-    /// When it has done its last step.
+    /// When its last step ends.
     free: Cell<Ps>,
     /// When its next step is; [`NEVER`] if there is none in the queue.
     next: Cell<Ps>,
     /// The timer for which an alarm is in the queue, in nanoseconds.
     alarm: Cell<u64>,
-    /// Turns at the same time, one after the other.
+    /// How many turns it has taken without its clock moving.
     stood: Cell<u32>,
-    /// Its last step was to take in a message.
+    /// Its last step only handled a message.
     drains: Cell<bool>,
     inbox: mail::Inbox,
 }
 
-/// `most_steps`: how many events it may take.
+/// Runs a program in at most `most_steps` events.
 pub(crate) fn run(
     config: Arc<Config>,
     machine: Arc<VirtualMachine>,
@@ -337,7 +342,7 @@ pub(crate) fn run(
     Ok((result, Stats { events: seen.events, digest: seen.digest, ..stats }))
 }
 
-/// The events that the driver has gone through.
+/// The events so far.
 #[derive(Default)]
 struct Seen {
     events: u64,
@@ -349,7 +354,7 @@ impl Seen {
     fn add(&mut self, at: Ps, kind: u64, from: ProcessorId, to: ProcessorId) {
         self.events += 1;
         for word in [at << 2 | kind, u64::from(from) << 32 | u64::from(to)] {
-            // As FxHash does it.
+            // The hash function of FxHash.
             self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         }
     }
@@ -365,7 +370,7 @@ impl Drive<'_> {
         self.shared.net.borrow_mut()
     }
 
-    /// Has the first processor compare the calls that the nodes have made; an error if the run is to end.
+    /// Makes the first processor compare the calls of the nodes. Returns an error if the run must end.
     fn compare(&self) -> Option<Error> {
         loop {
             let next = self.net().replicated.pop_front();
@@ -374,7 +379,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Has a processor take its next step at `at`, or when it is free, unless it takes one before that.
+    /// Plans a processor's next step for `at`, or for when it is free. An earlier planned step stays.
     fn plan(&self, id: ProcessorId, at: Ps) {
         let p = &self.processors[id as usize];
         let at = at.max(p.free.get());
@@ -384,7 +389,7 @@ impl Drive<'_> {
         }
     }
 
-    /// The next step of a processor that has taken one.
+    /// Plans the next step of a processor that has taken one.
     fn go_on(&self, id: ProcessorId) {
         let p = &self.processors[id as usize];
         if p.core.effects().stopped() {
@@ -404,7 +409,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Runs until every processor has stopped; the error if it cannot go on.
+    /// Runs until every processor has stopped. Returns the error if the run can't go on.
     fn all(&self, parker: &Parker, seen: &mut Seen, most_steps: u64) -> Option<Error> {
         for p in self.processors {
             self.go_on(p.core.effects().id);
@@ -432,9 +437,9 @@ impl Drive<'_> {
                 && at > last
                 && self.awaits_outside()
             {
-                // What comes from outside comes in outside's time.
+                // While the run waits for somebody outside, its clock follows the time outside.
                 last += self.outside(parker, OUTSIDE.min(Duration::from_nanos((at - last) / 1000)));
-                // Who was woken takes a step before the timer is over.
+                // A woken shard takes its step before the timer is over.
                 self.net().events.go_back(last);
                 self.net().events.push(at.max(last), What::Alarm(id));
                 self.woken(last);
@@ -457,7 +462,7 @@ impl Drive<'_> {
                 }
                 What::Step(id) => {
                     seen.add(at, 1, id, id);
-                    // Another step was planned after this one, and came before it.
+                    // An earlier step may have been planned after this one. It has taken this one's place.
                     if self.processors[id as usize].next.get() == at {
                         self.step(id, at);
                     }
@@ -473,7 +478,7 @@ impl Drive<'_> {
     fn comes(&self, letter: u32, to: ProcessorId, at: Ps) {
         let p = &self.processors[to as usize];
         if p.core.effects().stopped() {
-            // What comes to one who has stopped is not taken in.
+            // A processor that has stopped handles no messages.
             let dropped = self.net().mail.open(letter);
             drop(dropped);
             return;
@@ -483,10 +488,10 @@ impl Drive<'_> {
         if idle { self.step(to, at) } else { self.plan(to, at) }
     }
 
-    /// The time of a processor's timer has come, if it is still set; if the processor is busy, when it is not.
+    /// An alarm is due. If the processor is busy, its timers are checked again after its step.
     fn alarm(&self, id: ProcessorId, at: Ps) {
         let p = &self.processors[id as usize];
-        // One that was put in for another timer has no part in it.
+        // The alarm was queued for a timer that has been replaced.
         if p.alarm.get() == NEVER || at < p.alarm.get().saturating_mul(1000) {
             return;
         }
@@ -495,14 +500,14 @@ impl Drive<'_> {
             if at >= p.free.get() {
                 self.begin(id, at);
                 p.core.time_is(at / 1000);
-                // It goes on from now.
+                // It goes on from this time.
                 p.free.set(at);
             }
             self.go_on(id);
         }
     }
 
-    /// A processor's clock says `at`.
+    /// Sets a processor's clock to `at`.
     fn begin(&self, id: ProcessorId, at: Ps) -> &Meter {
         let meter = self.shared.meter(id);
         meter.begin(at, &self.shared.machine);
@@ -518,7 +523,7 @@ impl Drive<'_> {
         p.next.set(NEVER);
         let meter = self.begin(id, at);
         let came = p.inbox.next(&mut self.net().mail);
-        // Who polls in a loop, where that takes no time, is waiting for a time that would never come.
+        // A shard that polls in a loop without taking time would wait for a time that never comes.
         let mut stands = false;
         let took_in = came.is_some();
         if let Some((from, message)) = came {
@@ -531,7 +536,7 @@ impl Drive<'_> {
             }
             p.core.receive(from, message);
         }
-        // What it was waiting for it does at once, if it is still the same time: all that is needed is in a near cache.
+        // If handling took no time, the turn follows at once, while everything it needs is in a near cache.
         if !took_in || (meter.now() == at && p.inbox.is_empty()) {
             p.drains.set(false);
             p.core.turn(BUDGET);
@@ -556,16 +561,16 @@ impl Drive<'_> {
         self.going().any(|p| p.core.effects().has_foreign_waker())
     }
 
-    /// Waits for whoever is outside; how long it took.
+    /// Waits for somebody outside. Returns how long it took.
     fn outside(&self, parker: &Parker, limit: Duration) -> Ps {
         let still_idle = || !self.going().any(|p| p.core.effects().has_work());
-        // Nobody tells when a waker is dropped.
+        // Nobody reports that a waker was dropped, so the sleep is limited.
         let slept = Instant::now();
         let _: Wake = parker.park(still_idle, Some(slept + limit));
         slept.elapsed().as_nanos() as Ps * 1000
     }
 
-    /// Whether somebody has something to do, who then goes on at `now`.
+    /// Plans a step at `now` for each processor with work. True if there is one.
     fn woken(&self, now: Ps) -> bool {
         let mut any = false;
         for p in self.going().filter(|p| p.core.effects().has_work()) {

@@ -1,21 +1,21 @@
-//! What is to happen in virtual time, in order: by time, and what happens at the same time in the order it was put in.
+//! The event queue of virtual time. Events at the same time keep the order in which they were put in.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990): nothing is put in before the time of what was last taken out, so
-//! that it is enough to keep items apart by the highest bit in which their times differ from that one. All of the same time
-//! are always in one bucket, in order.
+//! It is a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990). Nothing is put in before the time of the last event
+//! taken out. So it is enough to sort events by the highest bit in which their time differs from that one. Events at
+//! the same time are always in one bucket, in order.
 
 use super::machine::Ps;
 use std::collections::VecDeque;
 
 const BUCKETS: usize = Ps::BITS as usize;
 
-/// Items that happen at the same time or later than the last one taken out.
+/// Items at the time of the last one taken out or later.
 pub(super) struct Queue<T> {
-    /// When the last one happened.
+    /// The time of the last item taken out.
     now: Ps,
-    /// Those that happen now.
+    /// Items that happen now.
     present: VecDeque<T>,
-    /// Of the others, bucket i has those whose times differ from `now` in bit i, and in none above it.
+    /// The other items. Bucket i has those whose highest bit that differs from `now` is bit i.
     later: [Vec<(Ps, T)>; BUCKETS],
     /// Bit i is set when bucket i is not empty.
     filled: u64,
@@ -26,7 +26,7 @@ impl<T> Queue<T> {
         Self { now: 0, present: VecDeque::new(), later: std::array::from_fn(|_| Vec::new()), filled: 0 }
     }
 
-    /// What has no place in time any more happens now.
+    /// An item before the present time happens now.
     #[inline]
     pub fn push(&mut self, at: Ps, item: T) {
         match (at.max(self.now) ^ self.now).checked_ilog2() {
@@ -46,7 +46,7 @@ impl<T> Queue<T> {
         self.present.pop_front().map(|item| (self.now, item))
     }
 
-    /// The last item taken out does not count: now is `now`, if that was before it.
+    /// Sets the time back to `now`, if it is earlier than the last item taken out.
     pub fn go_back(&mut self, now: Ps) {
         if now >= self.now {
             return;
@@ -67,7 +67,7 @@ impl<T> Queue<T> {
         let Some(next) = items.iter().map(|(at, _)| *at).min() else { return false };
         self.now = next;
         items.drain(..).for_each(|(at, item)| self.push(at, item));
-        // All went to lower buckets: the memory of this one is for its next items, unless it is much.
+        // All items went to lower buckets. The memory is kept for this bucket's next items, unless it is a lot.
         if items.capacity() <= 1024 {
             self.later[bucket] = items;
         }
@@ -83,7 +83,7 @@ mod tests {
     use std::collections::BinaryHeap;
 
     proptest! {
-        /// It gives out what a heap of times and numbers does.
+        /// It gives the same order as a heap of times and numbers.
         #[test]
         fn by_time_and_then_by_number(
             steps in prop::collection::vec(prop::option::weighted(0.6, prop_oneof![
