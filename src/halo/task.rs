@@ -130,8 +130,8 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     }
 }
 
-/// A copy of a block and its ghost cells. Index it with points in the coordinates of the grid, such as `around[[i,
-/// j]]`. A point outside the rectangle panics.
+/// A copy of a block and its ghost cells. Index it with points in the coordinates of the grid, such as
+/// `around[[i, j]]`. A point outside the rectangle panics.
 #[derive(Debug, Clone)]
 pub struct Around<T, const D: usize = 1> {
     rect: Rect,
