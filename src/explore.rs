@@ -1,8 +1,8 @@
-//! Runs a program under many schedules, drawn from seeds: orders of messages and tasks, slow pairs of processors, pauses and,
-//! where they are asked for, lost processors.
+//! Runs a program under many schedules, which are drawn from seeds.
 //!
-//! A seed always gives the same run. So a failure that threads would show once in a month is found within seconds, and
-//! found again with the seed that it is reported with.
+//! A schedule is an order of messages and tasks, with slow pairs of processors, pauses and, on request, lost
+//! processors. A seed always gives the same run. So a failure that threads would show once in a month is found within
+//! seconds. The seed in the report shows it again.
 //!
 //! ```
 //! use maniple::prelude::*;
@@ -31,13 +31,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Set to a seed, this environment variable has [`Explore::run`] run that seed alone.
+/// The name of the environment variable that lets [`Explore::run`] run a single seed.
 pub const SEED: &str = "MANIPLE_SEED";
 
-/// Explores a program under `seeds` schedules, as [`Explore`] does unless told otherwise.
+/// Explores a program under seeds 0 to `seeds` − 1, with the default settings of [`Explore`]. Blocks the calling
+/// thread.
 ///
 /// # Errors
-/// The first seed, in the order of seeds, under which the program fails.
+/// [`Failure`] with the lowest seed under which the program fails.
 pub fn explore<E: fmt::Display>(
     seeds: u64,
     program: impl Fn(Runtime) -> Result<(), E> + Sync,
@@ -45,7 +46,7 @@ pub fn explore<E: fmt::Display>(
     Explore::new(seeds).run(program)
 }
 
-/// Which schedules a program is explored under.
+/// The settings of an exploration: its seeds, processors and faults. [`run`](Self::run) starts it.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is explored before `run`"]
 pub struct Explore {
@@ -58,59 +59,63 @@ pub struct Explore {
 }
 
 impl Explore {
-    /// Seeds 0 to `seeds` − 1, 1 to 4 processors, slow pairs and pauses, one thread, and a million steps a run at most.
+    /// Explores seeds 0 to `seeds` − 1 in one thread. A run has 1 to 4 processors, slow pairs and pauses, and at most a
+    /// million steps.
     pub fn new(seeds: u64) -> Self {
         Self { seeds: 0..seeds, processors: 1..=4, faults: true, deaths: false, most_steps: 1_000_000, workers: 1 }
     }
 
-    /// As many seeds, but from this one on.
+    /// Sets the first seed. The number of seeds stays.
     pub fn from(mut self, seed: u64) -> Self {
         self.seeds = seed..seed.saturating_add(self.seeds.end - self.seeds.start);
         self
     }
 
-    /// How many processors a run may have: from 1 on.
+    /// Sets the numbers of processors that a run may have, from 1 up.
     pub fn processors(mut self, processors: RangeInclusive<u32>) -> Self {
         self.processors = processors;
         self
     }
 
-    /// Whether some pairs of processors are slow, and processors pause.
+    /// Sets whether runs have slow pairs of processors and pauses.
     pub fn faults(mut self, faults: bool) -> Self {
         self.faults = faults;
         self
     }
 
-    /// Whether processors are lost in some runs. What is run then fails with
-    /// [`Error::Lost`](maniple_runtime::Error::Lost) at the end of the cause chain, which the program must take for right.
+    /// Sets whether some runs lose processors. Such a run may fail, with [`Error::Lost`](maniple_runtime::Error::Lost)
+    /// as the [origin](maniple_runtime::Error::origin) of its error. The program must take that for right.
     pub fn deaths(mut self, deaths: bool) -> Self {
         self.deaths = deaths;
         self
     }
 
-    /// Steps after which a run counts as one that does not end.
+    /// Sets the most steps of a run. A run that takes more fails.
     pub fn most_steps(mut self, steps: u64) -> Self {
         self.most_steps = steps;
         self
     }
 
-    /// Threads that run seeds side by side; each run is in one thread. What is found does not depend on it.
+    /// Sets the number of threads that run seeds side by side. Each run is in one thread. The outcome does not depend
+    /// on this number.
     pub fn workers(mut self, workers: u32) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Runs the program under each seed, until it fails: with an error, or with a panic. It gets a runtime for each run, to
-    /// [`run`](Runtime::run) once or several times, and says whether what came of it is right.
+    /// Runs the program under each seed, until it fails with an error or a panic. Blocks the calling thread.
     ///
-    /// Under the seed that fails it is then run with fewer processors and faults, for as few as possible with which it fails
-    /// with the same message: its first line, but for numbers.
+    /// `program` gets a [`Runtime`] for each seed. It [runs](Runtime::run) it once or several times, and returns an
+    /// error if the result is wrong.
     ///
-    /// With [`SEED`] in the environment that seed alone is run.
+    /// After a failure it runs the failing seed with fewer processors and faults. It looks for the smallest case that
+    /// fails in the same way: the first lines of the messages are the same but for numbers.
+    ///
+    /// If the environment variable [`SEED`] is set to a seed, only that seed is run.
     ///
     /// # Errors
-    /// The first seed, in the order of seeds, under which the program fails. Nothing is run, and the message says why, if an
-    /// option or what [`SEED`] says makes no sense.
+    /// [`Failure`] with the lowest seed under which the program fails. If a setting or the value of [`SEED`] is not
+    /// legal, nothing is run, and the message says why.
     pub fn run<E: fmt::Display>(&self, program: impl Fn(Runtime) -> Result<(), E> + Sync) -> Result<Explored, Failure> {
         let seeds = self.checked(std::env::var_os(SEED).map(|seed| seed.to_string_lossy().into_owned()));
         let seeds = seeds.map_err(Failure::refused)?;
@@ -131,7 +136,7 @@ impl Explore {
     fn checked(&self, alone: Option<String>) -> Result<Range<u64>, String> {
         let processors = &self.processors;
         if processors.is_empty() || *processors.start() == 0 {
-            return Err(format!("processors to explore with: expected some range from 1 on, found {processors:?}"));
+            return Err(format!("numbers of processors to explore: expected a range from 1 up, found {processors:?}"));
         }
         match alone {
             Some(text) => match text.trim().parse::<u64>() {
@@ -198,7 +203,7 @@ impl Explore {
     }
 }
 
-/// What failures of one kind have in common: the first line of their messages but for numbers.
+/// The kind of a failure: the first line of its message, with every number replaced by 0.
 fn kind(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let mut text: Vec<char> = line.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -214,29 +219,29 @@ struct Case {
     faults: Faults,
 }
 
-/// What was explored without a failure.
+/// The result of an exploration without a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explored {
-    /// Runs, one a seed.
+    /// Number of runs, one for each seed.
     pub runs: u64,
-    /// Faults planned in them.
+    /// Number of faults that were planned in these runs.
     pub faults: u64,
 }
 
-/// A seed under which a program fails.
+/// A seed under which a program fails, and the smallest case found for it. `Debug` writes the same text as `Display`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// How the program fails under it.
+    /// The message of the failure under this seed.
     pub message: String,
-    /// The least number of processors found with which it fails alike under this seed; 0 if nothing was run.
+    /// The smallest number of processors found that fails in the same way under this seed. 0 if nothing was run.
     pub processors: u32,
-    /// The fewest faults found with which it does so.
+    /// The fewest faults found that fail in the same way.
     pub faults: Box<Faults>,
-    /// How it fails then.
+    /// The message of the failure with these processors and faults.
     pub least_message: String,
 }
 
@@ -255,11 +260,11 @@ impl fmt::Display for Failure {
             return f.write_str(message);
         }
         writeln!(f, "seed {seed}: {message}")?;
-        writeln!(f, "it takes no more than: processors {processors}, faults: {faults}")?;
+        writeln!(f, "smallest case that fails in the same way: processors {processors}, faults: {faults}")?;
         if least_message != message {
-            writeln!(f, "which gives: {least_message}")?;
+            writeln!(f, "its message: {least_message}")?;
         }
-        write!(f, "to see it again set {SEED}={seed}")
+        write!(f, "to run this seed alone, set {SEED}={seed}")
     }
 }
 
@@ -272,8 +277,8 @@ impl fmt::Debug for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Calls `run` with seed after seed, on so many threads side by side, until it fails: the first seed that does, whatever the
-/// number of threads.
+/// Calls `run` with one seed after the other, on `workers` threads, until it fails. Returns the lowest seed that fails
+/// and its error. The result does not depend on the number of threads.
 pub fn first_failure<E: Send>(
     seeds: Range<u64>,
     workers: u32,

@@ -150,8 +150,8 @@ fn options_that_make_no_sense_are_refused() {
     let wrong = [
         (Explore::new(0), "at least one"),
         (Explore::new(1).from(u64::MAX), "at least one"),
-        (Explore::new(9).processors(0..=2), "from 1 on"),
-        (Explore::new(9).processors(3..=2), "from 1 on"),
+        (Explore::new(9).processors(0..=2), "from 1 up"),
+        (Explore::new(9).processors(3..=2), "from 1 up"),
     ];
     for (explore, what) in wrong {
         let refused = explore.run(|_| -> Result<(), Error> { panic!("nothing is run") }).expect_err("it is refused");

@@ -189,9 +189,12 @@ fn blocks_that_are_no_grid_and_parts_of_others_are_refused() {
             Ok(refusals)
         })
         .expect("refusals only");
-    assert!(refused[0].contains("halos `few`: expected 3 blocks, one a shard, got 2"), "{refused:?}");
+    assert!(refused[0].contains("halos `few`: expected 3 blocks, one for each shard, got 2"), "{refused:?}");
     for (refusal, name) in refused[1..5].iter().zip(["gap", "order", "twice", "flat"]) {
-        assert!(refusal.contains(&format!("halos `{name}`: expected a grid of blocks in 1 dimensions")), "{refusal}");
+        assert!(
+            refusal.contains(&format!("halos `{name}`: expected a complete grid of blocks in 1 dimension")),
+            "{refusal}"
+        );
     }
     assert!(refused[5].contains("the part that `Halos::of` gives for this shard"), "{refused:?}");
 }

@@ -134,7 +134,7 @@ fn a_machine_that_can_not_be_is_refused() {
     assert!(refused(VirtualMachine { network, ..good() }).contains("network.latency_ns"));
     let costs = Costs { map_ns: -1.0, ..Costs::default() };
     assert!(refused(VirtualMachine { costs, ..good() }).contains("costs.map_ns"));
-    assert!(refused(VirtualMachine { noise: 1001.0, ..good() }).contains("noise: expected a part of a time"));
+    assert!(refused(VirtualMachine { noise: 1001.0, ..good() }).contains("noise: expected a fraction of a time"));
     for round_requirements in [1000.5, -1.0, f64::NAN] {
         let message = refused(VirtualMachine { round_requirements, ..good() });
         assert!(message.contains("collectives.round_requirements: expected 0 to 1000"), "{message}");

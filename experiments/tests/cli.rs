@@ -501,7 +501,7 @@ fn workers_that_cannot_be_bound_are_one_warning_for_all_runs() {
         let (_, (two, one)) = on_processors(1, || {
             (with(&["--workers", "2", "--bind", "cores"]), with(&["--workers", "1", "--bind", "cores"]))
         });
-        let warned = "maniple: warning: workers are not bound, or not all: more workers (2) than processors (1)\n";
+        let warned = "maniple: warning: some or all workers are not bound: more workers (2) than processors (1)\n";
         assert_eq!((two.status.code(), stderr(&two)), (Some(0), warned), "{args:?}");
         succeeds(&one);
         assert!(

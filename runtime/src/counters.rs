@@ -1,4 +1,4 @@
-//! Counts of what a run did.
+//! The counts of a run.
 
 use std::cell::Cell;
 
@@ -24,20 +24,20 @@ macro_rules! counters {
             $(pub $name: Count,)*
         }
 
-        /// What a run did, summed over its processors.
+        /// The counts of a run, summed over its processors.
         #[derive(Debug, Default, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Events of a run in virtual time: messages that came, steps of processors, timers. 0 elsewhere.
+            /// Events of a run in virtual time: arrivals of messages, steps of processors, timers. 0 on other drivers.
             pub events: u64,
-            /// A hash over when each of these events was, and at which processors: two runs of the same program on the same
-            /// machine with the same seed have the same. 0 outside virtual time.
+            /// A hash of the times and processors of these events. Two runs of the same program on the same machine
+            /// with the same seed have the same hash. 0 on other drivers.
             pub digest: u64,
         }
 
         impl Stats {
-            /// Adds another part of a run.
+            /// Adds the counts of another part of a run.
             pub fn add(&mut self, other: &Stats) {
                 $(self.$name += other.$name;)*
                 self.events += other.events;
@@ -54,47 +54,47 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Shard tasks started.
+    /// Shards started.
     shards,
     /// Tasks launched: leaf tasks and shards.
     launches,
-    /// Region requirements of those.
+    /// Region requirements of these launches.
     requirements,
-    /// Values that leaf tasks get from edges and put on them; on a machine of virtual time without replay, the ends of edges that
-    /// launched shards have, too.
+    /// Values that leaf tasks get from edges and put on them. On a virtual machine without
+    /// [replay](crate::VirtualMachine::replay), also the ends of edges that launched shards have.
     edge_values,
-    /// On such a machine, the edges to launched shards.
+    /// Edges to launched shards, on a virtual machine without replay.
     edge_regions,
-    /// Futures given to leaf tasks and to calls of replayed objects as inputs.
+    /// Futures that leaf tasks and calls of collectives take their inputs from.
     inputs,
     /// Leaf tasks run.
     leaf_tasks,
-    /// Subtasks run by replayed chains (collectives), two a round.
+    /// Subtasks of collectives run: two for each round of recursive doubling.
     chain_subtasks,
-    /// Polls of shards and parents.
+    /// Polls of shards and inner tasks.
     polls,
     /// Messages between processors.
     messages,
-    /// Calls of replayed objects (collectives) that are over, one for each shard.
+    /// Calls of collectives that are over, counted once for each shard.
     chain_calls,
-    /// Bytes that their reads combined, of values too large for an arrival.
+    /// Bytes that reads of collectives combined, of values too large for an arrival.
     combined_bytes,
-    /// Arrivals at barriers, local ones and those of replayed chains included.
+    /// Arrivals at barriers, including local ones and those of collectives.
     arrivals,
-    /// Of these, those of replayed chains.
+    /// Arrivals of collectives.
     chain_arrivals,
-    /// Mapper calls made.
+    /// Calls of the mapper.
     mapper_calls,
     /// Regions copied into local memory before a subtask read them.
     region_copies,
-    /// Bytes of those copies.
+    /// Bytes of these copies.
     region_copy_bytes,
-    /// Bytes of exchange regions in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that were stored for a peer on
-    /// another processor, of the same node or not: they go through a staging buffer. Between shards of one processor nothing
-    /// is staged.
+    /// Bytes of exchange regions in [ordinary memory](maniple_mapper::MemoryKind::Ordinary) that went through a staging
+    /// buffer to a peer on another processor, of the same node or not. Between shards of one processor nothing is
+    /// staged.
     staged_bytes,
-    /// What is left when a run in one thread, seeded or in virtual time, has ended well, though nobody needs it any more: tasks,
-    /// launches, requests, timers, and uses of instances. Always 0, unless the runtime has a bug.
+    /// Tasks, launches, requests, timers and uses of instances that are left over when a seeded run or one in virtual
+    /// time has ended well. Always 0, unless the runtime has a bug.
     left_over,
     /// Bytes moved between instances for launches, explicit copies and remote access.
     moved_bytes,

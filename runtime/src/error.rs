@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and where.
+//! The errors of a run, and the places where they happen.
 
 use crate::ids::{NodeId, ProcessorId};
 use maniple_barriers::BarrierError;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Where something happened: a task, and the shard of a gang it belongs to.
+/// The place of an error: a task, and the shard that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Name of the task.
     pub task: String,
-    /// The shard, when the task belongs to one.
+    /// The shard, if the task belongs to one.
     pub shard: Option<u32>,
 }
 
@@ -26,14 +26,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// One side of a race: what a leaf task does to a region.
+/// One side of a race: a leaf task and its use of a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// The task and its shard.
     pub place: Place,
-    /// What it may do to the values.
+    /// Its privilege on the values.
     pub privilege: Privilege,
-    /// Its rectangle.
+    /// The rectangle that its argument names.
     pub rect: Rect,
 }
 
@@ -43,12 +43,16 @@ impl fmt::Display for Access {
     }
 }
 
-/// What goes wrong in a run. The [`Error::cause`] chain leads from the effect to its origin.
+/// An error of a run. It says what happened and where, and mostly what to do.
 ///
-/// `Debug` writes the same text as `Display`, so that `fn main() -> Result<(), Error>` ends with a message for people.
+/// [`cause`](Self::cause) leads from an effect towards its origin, and [`origin`](Self::origin) gives the origin
+/// itself. A program makes an error of its own with [`Error::user`].
+///
+/// `Debug` writes the same text as `Display`, so `fn main() -> Result<(), Error>` ends with a message for people.
 #[derive(Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
-    /// A task, an operator or the top-level task panicked.
+    /// A task, an operator or the top-level task panicked. The panic's message is also on stderr, with its line, unless
+    /// the program has a panic hook of its own.
     #[error("{place} panicked: {message}")]
     Panicked {
         /// Which task.
@@ -56,152 +60,160 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// A shard or a parent returned an error of the program.
+    /// A shard or an inner task returned an [`Error::User`]. This adds the place.
     #[error("{place} failed: {cause}")]
     Failed {
-        /// Whose it is.
+        /// The shard or the inner task.
         place: Place,
-        /// What it returned.
+        /// The error that it returned.
         cause: Box<Error>,
     },
-    /// Something this depends on failed.
+    /// A task or a shard waited for something that failed: a task, a barrier, a call of a collective. Handle the cause.
     #[error("{place} cannot go on: {cause}")]
     Poisoned {
-        /// Who depends on it.
+        /// The task or the shard that waited.
         place: Place,
-        /// Why it failed.
+        /// The error of the thing that it waited for.
         cause: Box<Error>,
     },
-    /// A barrier was misused.
+    /// A barrier refused an arrival: one that came twice, or too far ahead. The source says which, and what to do.
     #[error("{barrier}: {source}")]
     Barrier {
-        /// Which barrier, with its kind.
+        /// The barrier's kind and name.
         barrier: String,
-        /// What was refused.
+        /// The refusal.
         source: BarrierError,
     },
-    /// A region was misused.
+    /// A region tree, a field or an instance was refused. The source says which, and what to do.
     #[error("{place}: {source}")]
     Region {
-        /// By whom.
+        /// The task or the object that asked for it.
         place: Place,
-        /// What was refused.
+        /// The refusal.
         source: Box<RegionError>,
     },
-    /// A call of a mapper panicked, or failed as a library's may.
+    /// A call of a mapper panicked, or a mapper in a library reported a failure. Correct the mapper.
     #[error("{call} failed: {message}")]
     MapperFailed {
-        /// Which mapper, which call, and what for.
+        /// The mapper, its call, and the subject of the call.
         call: String,
-        /// The panic's message, or the library's.
+        /// The message of the panic or of the library.
         message: String,
     },
-    /// A mapper's answer is illegal.
+    /// A mapper gave an illegal answer. The text says which answers are legal. Correct the mapper.
     #[error(transparent)]
     Mapper(#[from] MapperError),
-    /// Two users of a region interfere where they may not.
+    /// Two shards of a launch, or two points of an index launch, interfere: the launch was refused.
     #[error("{place}: {between} interfere; {hint}")]
     Interference {
-        /// The launch that names both.
+        /// The task that made the launch, or the leaf task of the points.
         place: Place,
-        /// Both sides, with what they do to which region and field.
+        /// Both sides, each with its region, field, privilege and coherence.
         between: String,
-        /// What to do.
+        /// Advice.
         hint: String,
     },
-    /// Two leaf tasks use the same values under simultaneous coherence, one of them writes, and nothing orders them. Found by
-    /// [`Check::Races`](crate::Check::Races).
+    /// Two leaf tasks use the same values under simultaneous coherence, at least one of them writes, and nothing orders
+    /// them. [`Check::Races`](crate::Check::Races) finds them. Order the tasks with a barrier, a future or a
+    /// collective.
     #[error(
         "race: {first} and {second} both use {rect} of field `{field}` of {region} under simultaneous coherence, and no \
-         barrier, future or collective orders them; have the one arrive at a barrier, or make a value, that the other waits \
-         for"
+         barrier, future or collective orders them; let one of them arrive at a barrier, or return a value, that the other \
+         waits for"
     )]
     Race {
-        /// Which region tree.
+        /// The region tree.
         region: String,
-        /// Name of the field.
+        /// The name of the field.
         field: String,
         /// The points that both use.
         rect: Box<Rect>,
-        /// Who ran first this time.
+        /// The task that ran first this time.
         first: Box<Access>,
-        /// Who ran second, and fails.
+        /// The task that ran second. It fails.
         second: Box<Access>,
     },
-    /// The top-level tasks of two nodes do not do the same. Looked for in debug builds and by
-    /// [`Check::ControlReplication`](crate::Check::ControlReplication).
+    /// The top-level tasks of two nodes made different calls. Debug builds and
+    /// [`Check::ControlReplication`](crate::Check::ControlReplication) find this. Make the top-level task
+    /// deterministic: it must not depend on time, random numbers, addresses or the order of a hash map.
     #[error(
         "the top-level task must do the same on every node, but its call {call} is\n  on node 0: {expected}\n  on node \
          {node}: {came}"
     )]
     Divergence {
-        /// Which of its calls, from 0.
+        /// The number of the call, from 0.
         call: u64,
-        /// What node 0 does.
+        /// The call of node 0.
         expected: String,
-        /// Which other node.
+        /// The other node.
         node: NodeId,
-        /// What that one does.
+        /// The call of the other node.
         came: String,
     },
-    /// The runtime was asked for something it cannot do.
+    /// A call was refused: an argument is not legal, or not at this moment. The text says what is legal.
     #[error("{what}: expected {expected}, got {came}")]
     Misuse {
-        /// The call and where it was made.
+        /// The call, and where it was made.
         what: String,
-        /// What would have been legal.
+        /// The legal arguments.
         expected: String,
-        /// What was given.
+        /// The argument that was given.
         came: String,
     },
-    /// What was awaited did not come in time. Nothing is lost: it is still under way and can be awaited again.
-    #[error("{place} waited for {limit:?} in vain; what it waits for is still under way and can be awaited again")]
+    /// A wait took longer than its limit, see [`Shard::timeout`](crate::Shard::timeout). The operation is still under
+    /// way and can be awaited again.
+    #[error("{place} timed out after {limit:?}; the operation is still under way and can be awaited again")]
     TimedOut {
-        /// Who waited.
+        /// The shard that waited.
         place: Place,
-        /// For how long.
+        /// The limit.
         limit: Duration,
     },
-    /// Every processor is idle, no message is in flight, and somebody still waits.
+    /// Nothing can go on: every processor is idle, no message is in flight, and somebody still waits. The report names
+    /// the causes. The chapter *When it hangs* of the guide shows ten typical ones, and what to do.
     #[error("deadlock: nothing can run any more, and\n{report}")]
     Deadlock {
-        /// Shards that failed, causes and cycles, then who waits for what, a line each; whom it waits for is below it,
-        /// indented.
+        /// Failed shards, causes and cycles, then a tree of those who wait, a line each. The lines below a line,
+        /// indented, say for whom it waits.
         report: String,
         /// The same as a directed graph in the language of Graphviz, for `dot -Tsvg`.
         graph: String,
     },
-    /// A processor stopped for ever. Whatever anybody still waits for fails with this, and so does what is launched later.
+    /// A processor stopped for ever. Today only [`Faults`](crate::Faults) on the seeded driver cause this. All waits
+    /// fail with it, and so do later launches.
     #[error("processor {processor} was lost: {why}")]
     Lost {
-        /// Which processor.
+        /// The processor.
         processor: ProcessorId,
-        /// What is known of it.
+        /// The circumstances, as far as they are known.
         why: String,
     },
-    /// The run ended before this could be known.
+    /// The run ended before a result was there, or took more steps than
+    /// [`Runtime::most_steps`](crate::Runtime::most_steps) allows.
     #[error("the run ended before {what}")]
     Stopped {
-        /// What was still expected.
+        /// The event that was still to come.
         what: String,
     },
-    /// A value could not be encoded for, or decoded from, another process.
+    /// A value could not be encoded for another node, or decoded there. Look at the type's `Serialize` and
+    /// `Deserialize`.
     #[error("{what} cannot cross to another process: {message}")]
     Encoding {
-        /// What was to cross.
+        /// The value.
         what: String,
-        /// The encoder's words.
+        /// The encoder's message.
         message: String,
     },
-    /// The run went well, but its trace could not be written.
+    /// A trace can't be written. [`TraceFile::create`](crate::TraceFile::create) finds that before a run. After a run
+    /// it means that the run itself went well.
     #[error("the trace `{path}` can't be written: {message}")]
     Trace {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The system's message.
         message: String,
     },
-    /// An error of the program itself.
+    /// An error of the program itself, made with [`Error::user`].
     #[error("{0}")]
     User(String),
 }
@@ -213,12 +225,12 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// An error of the program itself, to return from a shard task.
+    /// Makes an error of the program itself, to return from a task.
     pub fn user(message: impl fmt::Display) -> Self {
         Error::User(message.to_string())
     }
 
-    /// The error this one follows from, if any.
+    /// The error that this one follows from, if there is one.
     pub fn cause(&self) -> Option<&Error> {
         match self {
             Error::Poisoned { cause, .. } | Error::Failed { cause, .. } => Some(cause),
@@ -226,7 +238,7 @@ impl Error {
         }
     }
 
-    /// The end of the [`cause`](Self::cause) chain.
+    /// The last error of the chain of [causes](Self::cause): the one that the others follow from.
     pub fn origin(&self) -> &Error {
         let mut e = self;
         while let Some(cause) = e.cause() {
@@ -244,12 +256,13 @@ impl Error {
         first
     }
 
-    /// This error as the cause of `place`'s failure. Chains stay short: one link from the effect to whoever failed first.
+    /// This error as the cause of a failure of `place`. Chains stay short: one link from the effect to the first
+    /// failure.
     pub(crate) fn poisons(&self, place: Place) -> Error {
         Error::Poisoned { place, cause: Box::new(self.first().clone()) }
     }
 
-    /// This error as what `place` returned: an error of the program does not say itself where it comes from.
+    /// This error as returned by `place`: an error of the program does not say itself where it comes from.
     pub(crate) fn returned_by(self, place: impl FnOnce() -> Place) -> Error {
         match self {
             Error::User(_) => Error::Failed { place: place(), cause: Box::new(self) },
@@ -261,7 +274,7 @@ impl Error {
         Error::Region { place, source: Box::new(source) }
     }
 
-    /// The refusal of a launch, with the name of its task.
+    /// Adds the name of its task to the refusal of a launch.
     #[cold]
     pub(crate) fn of_launch(mut self, task: &str) -> Self {
         if let Error::Misuse { what, .. } = &mut self
@@ -272,13 +285,13 @@ impl Error {
         self
     }
 
-    /// A call that the framework refuses: what was called, what it expects, and what came.
+    /// Makes an [`Error::Misuse`] of the call, the arguments that are legal, and the argument that came.
     pub fn misuse(what: impl fmt::Display, expected: impl fmt::Display, came: impl fmt::Display) -> Self {
         Error::Misuse { what: what.to_string(), expected: expected.to_string(), came: came.to_string() }
     }
 }
 
-/// What the program asked of `regions` itself, a partition say, so that `?` does in a task.
+/// Lets a task use `?` on errors of `maniple_regions`, such as those of a partition. They become [`Error::User`].
 impl From<RegionError> for Error {
     fn from(source: RegionError) -> Self {
         Error::user(source)
@@ -292,7 +305,7 @@ pub(crate) fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
         Err(other) => match other.downcast_ref::<&str>() {
             Some(text) => (*text).into(),
             None => {
-                // Its destructor is the program's, and might panic again where nobody expects it.
+                // Its destructor belongs to the program, and might panic again.
                 std::mem::forget(other);
                 "(no message)".into()
             }

@@ -1,4 +1,4 @@
-//! Futures: the value of a task or a call, who waits for it, and the failures that nobody has seen.
+//! Futures: the value of a task or a call, its waiters, and the failures that nobody has seen.
 
 use crate::Error;
 use crate::diagnose::races;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Why there is no value.
+/// The reason why there is no value.
 struct Poison {
     error: Box<Error>,
     /// Somebody has seen it, or a task or a call has been told of it.
@@ -30,31 +30,33 @@ impl From<Box<Error>> for Poison {
     }
 }
 
-/// A value to come and, in the same allocation, the leaf task that makes it, if one does.
+/// A value to come. In the same allocation is the leaf task that makes it, if one does.
 pub(crate) struct FutureCell<T, B: ?Sized = dyn Any> {
     promise: RefCell<Promise<T, Waiting, Poison>>,
-    /// What comes before the value, if races are looked for.
+    /// The events before the value, for the check for races.
     past: OnceCell<Past>,
     task: B,
 }
 
-/// The value a subtask will return. It does not leave the shard that launched the subtask (it is not `Send`); give it to
-/// later launches as an input, or `.await` it.
+/// The future value of a task or of a call of a collective. Await it, or give it to later launches and calls as an
+/// input.
 ///
-/// Awaiting gives a clone of the value, or the error of the task that was to make it; it may wait. Local, not
-/// collective.
+/// `.await` gives a clone of the value, or the error of the task that should have made it. Local, not collective; may
+/// wait. A future is not `Send`: it stays with the shard that made the launch or the call.
+///
+/// If a task fails and nobody learns of it through its future, the shard or task that launched it fails.
 #[must_use = "`.await` it for the value, pass it on, or `detach()` it: a failure that nobody sees fails the shard"]
 pub struct TaskFuture<T> {
     cell: Rc<FutureCell<T>>,
-    /// The place among the promise's waiters of whoever awaits this clone, or `NOBODY`. (An `Option` would be moved byte by
-    /// byte.)
+    /// The place among the promise's waiters of the one that awaits this clone, or `NOBODY`. (An `Option` would be
+    /// moved byte by byte.)
     registered: Cell<u32>,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// The other end of a [`TaskFuture`]. Dropped before that is settled, it leaves it so for ever: whoever awaits it is in the
-/// report of the deadlock that follows.
+/// The other end of a [`TaskFuture`], which settles it. If it is dropped before that, the future stays unsettled for
+/// ever. The report of the deadlock that follows names those who await it.
 pub struct Resolver<T> {
     cell: Rc<FutureCell<T, ()>>,
 }
@@ -65,11 +67,11 @@ impl<T> Clone for TaskFuture<T> {
     }
 }
 
-/// When a future is settled, by the run's clock ([`now`](crate::now)): see [`TaskFuture::stamp`].
+/// The time at which a future is settled, by the run's clock ([`now`](crate::now)). [`TaskFuture::stamp`] makes one.
 #[derive(Debug)]
 pub struct Stamp(Arc<Noted>);
 
-/// Nanoseconds by the run's clock. It is told as a waker is: whoever tells wakers need not know of it.
+/// Nanoseconds by the run's clock. It is woken like a waker, so those who wake need not know of it.
 #[derive(Debug)]
 struct Noted(AtomicU64);
 
@@ -86,17 +88,18 @@ impl Wake for Noted {
 }
 
 impl Stamp {
-    /// When it was settled, or when the stamp was asked for if that was later; none if it is not settled yet.
+    /// The time at which the future was settled, or that of the call of [`TaskFuture::stamp`] if that came later.
+    /// `None` if it is not settled yet. Never waits.
     pub fn at(&self) -> Option<Duration> {
         Some(self.0.0.load(Ordering::Relaxed)).filter(|at| *at != UNSETTLED).map(Duration::from_nanos)
     }
 }
 
-/// Whoever awaited this clone awaits it no more: nothing is left of an await that was given up.
+/// Removes the waiter of this clone: nothing is left of an await that was given up.
 impl<T> Drop for TaskFuture<T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Whoever has got the outcome is not registered any more.
+        // A waiter that has got the outcome is not registered any more.
         if self.registered.get() != NOBODY {
             self.withdraw();
         }
@@ -132,7 +135,7 @@ impl<T> fmt::Debug for TaskFuture<T> {
 }
 
 impl<T: 'static> TaskFuture<T> {
-    /// An unsettled future and its other end.
+    /// An unsettled future and its other end, for the crate that defines a collective.
     pub fn pending() -> (Resolver<T>, Self) {
         let cell = Rc::new(FutureCell::new(()));
         (Resolver { cell: cell.clone() }, Self::of(cell))
@@ -145,8 +148,8 @@ impl<T: 'static> TaskFuture<T> {
         Self::of(Rc::new(cell))
     }
 
-    /// Notes when it is settled, with its value or with an error. No task is launched for that and nobody is polled, so that in
-    /// virtual time it takes no time. Never waits.
+    /// Notes the time at which the future is settled, with a value or with an error. Never waits. It launches no task
+    /// and polls nobody, so it takes no time in virtual time.
     pub fn stamp(&self) -> Stamp {
         let noted = Arc::new(Noted(AtomicU64::new(UNSETTLED)));
         if !self.wait(Waiting::Waker(Box::new(Waker::from(noted.clone())))) {
@@ -155,14 +158,15 @@ impl<T: 'static> TaskFuture<T> {
         Stamp(noted)
     }
 
-    /// Lets the task go its way without its value, as dropping the future does. If it fails and nobody else is told,
-    /// whoever launched it fails: the shard, the parent or the run.
+    /// Gives the value up, as dropping the future does. The task still runs. If it fails and nobody else learns of it,
+    /// the shard, the inner task or the run that launched it fails.
     pub fn detach(self) {}
 
-    /// Awaits the value itself: without a clone where nobody else holds the future, the runtime included. May wait.
+    /// Awaits the value and moves it out. It is cloned only if somebody else, such as the runtime, still holds the
+    /// future. Local; may wait.
     ///
     /// # Errors
-    /// That of the task that was to make it.
+    /// The error of the task that should have made the value.
     pub async fn take(mut self) -> Result<T, Error>
     where
         T: Clone,
@@ -190,12 +194,12 @@ impl<T: 'static> TaskFuture<T> {
         settled
     }
 
-    /// The same for the runtime: whoever is polled does not learn of it.
+    /// The same for the runtime itself: nobody counts as having seen the outcome.
     pub(crate) fn is_over(&self) -> bool {
         self.cell.promise.borrow().is_settled()
     }
 
-    /// Looks at the outcome, if it is there. Never waits.
+    /// Calls `look` with the value or the error, if one is there. Never waits.
     #[inline(always)]
     pub fn peek<R>(&self, look: impl FnOnce(Result<&T, &Error>) -> R) -> Option<R> {
         match self.cell.promise.borrow().state() {
@@ -212,7 +216,7 @@ impl<T: 'static> TaskFuture<T> {
         }
     }
 
-    /// What comes before the value, where races are looked for.
+    /// The events before the value, for the check for races.
     pub(crate) fn event(&self) -> Past {
         self.cell.past.get_or_init(Past::default).clone()
     }
@@ -222,7 +226,7 @@ impl<T: 'static> TaskFuture<T> {
         self.cell.promise.borrow_mut().wait(waiting)
     }
 
-    /// Registers whoever polls this clone of the unsettled future, in the place of who polled it before.
+    /// Registers the poller of this clone of the unsettled future, in place of its earlier poller.
     #[inline(always)]
     fn register(&self, waker: &Waker) {
         // As long as the promise is unsettled each waiter keeps its place.
@@ -272,8 +276,8 @@ impl<T: Clone + 'static> Future for TaskFuture<T> {
 }
 
 impl<T: 'static> Resolver<T> {
-    /// An unsettled future, and this is its other end from now on. Its memory is that of the settled one before it, if
-    /// nobody holds that any more.
+    /// Makes this the other end of a new, unsettled future, and returns that. It uses the memory of the earlier,
+    /// settled future if nobody holds that any more.
     #[inline]
     pub fn renew(&mut self) -> TaskFuture<T> {
         match Rc::get_mut(&mut self.cell) {
@@ -290,7 +294,7 @@ impl<T: 'static> Resolver<T> {
         Sink::each_waiter(&*self.cell, each);
     }
 
-    /// Where races are looked for: what comes before the value, which is about to be there.
+    /// Notes the events before the value, which is about to be there, for the check for races.
     pub(crate) fn happens(&self, past: &VectorClock) {
         self.cell.past.get_or_init(Past::default).happens(past);
     }
@@ -319,7 +323,7 @@ impl<T, B> FutureCell<T, B> {
         Self { promise: RefCell::default(), past: OnceCell::new(), task }
     }
 
-    /// What comes before the value of a task that is launched.
+    /// Notes the events before the value of a task that is launched.
     pub fn begins(&self, event: Past) {
         let _ = self.past.set(event);
     }
@@ -328,7 +332,7 @@ impl<T, B> FutureCell<T, B> {
         &self.task
     }
 
-    /// A cell for `task`, in the place of `spare` if that is of the same type and nobody else has it.
+    /// A cell for `task`. It reuses `spare` if that is of the same type and nobody else has it.
     #[inline]
     pub fn renewed(spare: Option<Rc<dyn Any>>, task: B) -> Rc<Self>
     where
@@ -345,7 +349,7 @@ impl<T, B> FutureCell<T, B> {
         Rc::new(Self::new(task))
     }
 
-    /// Forgets a value that nobody wants, and whoever waited for it once.
+    /// Forgets a value that nobody wants, and its former waiters.
     #[inline]
     pub fn clear(&self) {
         if self.promise.borrow_mut().waiters_mut().is_none_or(|w| !w.is_empty()) {
@@ -353,7 +357,7 @@ impl<T, B> FutureCell<T, B> {
         }
     }
 
-    /// Settles the promise and tells who waits. A second outcome is ignored: the first stays.
+    /// Settles the promise and tells its waiters. A second outcome is ignored: the first stays.
     #[inline(always)]
     pub fn settle(&self, outcome: Result<T, Box<Error>>, mut tell: impl Tell) {
         let poison = outcome.is_err();
@@ -367,7 +371,7 @@ impl<T, B> FutureCell<T, B> {
     #[cold]
     fn tell_poison(&self, waiting: Waiting, tell: &mut impl Tell) {
         if let PromiseState::Poisoned(Poison { error, seen }) = self.promise.borrow().state() {
-            // Who polls has not seen it before it does so once more, and may have given up.
+            // A poller has not seen it before it polls again, and may have given up.
             seen.set(seen.get() || Poller::of(&waiting).is_none());
             tell(waiting, Some(error));
         }
@@ -382,7 +386,7 @@ impl<T, B: ?Sized> FutureCell<T, B> {
         }
     }
 
-    /// Whoever looks finds the value or the error.
+    /// Notes, for the check for races, that somebody sees the value or the error.
     #[inline(always)]
     fn is_seen(&self) {
         if let Some(event) = self.past.get() {
@@ -411,7 +415,7 @@ impl<T, B> Sink for FutureCell<T, B> {
     }
 }
 
-/// Failures of tasks that one parent launched, with their futures.
+/// Failures of tasks that one shard or launcher launched, with their futures.
 #[derive(Default)]
 #[allow(clippy::box_collection)] // There is one for each shard: it is small.
 pub(crate) struct Failures(RefCell<Option<Box<Vec<Failed>>>>);
@@ -423,7 +427,7 @@ impl Failures {
         self.0.borrow_mut().get_or_insert_default().push((error, future));
     }
 
-    /// The first failure that nobody saw, neither itself nor what it caused.
+    /// The first failure that nobody saw, neither itself nor its effects.
     pub fn unseen(&self) -> Option<Error> {
         let all = self.0.borrow();
         let all = all.as_ref()?;
@@ -432,7 +436,7 @@ impl Failures {
     }
 }
 
-/// The futures of an index launch or of a gang, one for each point or shard.
+/// The futures of an index launch or of the launch of a gang: one for each point or shard.
 #[must_use = "await it with `all()`, or `detach()` it; a failure that nobody sees fails whoever launched the tasks"]
 pub struct FutureMap<T> {
     futures: Vec<TaskFuture<T>>,
@@ -443,17 +447,17 @@ impl<T: 'static> FutureMap<T> {
         Self { futures }
     }
 
-    /// Number of points.
+    /// Number of points or shards.
     pub fn len(&self) -> usize {
         self.futures.len()
     }
 
-    /// Whether there are no points.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.futures.is_empty()
     }
 
-    /// The future of one point.
+    /// The future of one point or shard. Never waits.
     ///
     /// # Errors
     /// [`Error::Misuse`] when there is no such point.
@@ -462,21 +466,24 @@ impl<T: 'static> FutureMap<T> {
         self.futures.get(point).ok_or_else(|| Error::misuse("FutureMap::get", format!("a point in 0..{legal}"), point))
     }
 
-    /// Lets the tasks go their way without their values, as dropping the map does. If one fails and nobody else is told,
-    /// whoever launched them fails: the shard, the parent or the run.
+    /// Gives the values up, as dropping the map does. The tasks still run. If one fails and nobody else learns of it,
+    /// the shard, the inner task or the run that launched them fails.
     pub fn detach(self) {}
 
-    /// The futures in the order of the points.
+    /// The futures, in the order of the points or shards.
     pub fn iter(&self) -> std::slice::Iter<'_, TaskFuture<T>> {
         self.futures.iter()
     }
 }
 
 impl<T: Clone + 'static> FutureMap<T> {
-    /// All values in the order of the points. May wait.
+    /// Awaits all values, in the order of the points or shards. Local; may wait.
+    ///
+    /// It waits for all of them, even if one fails.
     ///
     /// # Errors
-    /// The error that is the origin of the others, if several failed: a panic before what it poisoned.
+    /// If several failed, an error that follows from no other comes before one that does. So a panic comes before the
+    /// tasks that it poisoned.
     pub async fn all(&self) -> Result<Vec<T>, Error> {
         let mut values = Vec::new();
         let mut failed: Option<Error> = None;

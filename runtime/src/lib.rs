@@ -1,11 +1,5 @@
 #![deny(unsafe_code)]
-//! WHO runs it: shard tasks, subtasks, launches, processors and the wires that join them.
-//!
-//! A program is a top-level task, run alike by every process ([`Runtime::run`], [`Top`]), which makes regions, gangs,
-//! barriers and tasks and launches gangs of **shard tasks** ([`Shard`]). Shards touch no data: they launch **leaf tasks**
-//! ([`Leaf`]) on regions, ordered by what they declare and by barriers, and pass values in **futures** ([`TaskFuture`]).
-//!
-//! Each processor owns its state and talks to others in messages only; see the `wire` module for what carries them.
+#![doc = include_str!("../README.md")]
 
 mod barrier;
 #[cfg(feature = "bench")]

@@ -1,9 +1,9 @@
-//! What reports, errors and traces call a function of which only the type is known.
+//! The names of functions in reports, errors and traces, taken from their types.
 
 use std::borrow::Cow;
 
-/// The name of a function from that of its type: the last part of its path, without type arguments. A closure is called by the
-/// function that it is in.
+/// The name of a function: the last part of the path that its type's name gives, without type arguments. A closure gets
+/// the name of the function that it is in, and `::{{closure}}`.
 pub(crate) fn short_name(name: &str) -> String {
     const CLOSURE: &str = "::{{closure}}";
     let mut depth = 0u32;

@@ -1,11 +1,11 @@
-//! What the top-level task makes, as every node knows it: trees, tasks, gangs, edges, phase barriers, replayed objects.
+//! The objects that the top-level task makes: region trees, tasks, gangs, edges, phase barriers, replayed objects.
 
 use crate::ids::{CellAddress, EMPTY, ObjectId, ProcessorId, Run};
 use maniple_regions::{FieldId, FieldInfo, FieldSpace, Rect};
 use std::any::Any;
 use std::sync::Arc;
 
-/// What the replicated top-level task makes: the same list, in the same order, on every node.
+/// An object that the replicated top-level task makes. Every node has the same list of them, in the same order.
 pub(crate) enum Object {
     Tree(Tree),
     Task(TaskSpec),
@@ -28,7 +28,7 @@ impl Object {
         }
     }
 
-    /// What a cell of its barriers is called in reports.
+    /// The name of a cell of its barriers in reports.
     pub fn cell_name(&self, processor: ProcessorId, cell: u32) -> String {
         let half = if cell & EMPTY == 0 { "ready" } else { "empty" };
         match self {
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Object {
 pub(crate) struct TaskSpec {
     pub run: Run,
     pub name: Arc<str>,
-    /// What starts a shard: who made it knows its type.
+    /// The code that starts a shard. Its maker knows its type.
     pub code: Box<dyn Any + Send + Sync>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) trait Replayed: Any + Send + Sync {
     fn gang(&self) -> &Arc<GangTable>;
 }
 
-/// Where the shards of a gang are: computed once by every node, never sent.
+/// The processors of a gang's shards. Every node computes the table once; it is never sent.
 pub(crate) struct GangTable {
     /// The object's number.
     pub id: ObjectId,
@@ -108,16 +108,17 @@ impl GangTable {
     }
 }
 
-/// An edge from one shard of a gang to another, for [`Top::edges`](crate::Top::edges).
+/// An edge from one shard of a gang to another or to itself, for [`Top::edges`](crate::Top::edges).
 ///
-/// `(from, to).into()` has tag 0, `(from, to, tag).into()` another. Edges between the same two shards differ in their tags.
+/// `(from, to).into()` has tag 0, and `(from, to, tag).into()` has any tag. Edges from one shard to the same other one
+/// differ in their tags.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
     /// The producing shard.
     pub from: u32,
     /// The consuming shard.
     pub to: u32,
-    /// What it is for: any number.
+    /// Any number that tells this edge from others between the same shards.
     pub tag: u32,
 }
 
@@ -146,7 +147,8 @@ impl std::fmt::Debug for Edge {
     }
 }
 
-/// The edges between shards of a gang, each with a ready cell where it is consumed and an empty cell where it is produced.
+/// The edges between shards of a gang, each with a ready cell where it is consumed and an empty cell where it is
+/// produced.
 pub(crate) struct EdgeTable {
     pub name: String,
     pub gang: Arc<GangTable>,
@@ -154,10 +156,11 @@ pub(crate) struct EdgeTable {
     pub edges: Vec<Edge>,
     /// The type of the values that arrivals carry, for reports.
     pub values: &'static str,
-    /// The edges that each shard produces for, and those that it consumes.
+    /// The edges that lead from each shard, and those that lead to it.
     pub out: Grouped,
     pub into: Grouped,
-    /// Numbers of each edge's ready cell on the processor of its consumer and of its empty cell on that of its producer.
+    /// Numbers of each edge's ready cell on the processor of its consumer and of its empty cell on that of its
+    /// producer.
     pub cells: Vec<(u32, u32)>,
     /// Ready and empty cells of each processor.
     pub counts: Vec<(u32, u32)>,

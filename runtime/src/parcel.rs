@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::any::Any;
 use std::fmt;
 
-/// What may be a shard task's argument or result: it can cross to another process.
+/// A type that can be the argument or the result of a shard task: it can cross to another node.
 ///
-/// Numbers, strings, tuples, vectors and this framework's handles (regions, gangs, barriers, collectives) are; a struct of
-/// one's own is with `#[derive(serde::Serialize, serde::Deserialize)]`, which needs `serde` with its feature `derive` in
-/// `Cargo.toml`. It must own what it has, and be `Send`.
+/// Numbers, strings, tuples, vectors and handles (of regions, gangs, barriers and collectives) are portable. A struct
+/// of yours needs `#[derive(serde::Serialize, serde::Deserialize)]`, and `serde` with its feature `derive` in
+/// `Cargo.toml`. It must own its data and be `Send`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument or a result of a shard task",
     note = "arguments and results of shard tasks need #[derive(serde::Serialize, serde::Deserialize)]"
@@ -18,7 +18,7 @@ use std::fmt;
 pub trait Portable: Serialize + DeserializeOwned + Send + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + 'static> Portable for T {}
 
-/// A value on its way: moved as it is within a node, encoded only when it crosses to another.
+/// A value on its way. Within a node it is moved; it is encoded only when it crosses to another node.
 pub(crate) enum Parcel {
     Value(Box<dyn Encode>),
     Encoded(Vec<u8>),
@@ -54,7 +54,7 @@ impl Parcel {
         Ok(Parcel::Encoded(bytes))
     }
 
-    /// Bytes that it takes when it crosses to another node.
+    /// The number of bytes that it has when it crosses to another node.
     pub(crate) fn size(&self) -> usize {
         match self {
             Parcel::Encoded(bytes) => bytes.len(),

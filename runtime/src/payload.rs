@@ -1,4 +1,4 @@
-//! What an arrival carries.
+//! The values that arrivals carry.
 
 use crate::Error;
 use maniple_regions::{Buffer, Element};
@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// What an arrival carries besides itself.
+/// The value that an arrival carries.
 ///
-/// A ready arrival carries the right to read what was stored before it, an empty arrival gives that right back. For
-/// small values the record of the arrival holds the bytes; larger ones are lent where they are (within a node nothing is
-/// copied, between nodes the bytes travel).
+/// A ready arrival carries the right to read a value, and an empty arrival gives that right back. The record of the
+/// arrival holds the bytes of a small value. A larger value is lent: within a node nothing is copied, and between nodes
+/// the bytes travel.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub enum Payload {
-    /// Nothing.
+    /// No value.
     #[default]
     None,
     /// Up to [`Payload::INLINE`] bytes.
     Inline {
-        /// How many.
+        /// Number of bytes.
         len: u8,
-        /// The bytes. Whole words, so that moving them never splits a store the processor has just made.
+        /// The bytes. They are whole words, so moving them never splits a store that the processor has just made.
         words: [u64; Payload::INLINE / 8],
     },
-    /// A value that its owner lends, and does not change before nobody else holds it.
+    /// A value that its owner lends. The owner does not change it while anybody else holds it.
     #[serde(with = "by_value")]
     Lent(Arc<dyn Lent>),
-    /// No value, and why: the call has failed where it should have been made.
+    /// The error of a call that failed where the value should have been made.
     Failed(Box<Error>),
 }
 
-/// A value of more than a few bytes.
+/// A value that can be lent to readers: one that is too large for the record of an arrival.
 pub trait Lent: Send + Sync {
-    /// Its bytes.
+    /// The bytes of the value.
     fn as_bytes(&self) -> &[u8];
-    /// Its bytes, for its owner while nobody else holds it.
+    /// The bytes of the value, for its owner while nobody else holds it.
     fn as_bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -80,10 +80,10 @@ mod by_value {
 const _: () = assert!(size_of::<Payload>() == 32);
 
 impl Payload {
-    /// Most bytes that travel inside the record of an arrival.
+    /// The most bytes that travel inside the record of an arrival.
     pub const INLINE: usize = 24;
 
-    /// A copy of `bytes`, which are at most [`Self::INLINE`]; longer ones go into a buffer.
+    /// A payload with a copy of `bytes`. More than [`INLINE`](Self::INLINE) bytes go into a buffer.
     #[inline]
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut words = [0; Self::INLINE / 8];
@@ -95,7 +95,7 @@ impl Payload {
         Payload::Inline { len: bytes.len() as u8, words }
     }
 
-    /// Replaces what is carried by a copy of `bytes`, in place where they fit.
+    /// Replaces the value by a copy of `bytes`, in place if they fit.
     #[inline]
     pub(crate) fn set(&mut self, bytes: &[u8]) {
         match (self, <[u8; 8]>::try_from(bytes)) {
@@ -110,7 +110,7 @@ impl Payload {
         Payload::Inline { len: len as u8, words: [0; Self::INLINE / 8] }
     }
 
-    /// The bytes, to be filled: none of a value that somebody else holds too.
+    /// The bytes, to be filled. Empty for a value that somebody else holds too.
     #[doc(hidden)]
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
@@ -121,7 +121,7 @@ impl Payload {
         }
     }
 
-    /// The bytes carried.
+    /// The bytes of the value. Empty without one.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {

@@ -21,7 +21,7 @@ pub(crate) trait Ticks {
     fn ns(&self) -> u64;
 }
 
-/// Has this thread go by a clock for as long as this lives.
+/// Sets the clock of this thread for as long as this lives.
 pub(crate) struct Clock(Option<Source>);
 
 impl Clock {
@@ -40,10 +40,11 @@ impl Drop for Clock {
     }
 }
 
-/// Time since the run began, by its own clock: the host's on threads, else that of virtual time. For shards and leaf tasks,
-/// local, never waits; outside a run, time since the process first asked.
+/// Time since the run began, by the run's own clock. Local; never waits.
 ///
-/// Times of processors of one node may be compared.
+/// On threads it is the host's clock. In virtual time it is virtual time, and on the seeded driver the number of steps
+/// in microseconds. Outside a run it is the time since the process first called this function. Times of processors of
+/// the same node can be compared.
 pub fn now() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     CLOCK.with_borrow(|clock| match clock {

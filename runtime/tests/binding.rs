@@ -114,8 +114,8 @@ fn however_many_are_refused_there_is_one_warning_and_the_run_goes_on() {
         let (masks, warnings) = run(&first, 3, Binding::Explicit(vec![not_allowed; 3]));
         assert_eq!(masks.unwrap(), vec![first.clone(); 3]);
         let expected = format!(
-            "workers are not bound, or not all: processor {not_allowed}, for worker 0, is none of the 1 that this process \
-             may use"
+            "some or all workers are not bound: worker 0 is to be on processor {not_allowed}, which is not one of the 1 that \
+             this process may use"
         );
         assert_eq!(warnings, [expected]);
     }
@@ -128,7 +128,7 @@ fn more_workers_than_processors_are_not_bound() {
     let (masks, warnings) = run(&all, workers, Binding::Cores);
     assert_eq!(masks.unwrap(), vec![all.clone(); workers as usize]);
     let expected =
-        format!("workers are not bound, or not all: more workers ({workers}) than processors ({})", all.len());
+        format!("some or all workers are not bound: more workers ({workers}) than processors ({})", all.len());
     assert_eq!(warnings, [expected]);
 }
 

@@ -262,11 +262,11 @@ fn edges_and_ends_that_cannot_be_are_refused() {
     }
     // Each has ends in some directions only.
     assert_eq!(came.iter().map(Vec::len).collect::<Vec<_>>(), [6, 5, 5]);
-    let several = "an end of edges `edges` in shard 0: expected one edge to shard 1; this shard's on that side: shard 1 \
-                   with tag 0; shard 1 with tag 1, got several";
+    let several = "an end of edges `edges` in shard 0: expected one edge to shard 1, got several; the shard's edges on \
+                   this side: shard 1 with tag 0, shard 1 with tag 1";
     assert!(came[0].iter().any(|e| e.contains(several)), "{:?}", came[0]);
     assert!(
-        came[2].iter().any(|e| e.contains("one edge to shard 0; this shard's on that side: none, got none")),
+        came[2].iter().any(|e| e.contains("one edge to shard 0, got none; the shard's edges on this side: none")),
         "{:?}",
         came[2]
     );

@@ -795,17 +795,20 @@ fn a_region_outside_its_tree_is_refused() {
 #[test]
 fn a_shard_that_holds_nothing_is_told_how_to_hold_it() {
     async fn shard(shard: Shard, (tree, held): (Region, Region)) -> Result<(), Error> {
-        misused(shard.region(tree), &["a part of what the shard was launched with: [0, 2) of region tree `line`"]);
+        misused(
+            shard.region(tree),
+            &["a part of a region that the shard was launched with ([0, 2) of region tree `line`"],
+        );
         let u = shard.region(held)?;
         let words =
-            ["the launch of `dump` in task `shard` of shard 0", "of region tree `line`: field `a`, got field `b`"];
+            ["the launch of `dump` in task `shard` of shard 0", "of region tree `line` (field `a`), got field `b`"];
         misused(shard.launch(dump, (u.read(B),)).go(), &words);
         let words = ["at most read under exclusive coherence on field `a` of [0, 2) of region tree `line`"];
         misused(shard.fill(u.write(A), 0).go(), &words);
         Ok(())
     }
     async fn nothing(shard: Shard, tree: Region) -> Result<(), Error> {
-        misused(shard.region(tree), &["its launch names none; add it with `reads`, `writes` or `shares`"]);
+        misused(shard.region(tree), &["its launch names none, add one with `reads`, `writes` or `shares`"]);
         Ok(())
     }
     let outcome = Runtime::threads(1).run(|top| async move {
@@ -828,7 +831,7 @@ fn slices_and_shared_accessors_are_for_what_is_held_that_way() {
         // Task, field and tree are named, and the method for what is held.
         let words = |task: &str, held: &str, method: &str| {
             let launch = format!("the launch of `{task}` in task `shard` of shard 0: expected field `a` under");
-            [launch, format!("{held} of region tree `line`: use `{method}`")]
+            [launch, format!("{held} of region tree `line` (use `{method}`")]
         };
         let asked = [
             (shard.launch(see, (own.read_shared(A),)).go().err(), words("see", "[0, 4)", "read")),

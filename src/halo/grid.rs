@@ -1,20 +1,21 @@
-//! Which blocks of a grid have the ghost cells of which.
+//! The geometry of halos: which block of a grid has the ghost cells of which other block.
 
 use super::HaloOptions;
 use maniple_regions::Rect;
 
-/// A run of cells along one dimension that a block has or needs: the block that has them, by its number along that dimension,
-/// and where they are, seen from the block that needs them.
+/// A run of cells along one dimension that a block has or needs. `block` is the number, along that dimension, of the
+/// block that has them. `lo` and `hi` are coordinates of the block that needs them.
 #[derive(Clone, Copy)]
 struct Run {
     block: usize,
     lo: i64,
     hi: i64,
-    /// What to add to the owner's coordinates.
+    /// The difference to the owner's coordinates.
     shift: i64,
 }
 
-/// The runs below a block of one dimension, the block itself, and those above; the position of the block among them.
+/// The runs along one dimension: those below a block, the block itself, and those above. Also the position of the block
+/// among them.
 fn runs(cuts: &[i64], block: usize, width: usize, periodic: bool) -> (Vec<Run>, usize) {
     let blocks = cuts.len() - 1;
     let (first, all) = (cuts[0], cuts[blocks] - cuts[0]);
@@ -99,7 +100,8 @@ fn place<const D: usize>(cuts: &[Vec<i64>; D], mut number: usize) -> [usize; D] 
     at
 }
 
-/// The ghost cells of a block: the block that has each piece, the piece seen from here, and seen from there.
+/// The ghost cells of a block, in pieces: the block that has the piece, and the piece in this block's coordinates and
+/// in that block's.
 pub(super) fn pieces<const D: usize>(
     cuts: &[Vec<i64>; D],
     number: usize,

@@ -1,9 +1,11 @@
-//! Halos: the cells around each block of a grid, which its neighbours' tasks send it.
+//! Halos: the ghost cells around each block of a grid, which tasks of its neighbours send.
 //!
-//! [`Halos::new`] takes a partition of a region into a grid of blocks, of 1, 2 or 3 dimensions, one for each shard of a gang.
-//! Each shard gets its part as an argument ([`Halos::of`]) and [joins](Halo::join) with it. From then on a step is two launches:
-//! [`HaloEnds::send`] sends the edges of the block to the neighbours, and a task with a [`Ghosts`] parameter uses what came
-//! from them. The launches wait for each other as they must, and a shard can be its own neighbour.
+//! [`Halos::new`] takes a partition of a region into a grid of blocks, one for each shard of a gang. The grid has 1, 2
+//! or 3 dimensions. Each shard gets its part as an argument ([`Halos::of`]) and calls [`Halo::join`].
+//!
+//! From then on a step is two launches. [`HaloEnds::send`] sends the border of the block to the neighbours. A task with
+//! a [`Ghosts`] parameter uses the cells that came from them. The launches wait for each other by themselves. A shard
+//! may be its own neighbour.
 //!
 //! ```
 //! use maniple::halo::{Ghosts, Halo, HaloOptions, Halos};
@@ -55,7 +57,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use task::{BordersTo, Ends, GhostsFrom, Shape};
 
-/// How a halo reaches round a block.
+/// The shape of a halo: its width in each dimension, the periodic dimensions, and whether it has corners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HaloOptions<const D: usize> {
     width: [usize; D],
@@ -64,35 +66,35 @@ pub struct HaloOptions<const D: usize> {
 }
 
 impl<const D: usize> HaloOptions<D> {
-    /// So many cells on each side of a block, without corners, and none beyond the ends of the grid.
+    /// A halo of `width` cells on each side of a block, without corners. No dimension is periodic.
     pub fn new(width: usize) -> Self {
         Self { width: [width; D], periodic: [false; D], corners: false }
     }
 
-    /// A width for each dimension.
+    /// Sets the width of each dimension, in cells.
     pub fn widths(self, width: [usize; D]) -> Self {
         Self { width, ..self }
     }
 
-    /// The dimensions in which the grid's last block is a neighbour of its first.
+    /// Sets the periodic dimensions: in these the last block of the grid is a neighbour of the first.
     pub fn periodic(self, periodic: [bool; D]) -> Self {
         Self { periodic, ..self }
     }
 
-    /// With the cells that are beyond a block in several dimensions at once.
+    /// Adds the corners: the cells that are beyond a block in several dimensions at once.
     pub fn corners(self) -> Self {
         Self { corners: true, ..self }
     }
 }
 
-/// The halos of all blocks of a grid, of values of type `T` in `D` dimensions (1 unless stated).
+/// The halos of all blocks of a grid of `D` dimensions, 1 by default, with values of type `T`.
 pub struct Halos<T, const D: usize = 1> {
     edges: Edges<T>,
     /// Of each block.
     shapes: Vec<Shapes>,
 }
 
-/// A block, the same with its halo, its ghost cells by incoming edge, what it sends by outgoing edge.
+/// A block, the block with its halo, its ghost cells by incoming edge, and the cells that it sends by outgoing edge.
 #[derive(Clone, Serialize, Deserialize)]
 struct Shapes {
     block: Region,
@@ -101,7 +103,7 @@ struct Shapes {
     borders: Vec<Rect>,
 }
 
-/// One shard's part of [`Halos`]: plain data, an argument of its shard task.
+/// One shard's part of [`Halos`]. It is plain data, for the argument of the shard task.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Halo<T, const D: usize = 1> {
@@ -127,22 +129,26 @@ impl<T, const D: usize> fmt::Debug for Halo<T, D> {
 }
 
 impl<T: Element, const D: usize> Halos<T, D> {
-    /// Makes the halos of a partition's blocks, one for each shard of a gang. Collective; never waits.
+    /// Makes the halos of a partition's blocks; block s belongs to shard s. Collective; never waits.
+    ///
+    /// The partition must be a complete grid of `D` dimensions in row-major order. [`Partition::grid`],
+    /// [`Partition::equal`] and [`Partition::blocks`] make such grids.
     ///
     /// # Errors
-    /// A partition that is not a complete grid of `D` dimensions in row-major order, as [`Partition::grid`],
-    /// [`Partition::equal`] and [`Partition::blocks`] make it, or has another number of blocks than the gang has shards.
+    /// [`Error::Misuse`] for another partition, or for another number of blocks than the gang has shards.
     pub fn new(top: &Top, name: &str, gang: &Gang, blocks: &Partition, options: HaloOptions<D>) -> Result<Self, Error> {
         let what = || format!("halos `{name}`");
         if blocks.colors() != gang.shards() as usize {
-            return Err(Error::misuse(what(), format!("{} blocks, one a shard", gang.shards()), blocks.colors()));
+            let expected = format!("{} blocks, one for each shard", gang.shards());
+            return Err(Error::misuse(what(), expected, blocks.colors()));
         }
         let rects: Vec<Rect> = blocks.iter().map(|block| block.rect).collect();
         let dimensions = rects.first().map_or(0, Rect::dim);
         let cuts = if dimensions == D { cuts::<D>(&rects) } else { None };
         let cuts = cuts.ok_or_else(|| {
-            let expected = format!("a grid of blocks in {D} dimensions, all of its parent");
-            Error::misuse(what(), expected, format!("a partition of {} in {dimensions}", blocks.parent()))
+            let expected = format!("a complete grid of blocks in {D} dimension(s), in row-major order");
+            let came = format!("another partition of {}, in {dimensions} dimension(s)", blocks.parent());
+            Error::misuse(what(), expected, came)
         })?;
         let shape = |block: Region| {
             let around = grown(&block.rect, options.width);
@@ -161,25 +167,25 @@ impl<T: Element, const D: usize> Halos<T, D> {
         Ok(Self { edges: top.edges(name, gang, edges, 2)?, shapes })
     }
 
-    /// The part of a shard: an argument of its task.
+    /// The part of one shard, for the argument of its task. Never waits.
     ///
     /// # Panics
-    /// When the gang has no such shard.
+    /// If the gang has no such shard.
     pub fn of(&self, shard: u32) -> Halo<T, D> {
         Halo { edges: self.edges, shapes: self.shapes[shard as usize].clone() }
     }
 }
 
 impl<T: Element, const D: usize> Halo<T, D> {
-    /// The block that the halo is round.
+    /// The block that this halo surrounds: the block of its shard.
     pub fn block(&self) -> Region {
         self.shapes.block
     }
 
-    /// This shard's ends of the exchange. Local; never waits.
+    /// Gives the shard its ends of the exchange. Local; never waits.
     ///
     /// # Errors
-    /// When the shard is not the one that this part is for.
+    /// [`Error::Misuse`] if this is the part of another shard.
     pub fn join(self, shard: &Shard) -> Result<HaloEnds<T, D>, Error> {
         let Shapes { block, around, ghosts, borders } = self.shapes;
         let edges = self.edges.all_ends(shard)?;
@@ -193,7 +199,7 @@ impl<T: Element, const D: usize> Halo<T, D> {
     }
 }
 
-/// A shard's ends of the exchange of halos.
+/// A shard's ends of the exchange of halos: they make the arguments of its leaf tasks.
 pub struct HaloEnds<T, const D: usize = 1> {
     shard: Shard,
     ends: Rc<Ends<T>>,
@@ -206,20 +212,23 @@ impl<T, const D: usize> fmt::Debug for HaloEnds<T, D> {
 }
 
 impl<T: Element, const D: usize> HaloEnds<T, D> {
-    /// For a [`Ghosts`] parameter: what the neighbours send next. The task starts when all of it is there.
+    /// The argument for a [`Ghosts`] parameter: the next ghost cells from the neighbours. The task starts when all of
+    /// them have come.
     pub fn ghosts(&self) -> GhostsFrom<T> {
         GhostsFrom(self.ends.clone())
     }
 
-    /// For a [`Borders`] parameter: the task fills what the neighbours need next.
+    /// The argument for a [`Borders`] parameter: the task fills the cells that the neighbours need next. The task
+    /// starts when there is room for them.
     pub fn borders(&self) -> BordersTo<T> {
         BordersTo(self.ends.clone())
     }
 
-    /// Launches a task that sends the neighbours what they need of the block's values. Returns at once; local, not collective.
+    /// Launches a task that sends the neighbours the values that they need of the block. Local, not collective; returns
+    /// at once.
     ///
     /// # Errors
-    /// Those of [`Launch::go`](maniple_runtime::Launch::go).
+    /// The errors of [`Launch::go`](maniple_runtime::Launch::go).
     pub fn send(&self, block: Requirement<Read<'static, T, D>>) -> Result<(), Error> {
         fn send<T: Element, const D: usize>(block: Read<T, D>, mut borders: Borders<T, D>) {
             borders.send(block.rows());

@@ -1,4 +1,4 @@
-//! What leaf tasks see of a halo.
+//! The parameters of leaf tasks that belong to a halo.
 
 use maniple_regions::{Element, Rect, RegionError};
 use maniple_runtime::{AllEnds, Bindings, Declaring, Error, Param, Payload, Taking};
@@ -7,7 +7,7 @@ use std::ops::Index;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A block and the pieces of its halo, or of itself that others need, in the order of the edges.
+/// A block, and the pieces of its halo or of its border, in the order of the edges.
 pub struct Shape {
     pub(super) block: Rect,
     pub(super) around: Rect,
@@ -21,7 +21,7 @@ pub struct Ends<T> {
     pub(super) borders: Arc<Shape>,
 }
 
-/// How a task knows a shape: from its shard, or, on another processor, from what was sent with it.
+/// The source of a task's shape: its shard or, on another processor, the shape that was sent with the task.
 enum Known<T> {
     Ghosts(Rc<Ends<T>>),
     Borders(Rc<Ends<T>>),
@@ -38,14 +38,15 @@ impl<T> Known<T> {
     }
 }
 
-/// A parameter of a leaf task: the ghost cells of a block. Its argument is made with [`HaloEnds::ghosts`](super::HaloEnds::ghosts).
+/// A parameter of a leaf task: the ghost cells of a block. [`HaloEnds::ghosts`](super::HaloEnds::ghosts) makes its
+/// argument.
 pub struct Ghosts<'a, T, const D: usize = 1> {
     values: &'a [Payload],
     known: Known<T>,
 }
 
-/// A parameter of a leaf task: what the neighbours need of a block, to be filled. Its argument is made with
-/// [`HaloEnds::borders`](super::HaloEnds::borders).
+/// A parameter of a leaf task: the cells of a block that its neighbours need. The task has to fill all of them, with
+/// [`send`](Self::send). [`HaloEnds::borders`](super::HaloEnds::borders) makes its argument.
 pub struct Borders<'a, T, const D: usize = 1> {
     values: &'a mut [Payload],
     known: Known<T>,
@@ -63,8 +64,9 @@ impl<T, const D: usize> fmt::Debug for Borders<'_, T, D> {
 }
 
 impl<T: Element, const D: usize> Ghosts<'_, T, D> {
-    /// The pieces of the halo, in row-major order of where they lie: each a rectangle round the block, in the block's
-    /// coordinates, and its values in row-major order. A neighbour has one piece, or several where a dimension is periodic.
+    /// The pieces of the halo, in row-major order of their places around the block. Each is a rectangle in the
+    /// coordinates of the block, and its values in row-major order. A neighbour sends one piece, or several if a
+    /// dimension is periodic.
     pub fn pieces(&self) -> impl ExactSizeIterator<Item = (Rect, &[T])> {
         self.known
             .shape()
@@ -74,20 +76,20 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
             .zip(self.values.iter().map(|value| bytemuck::cast_slice(value.bytes())))
     }
 
-    /// The values of a piece, by its number.
+    /// The values of a piece, in row-major order. `number` is its position in [`pieces`](Self::pieces).
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If there is no such piece.
     #[inline]
     pub fn piece(&self, number: usize) -> &[T] {
         bytemuck::cast_slice(self.values[number].bytes())
     }
 
-    /// A copy of the block with its ghost cells around it. `rows` are the block's; a cell that no block has, beyond an end of
-    /// the grid or in a corner that is not sent, is `outside`.
+    /// A copy of the block with its ghost cells around it. `rows` are the rows of the block. Cells beyond an end of the
+    /// grid, and in corners that are not sent, get the value `outside`.
     ///
     /// # Panics
-    /// When `rows` are not those of the block.
+    /// If `rows` are fewer than those of the block, or one has another length.
     pub fn around<'r>(&self, rows: impl Iterator<Item = &'r [T]>, outside: T) -> Around<T, D>
     where
         T: 'r,
@@ -108,10 +110,10 @@ impl<T: Element, const D: usize> Ghosts<'_, T, D> {
 }
 
 impl<T: Element, const D: usize> Borders<'_, T, D> {
-    /// Fills all that the neighbours need, from the rows of the block.
+    /// Fills all cells that the neighbours need, from the rows of the block.
     ///
     /// # Panics
-    /// When `rows` are not those of the block.
+    /// If `rows` are fewer than those of the block, or one has another length.
     pub fn send<'r>(&mut self, rows: impl Iterator<Item = &'r [T]>)
     where
         T: 'r,
@@ -128,7 +130,8 @@ impl<T: Element, const D: usize> Borders<'_, T, D> {
     }
 }
 
-/// A copy of a block and its ghost cells: `around[[i, j]]`, in the coordinates of the grid.
+/// A copy of a block and its ghost cells. Index it with points in the coordinates of the grid, such as
+/// `around[[i, j]]`. A point outside the rectangle panics.
 #[derive(Debug, Clone)]
 pub struct Around<T, const D: usize = 1> {
     rect: Rect,
@@ -136,7 +139,7 @@ pub struct Around<T, const D: usize = 1> {
 }
 
 impl<T, const D: usize> Around<T, D> {
-    /// The rectangle that it covers.
+    /// The rectangle of the block and its halo.
     pub fn rect(&self) -> Rect {
         self.rect
     }
@@ -160,10 +163,10 @@ impl<T, const D: usize> Index<[i64; D]> for Around<T, D> {
     }
 }
 
-/// The argument for [`Ghosts`].
+/// The argument for a [`Ghosts`] parameter.
 pub struct GhostsFrom<T>(pub(super) Rc<Ends<T>>);
 
-/// The argument for [`Borders`].
+/// The argument for a [`Borders`] parameter.
 pub struct BordersTo<T>(pub(super) Rc<Ends<T>>);
 
 impl<T> fmt::Debug for GhostsFrom<T> {
@@ -238,7 +241,7 @@ fn rows_of<const D: usize>(rect: &Rect) -> impl Iterator<Item = [i64; D]> {
     Rect::new(lo, hi).points::<D>()
 }
 
-/// The rows of a block, with their values, which must be as many.
+/// The first point and the values of each row of a block. Panics if a row is missing or has another length.
 fn rows_with<'r, T: 'r, const D: usize>(
     block: &Rect,
     mut rows: impl Iterator<Item = &'r [T]>,
@@ -251,7 +254,7 @@ fn rows_with<'r, T: 'r, const D: usize>(
     })
 }
 
-/// Number of the row of a rectangle that a row of another one, which contains it, has.
+/// The number of a row within a rectangle. The row is one of a larger rectangle, so it may be outside.
 fn row_within<const D: usize>(rect: &Rect, row: &[i64; D]) -> Option<usize> {
     (0..D - 1).try_fold(0, |number, d| {
         let within = (rect.lo(d)..rect.hi(d)).contains(&row[d]);

@@ -1,4 +1,4 @@
-//! Waits with a deadline, and barrier waits that are given up.
+//! Waits with a deadline, and waits for barriers that are given up.
 
 use crate::diagnose::Event;
 use crate::effects::Timer;
@@ -14,24 +14,26 @@ use std::task::Poll;
 use std::time::Duration;
 
 impl Shard {
-    /// Waits for `wait`, but no longer than `limit`, counted from when this is first polled: a future, all of a
-    /// [`FutureMap`](crate::FutureMap), a call of a collective, a barrier, or whatever else a shard can await. Local, not
-    /// collective. With [`Duration::ZERO`] it does not wait at all: it tests. (Between tests in a loop call [`yield_now`](Self::yield_now):
-    /// nothing else of this processor runs otherwise.)
+    /// Waits for `wait`, but no longer than `limit`. Local, not collective; may wait.
     ///
-    /// Nothing comes to harm when the time is over. Await the same thing again to go on with it:
+    /// `wait` can be anything that a shard can await: a future, all of a [`FutureMap`](crate::FutureMap), a call of a
+    /// collective, a barrier. The time counts from the first poll. With [`Duration::ZERO`] it never waits, and tests
+    /// whether `wait` is over. A loop of such tests must call [`yield_now`](Self::yield_now), or nothing else of this
+    /// processor runs.
     ///
-    /// - a [`TaskFuture`](crate::TaskFuture), of a call of a collective too: pass `&mut future`, or a clone;
-    /// - a `FutureMap`: call [`all`](crate::FutureMap::all) again;
-    /// - a barrier: call [`wait`](Self::wait) or [`wait_value`](Self::wait_value) again. What was given up has not taken its
-    ///   generation, unless a later one has been taken meanwhile (see [`wait`](Self::wait));
-    /// - anything else: pin it and pass `&mut`, as what is passed by value is dropped.
+    /// A time-out does no harm: the operation goes on, and can be awaited again.
+    ///
+    /// - A [`TaskFuture`](crate::TaskFuture), also of a call of a collective: pass `&mut future`, or a clone.
+    /// - A `FutureMap`: call [`all`](crate::FutureMap::all) again.
+    /// - A barrier: call [`wait`](Self::wait) or [`wait_value`](Self::wait_value) again. The wait that timed out has
+    ///   given its generation back, unless a later one has been taken meanwhile (see [`wait`](Self::wait)).
+    /// - Anything else: pin it and pass `&mut`. A future that is passed by value is dropped.
     ///
     /// ```
     /// use maniple_runtime::{Error, Edges, Runtime, Shard, ShardLaunch};
     /// use std::time::Duration;
     ///
-    /// /// Shard 0 does something else until shard 1 is there.
+    /// /// Shard 0 does something else until shard 1 has arrived.
     /// async fn shard(shard: Shard, pairs: Edges) -> Result<u64, Error> {
     ///     if shard.index() == 1 {
     ///         shard.arrive(pairs.producer(&shard, 0)?.ready());
@@ -56,7 +58,7 @@ impl Shard {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// A future that keeps its place, and a test:
+    /// A test of a future, and a wait for the same one:
     ///
     /// ```
     /// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
@@ -77,16 +79,18 @@ impl Shard {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// The wait ends no sooner than `limit`, and later by whatever leaf tasks and other shards of the processor run then.
-    /// On the seeded driver a step counts for a microsecond, and where nothing but deadlines is left the clock goes on to the
-    /// next; while somebody outside the run holds a waker it goes as it does outside. As long as a deadline is ahead a run
-    /// is not in a deadlock; a limit beyond the end of the clock (584 years) is none.
+    /// The wait never ends before `limit`. It ends later if a leaf task or another shard of the processor runs at that
+    /// moment. A run with a deadline ahead is not in a deadlock. A limit beyond the end of the clock (584 years) is no
+    /// limit.
     ///
-    /// The top-level task has no such call: it runs on every node, and one node's time would be over where another's is not.
+    /// On the seeded driver a step counts for a microsecond. If nothing but deadlines is left, its clock moves on to
+    /// the next one. While somebody outside the run holds a waker, its clock follows that of the host.
+    ///
+    /// The top-level task can't set a deadline, as the time may be over on one node and not on another.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] with this shard's place and `limit`; otherwise those of `wait`. What is there when the time is
-    /// over counts, an error too.
+    /// [`Error::TimedOut`] with this shard's place and `limit`. Otherwise the errors of `wait`. If `wait` is over when
+    /// the time is, its result or its error counts.
     #[must_use = "a wait begins when it is awaited: `shard.timeout(..).await?`"]
     pub fn timeout<T>(
         &self,
@@ -126,12 +130,13 @@ fn timed_out(place: Place, limit: Duration) -> Error {
     Error::TimedOut { place, limit }
 }
 
-/// A generation of a barrier that a shard waits for. If this is dropped before it is over, somebody else may have it.
+/// A generation of a barrier that a shard waits for. If this is dropped before the wait is over, it gives the
+/// generation back.
 pub(crate) struct UnderWay<'a, B: Waitable> {
     core: &'a Core,
     barrier: &'a B,
     point: WaitPoint,
-    /// Who is registered at the barrier; nobody before the first look and when the wait is over.
+    /// The poller that is registered at the barrier: none before the first look and when the wait is over.
     pub registered: Option<Poller>,
 }
 

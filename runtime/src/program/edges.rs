@@ -1,4 +1,4 @@
-//! Edges between shards of a gang: barriers that say when there is a value and when there is room, and the values.
+//! Edges between shards of a gang: a barrier for values, a barrier for room, and the values themselves.
 
 use crate::Error;
 use crate::barrier::{ConsumerEnd, ProducerEnd, ShardEnds};
@@ -16,15 +16,18 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Edges between shards of a gang, along which values of type `T` travel; none with `Edges<()>`. Made by
-/// [`crate::Top::edges`]; plain data that may travel in arguments.
+/// Edges between shards of a gang. Values of type `T` travel along them; with `Edges<()>` only barriers.
+/// [`Top::edges`](crate::Top::edges) makes them. They are plain data and may travel in arguments of shard tasks.
 ///
-/// An edge leads from a producing shard to a consuming one. It has two barriers. A generation of the *ready* barrier is one
-/// value that is there, a generation of the *empty* barrier is room for one more. The first `depth` generations of the empty
-/// barrier are complete from the start, so a producer can be `depth` values ahead of its consumer.
+/// An edge leads from a producing shard to a consuming one. A shard may be its own consumer. Two shards may have
+/// several edges, with different tags.
 ///
-/// Arguments made with [`Producer::put`] and [`Consumer::get`] do all of that: the launch waits for the value or the room, and
-/// its end announces the next. An edge that a launch does not name rests, and nothing is owed for it.
+/// An edge has two barriers. Each generation of the *ready* barrier announces a value. Each generation of the *empty*
+/// barrier announces room for one more. The first `depth` generations of the empty barrier are complete from the start,
+/// so a producer may be `depth` values ahead of its consumer.
+///
+/// Arguments made with [`Producer::put`] and [`Consumer::get`] use both barriers. The task waits for room or for a
+/// value, and its end announces the next value or the next room. An edge that a launch does not name is left alone.
 ///
 /// ```
 /// use maniple_runtime::{Edges, Error, Get, Put, Runtime, Shard, ShardLaunch, Arg};
@@ -106,10 +109,11 @@ impl<T> fmt::Debug for Consumer<T> {
 }
 
 impl<T> Edges<T> {
-    /// This shard's end of its edge to shard `to`. Local; never waits.
+    /// This shard's end of its only edge to shard `to`. Local; never waits.
     ///
     /// # Errors
-    /// When there is no such edge, or more than one (see [`Self::outgoing`]), or the shard is not of the edges' gang.
+    /// [`Error::Misuse`] when there is no such edge or more than one (use [`outgoing`](Self::outgoing)), or when the
+    /// shard is not in the edges' gang.
     pub fn producer(&self, shard: &Shard, to: u32) -> Result<Producer<T>, Error> {
         let mut mine = self.outgoing(shard)?;
         let found = the_only(mine.iter().map(Producer::to), to);
@@ -119,10 +123,11 @@ impl<T> Edges<T> {
         })
     }
 
-    /// This shard's end of the edge from shard `from`. Local; never waits.
+    /// This shard's end of its only edge from shard `from`. Local; never waits.
     ///
     /// # Errors
-    /// When there is no such edge, or more than one (see [`Self::incoming`]), or the shard is not of the edges' gang.
+    /// [`Error::Misuse`] when there is no such edge or more than one (use [`incoming`](Self::incoming)), or when the
+    /// shard is not in the edges' gang.
     pub fn consumer(&self, shard: &Shard, from: u32) -> Result<Consumer<T>, Error> {
         let mut mine = self.incoming(shard)?;
         let found = the_only(mine.iter().map(Consumer::from), from);
@@ -132,22 +137,22 @@ impl<T> Edges<T> {
         })
     }
 
-    /// This shard's ends of all edges that it produces for, in the order of the list that the edges were made from. Local;
-    /// never waits.
+    /// This shard's ends of all edges that lead from it, in the order in which [`Top::edges`](crate::Top::edges) got
+    /// them. Local; never waits.
     ///
     /// # Errors
-    /// When the shard is not of the edges' gang.
+    /// [`Error::Misuse`] when the shard is not in the edges' gang.
     pub fn outgoing(&self, shard: &Shard) -> Result<Vec<Producer<T>>, Error> {
         let ends = self.ends(shard)?;
         let end = |number| Producer { ends: ends.clone(), number, values: PhantomData };
         Ok((0..ends.out.len() as u32).map(end).collect())
     }
 
-    /// This shard's ends of all edges that it consumes, in the order of the list that the edges were made from. Local; never
-    /// waits.
+    /// This shard's ends of all edges that lead to it, in the order in which [`Top::edges`](crate::Top::edges) got
+    /// them. Local; never waits.
     ///
     /// # Errors
-    /// When the shard is not of the edges' gang.
+    /// [`Error::Misuse`] when the shard is not in the edges' gang.
     pub fn incoming(&self, shard: &Shard) -> Result<Vec<Consumer<T>>, Error> {
         let ends = self.ends(shard)?;
         let end = |number| Consumer { ends: ends.clone(), number, values: PhantomData };
@@ -158,7 +163,7 @@ impl<T> Edges<T> {
         self.with(shard, |table| shard.core().tasks.barriers.ends(self.id, shard.index(), table))
     }
 
-    /// For parameters made of all of a shard's edges.
+    /// All ends of this shard, for parameters that use all of its edges.
     #[doc(hidden)]
     pub fn all_ends(&self, shard: &Shard) -> Result<AllEnds<T>, Error> {
         Ok(AllEnds { ends: self.ends(shard)?, values: PhantomData })
@@ -167,9 +172,9 @@ impl<T> Edges<T> {
     #[cold]
     fn not_the_only(&self, shard: &Shard, expected: String, listed: Vec<String>, came: &str) -> Error {
         let name = shard.core().effects().objects.name(self.id);
-        let listed = if listed.is_empty() { "none".into() } else { listed.join("; ") };
+        let listed = if listed.is_empty() { "none".into() } else { listed.join(", ") };
         let what = format!("an end of {name} in shard {}", shard.index());
-        Error::misuse(what, format!("{expected}; this shard's on that side: {listed}"), came)
+        Error::misuse(what, expected, format!("{came}; the shard's edges on this side: {listed}"))
     }
 
     fn with<R>(&self, shard: &Shard, f: impl FnOnce(&EdgeTable) -> R) -> Result<R, Error> {
@@ -195,7 +200,7 @@ fn the_only(others: impl Iterator<Item = u32>, wanted: u32) -> Result<usize, &'s
     }
 }
 
-/// All of a shard's ends of a set of edges.
+/// All ends that a shard has of a set of edges.
 #[doc(hidden)]
 pub struct AllEnds<T> {
     ends: Rc<ShardEnds>,
@@ -203,12 +208,12 @@ pub struct AllEnds<T> {
 }
 
 impl<T> AllEnds<T> {
-    /// How many edges come here and leave here.
+    /// Number of edges that lead to the shard, and of those that lead from it.
     pub fn count(&self) -> (usize, usize) {
         (self.ends.into.len(), self.ends.out.len())
     }
 
-    /// As a [`Get`] argument of each edge that comes here does.
+    /// Does what a [`Get`] argument does, for each edge that leads to the shard.
     #[inline]
     pub fn take_incoming(&self, taking: &mut Taking<'_>) {
         #[cfg(feature = "plant")]
@@ -218,7 +223,8 @@ impl<T> AllEnds<T> {
         self.ends.into.iter().for_each(|end| take_consumer(end, taking));
     }
 
-    /// As a [`Put`] argument of each edge that leaves here does, for so many values each.
+    /// Does what a [`Put`] argument does, for each edge that leads from the shard. `lengths` are their numbers of
+    /// values.
     #[inline]
     pub fn take_outgoing(&self, lengths: impl Iterator<Item = usize>, taking: &mut Taking<'_>) {
         for (end, len) in self.ends.out.iter().zip(lengths) {
@@ -234,7 +240,7 @@ impl<T> Producer<T> {
         &self.ends.out[self.number as usize]
     }
 
-    /// The shard that consumes.
+    /// The consuming shard.
     pub fn to(&self) -> u32 {
         self.end().to
     }
@@ -244,20 +250,22 @@ impl<T> Producer<T> {
         self.end().tag
     }
 
-    /// Says when there is room: value number g has to wait for generation g. For a launch or a shard that waits itself.
+    /// The barrier that announces room: wait for generation g before value number g is made. For launches and shards
+    /// that wait without a [`Put`] argument.
     pub fn empty(&self) -> &Waiter<Empty, CellAddress> {
         &self.end().empty
     }
 
-    /// Arrive here when value number g is there, for generation g. For a launch or a shard that arrives itself.
+    /// The barrier that announces values: arrive for generation g when value number g is there. For launches and shards
+    /// that arrive without a [`Put`] argument.
     pub fn ready(&self) -> &Arriver<Ready, CellAddress> {
         &self.end().ready
     }
 }
 
 impl<T: Element> Producer<T> {
-    /// For a [`Put`] parameter: the task fills `len` values, which travel along this edge when it is done. The task starts
-    /// when there is room.
+    /// The argument for a [`Put`] parameter of `len` values. The task starts when there is room. When it is done its
+    /// values travel along this edge.
     pub fn put(&self, len: usize) -> PutTo<T> {
         Put::to([self], len)
     }
@@ -269,7 +277,7 @@ impl<T> Consumer<T> {
         &self.ends.into[self.number as usize]
     }
 
-    /// The shard that produces.
+    /// The producing shard.
     pub fn from(&self) -> u32 {
         self.end().from
     }
@@ -279,20 +287,22 @@ impl<T> Consumer<T> {
         self.end().tag
     }
 
-    /// Says when value number g is there: generation g. For a launch or a shard that waits itself.
+    /// The barrier that announces values: wait for generation g before value number g is used. For launches and shards
+    /// that wait without a [`Get`] argument.
     pub fn ready(&self) -> &Waiter<Ready, CellAddress> {
         &self.end().ready
     }
 
-    /// Arrive here when value number g has been used and may be overwritten. For a launch or a shard that arrives itself.
+    /// The barrier that announces room: arrive when a value has been used and may be overwritten. For launches and
+    /// shards that arrive without a [`Get`] argument.
     pub fn empty(&self) -> &Arriver<Empty, CellAddress> {
         &self.end().empty
     }
 }
 
 impl<T: Element> Consumer<T> {
-    /// For a [`Get`] parameter: the next values that come along this edge. The task starts when they are there; when it is
-    /// done there is room for others.
+    /// The argument for a [`Get`] parameter: the next values that come along this edge. The task starts when they have
+    /// come. When it is done there is room for others.
     pub fn get(&self) -> GetFrom<T> {
         GetFrom { ends: self.ends.clone(), number: self.number, values: PhantomData }
     }
@@ -319,7 +329,8 @@ fn put_at<T>(len: usize) -> ValueAt {
     ValueAt::Put { bytes: size_of::<T>() * len, inline: align_of::<T>() <= 8 }
 }
 
-/// A parameter of a leaf task: values that have come along an edge, as a slice. Its argument is made with [`Consumer::get`].
+/// A parameter of a leaf task: the slice of values that one [`Put`] sent along an edge. [`Consumer::get`] makes its
+/// argument.
 #[derive(Debug, Clone, Copy)]
 pub struct Get<'a, T>(&'a [T]);
 
@@ -330,11 +341,11 @@ impl<T> Deref for Get<'_, T> {
     }
 }
 
-/// A parameter of a leaf task: a slice of values to fill, which travel along edges when the task is done. Its argument is made
-/// with [`Producer::put`], or with [`Put::to`] for several edges.
+/// A parameter of a leaf task: a slice of values to fill, which travel along edges when the task is done.
+/// [`Producer::put`] makes its argument, or [`Put::to`] for several edges.
 ///
-/// At first it holds any values; the task has to write all of them. Where consumers are on the same node nothing is copied:
-/// they read what was written here, and all consumers of one `Put` read the same.
+/// The values are unspecified at first, and the task has to write all of them. For consumers on the same node nothing
+/// is copied: they read what was written here. All consumers of one `Put` read the same values.
 #[derive(Debug)]
 pub struct Put<'a, T>(&'a mut [T]);
 
@@ -350,7 +361,7 @@ impl<T> DerefMut for Put<'_, T> {
     }
 }
 
-/// The argument for a [`Get`].
+/// The argument for a [`Get`] parameter. [`Consumer::get`] makes it.
 #[derive(Debug)]
 pub struct GetFrom<T> {
     ends: Rc<ShardEnds>,
@@ -358,7 +369,7 @@ pub struct GetFrom<T> {
     values: PhantomData<fn() -> T>,
 }
 
-/// The argument for a [`Put`].
+/// The argument for a [`Put`] parameter. [`Producer::put`] and [`Put::to`] make it.
 #[derive(Debug)]
 pub struct PutTo<T> {
     /// Of all edges; none if there are no edges.
@@ -369,10 +380,10 @@ pub struct PutTo<T> {
 }
 
 impl<'a, T: Element> Put<'a, T> {
-    /// The argument for values that travel along several edges, or none.
+    /// The argument for `len` values that travel along several edges, or along none.
     ///
     /// # Panics
-    /// Unless all are of one [`Edges`].
+    /// If the producers are not all of the same [`Edges`].
     pub fn to<'p>(producers: impl IntoIterator<Item = &'p Producer<T>>, len: usize) -> PutTo<T> {
         let mut put = PutTo { ends: None, numbers: SmallVec::new(), len, values: PhantomData };
         for Producer { ends, number, .. } in producers {

@@ -1,4 +1,4 @@
-//! Gangs and shard tasks as users hold them.
+//! Handles of gangs and of shard tasks, and the launch of one shard.
 
 use crate::Error;
 use crate::ids::{ObjectId, ProcessorId, Run};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A gang: a number of shards and where they run. Made by [`crate::Top::gang`]; plain data that may travel in arguments.
+/// A gang: shards that are launched together, and their processors. [`Top::gang`](crate::Top::gang) makes one. It is
+/// plain data and may travel in arguments of shard tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Gang {
     pub(crate) id: ObjectId,
@@ -20,29 +21,30 @@ pub struct Gang {
 }
 
 impl Gang {
-    /// The most shards that a gang may have. A table of them takes 12 bytes a shard on every node.
+    /// The most shards that a gang may have: 2²⁴. Their table takes 12 bytes a shard on every node.
     pub const MAX_SHARDS: u32 = 1 << 24;
 
-    /// Where its shards are; refuses one that this run did not make, as the gang of `what`.
+    /// The table of its shards. Refuses a gang that this run did not make; `what` is the call, for the error.
     pub(crate) fn table(&self, core: &Core, what: &str) -> Result<Arc<GangTable>, Error> {
         core.effects().objects.with(self.id, |object| match object {
             Some(Object::Gang(table)) if table.shards() == self.shards && table.run.may_be(self.run) => {
                 Ok(table.clone())
             }
             _ => {
-                let came = format!("gang {} of {} shards, of another run or of none", self.id, self.shards);
+                let came = format!("gang {} of {} shards, which this run did not make", self.id, self.shards);
                 Err(Error::misuse(what, "a gang made with `Top::gang` in this run", came))
             }
         })
     }
 
-    /// Number of shards.
+    /// Number of shards, at least 1.
     pub fn shards(&self) -> u32 {
         self.shards
     }
 }
 
-/// A shard task with argument `A` and result `R`. Made by [`crate::Top::register`]; plain data that may travel in arguments.
+/// A registered shard task or inner task with argument `A` and result `R`. [`Top::register`](crate::Top::register) and
+/// [`Top::register_inner`](crate::Top::register_inner) make one. It is plain data and may travel in arguments.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct ShardTask<A, R> {
@@ -65,7 +67,7 @@ impl<A, R> ShardTask<A, R> {
         core.effects().objects.with(self.id, |object| match object {
             Some(Object::Task(task)) if task.run.may_be(self.run) => Ok(()),
             _ => {
-                let came = format!("task {}, of another run or of none", self.id);
+                let came = format!("task {}, which this run did not make", self.id);
                 Err(Error::misuse(
                     "a gang launch",
                     "a task made with `Top::register` or `Top::register_inner` in this run",
@@ -81,7 +83,31 @@ impl<A, R> std::fmt::Debug for ShardTask<A, R> {
     }
 }
 
-/// What one shard is started with: its argument and the regions it may use.
+/// The launch of one shard: its argument, and its requirements on regions.
+///
+/// The closure of [`Top::launch`](crate::Top::launch) gives one for each shard of the gang:
+///
+/// ```
+/// # use maniple_regions::{Field, Partition, Read, Rect, Region};
+/// # use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
+/// # const U: Field<f64> = Field::new(0, "u");
+/// async fn cells(shard: Shard, block: Region) -> Result<usize, Error> {
+///     let block = shard.region(block)?;
+///     shard.launch(|u: Read<f64>| u.as_slice().len(), (block.read(U),)).go()?.await
+/// }
+///
+/// # let (lengths, _) = Runtime::threads(2).run(|top| async move {
+/// // Two cells for three shards: the last shard has a region without points.
+/// let line = top.region_tree("line", Rect::line(0, 2), &[U.info()])?;
+/// let blocks: Vec<Region> = Partition::equal(line, 3)?.iter().collect();
+/// let (gang, task) = (top.gang("all", 3)?, top.register("cells", cells));
+/// let block = |s: u32| blocks[s as usize];
+/// let done = top.launch(&gang, &task, |s| ShardLaunch::new(block(s)).reads(block(s), [U]))?;
+/// # done.all().await
+/// # })?;
+/// assert_eq!(lengths, [1, 1, 0]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ShardLaunch<A> {
     pub(crate) args: A,
@@ -89,20 +115,23 @@ pub struct ShardLaunch<A> {
 }
 
 impl<A> ShardLaunch<A> {
-    /// A shard with argument `args` and no regions.
+    /// The launch of a shard with argument `args` and no regions.
     pub fn new(args: A) -> Self {
         Self { args, held: Vec::new() }
     }
 
-    /// The shard may use `fields` of `region` with at most this privilege and coherence. Its leaf tasks use what is held
-    /// with exclusive or atomic coherence through slices, and what is held with simultaneous coherence through shared
-    /// accessors; a [`crate::InnerTask`] may pass the former on to shards that share it.
+    /// Lets the shard use `fields` of `region`, with this privilege and coherence or less.
     ///
-    /// A region without points is legal, so that no shard need be left out where there are more shards than cells.
+    /// Leaf tasks of the shard use data held with exclusive or atomic coherence through slices. They use data held with
+    /// simultaneous coherence through shared accessors. An [`InnerTask`](crate::InnerTask) may pass a region that it
+    /// holds with exclusive or atomic coherence on to shards that share it.
     ///
-    /// Exclusive requirements of different shards must not interfere; all shards that name a region with simultaneous
-    /// coherence share one instance of it, and what overlaps must be one and the same region. So a block's ghost cells are
-    /// not cells of its neighbours but slots of their own, in a separate tree (`examples/heat.rs`).
+    /// A region without points is legal. So every shard can have a block, even where there are more shards than cells.
+    ///
+    /// Exclusive requirements of different shards must not interfere. Shards that name a region with simultaneous
+    /// coherence share one instance of it. Two simultaneous requirements that overlap must name the very same region.
+    /// So a block's ghost cells are not cells of its neighbours but slots of their own, in a separate tree (see
+    /// `examples/heat.rs`). The launch refuses requirements that break these rules with [`Error::Interference`].
     pub fn require<F: Into<FieldId>>(
         mut self,
         region: Region,
@@ -115,18 +144,20 @@ impl<A> ShardLaunch<A> {
         self
     }
 
-    /// [`Self::require`] to read, with exclusive coherence: nobody writes meanwhile.
+    /// [`require`](Self::require) to read, with exclusive coherence: nobody writes to the region meanwhile.
     pub fn reads<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
         self.require(region, fields, Privilege::Read, Coherence::Exclusive)
     }
 
-    /// [`Self::require`] to read and write, with exclusive coherence: nobody else uses the region meanwhile.
+    /// [`require`](Self::require) to read and write, with exclusive coherence: nobody else uses the region meanwhile.
     pub fn writes<F: Into<FieldId>>(self, region: Region, fields: impl IntoIterator<Item = F>) -> Self {
         self.require(region, fields, Privilege::ReadWrite, Coherence::Exclusive)
     }
 
-    /// [`Self::require`] with simultaneous coherence: other shards use the same instance. Tasks on it run in any order, even
-    /// two tasks of the same shard that are launched one after the other, unless a barrier or a future orders them; [`Check::Races`](crate::Check) finds those that nothing
+    /// [`require`](Self::require) with simultaneous coherence: other shards use the same instance at the same time.
+    ///
+    /// The runtime does not order simultaneous uses, not even those of two tasks that one shard launches one after the
+    /// other. Order them with barriers or futures. [`Check::Races`](crate::Check::Races) finds pairs that nothing
     /// orders.
     pub fn shares<F: Into<FieldId>>(
         self,

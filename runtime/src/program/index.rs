@@ -14,7 +14,9 @@ use maniple_mapper::{Priority, SliceInput, validate};
 use maniple_regions::{Coherence, Interference, Use};
 use smallvec::SmallVec;
 
-/// An index launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
+/// A launch of a leaf task for many points, which is being put together. [`go`](Self::go) launches the tasks.
+///
+/// [`Shard::index_launch`] begins one. It takes no generation of a barrier before `go`.
 #[must_use = "nothing is launched before `go`"]
 pub struct IndexLaunch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
@@ -32,36 +34,38 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         Self { shard, function, args, name, priority: None, waits: SmallVec::new(), arrivals: SmallVec::new() }
     }
 
-    /// Names the points' tasks in reports; otherwise the function's name is used.
+    /// Names the tasks in reports, errors and traces. Without this they have the name of their function.
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// Sets the priority of the points in place of the mapper's answers.
+    /// Sets the priority of all points, in place of the mapper's answers.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// All points start after the next generation of `barrier`: one for all of them.
+    /// Lets all points start only after the next generation of `barrier`. All points wait for the same generation.
     pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
         self.waits.push(barrier);
         self
     }
 
-    /// Arrives at `barrier` once, when all points are done; if one fails, that generation and all later ones are poisoned.
+    /// Arrives at `barrier` once, when all points are done. If one fails, that generation and all later ones are
+    /// poisoned.
     pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
         self.arrivals.push(barrier);
         self
     }
 
-    /// Launches all points. Returns at once; local, not collective.
+    /// Launches all points. Local, not collective; returns at once.
     ///
     /// # Errors
-    /// [`Error::Interference`] when two points interfere, and a region, field or privilege that
-    /// [`Launch::go`](super::launch::Launch::go) refuses: nothing is launched then, and no generation is taken. After an
-    /// illegal decision of the mapper the points before the one in question run.
+    /// - [`Error::Interference`] when two points interfere. Nothing is launched, and no generation is taken.
+    /// - The errors of [`Launch::go`](super::launch::Launch::go). For a region, field or privilege that is refused,
+    ///   nothing is launched and no generation is taken. After an illegal decision of the mapper, the points before the
+    ///   one in question run.
     pub fn go(self) -> Result<FutureMap<F::Output>, Error> {
         let Self { shard, function, args, name, priority, waits, arrivals } = self;
         check::<F, M>(shard, &args, name)?;
@@ -88,7 +92,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
         let futures: Vec<TaskFuture<F::Output>> =
             args.into_iter().zip(targets).map(launch).collect::<Result<_, _>>()?;
         if !arrivals.is_empty() {
-            // A task that follows all points arrives for them; where there are none, it still waits.
+            // A task that follows all points arrives for them. Without points it still waits.
             let all: Many<TaskFuture<F::Output>> = futures.iter().cloned().collect();
             let last =
                 shard.launch(|_: Many<Done<F::Output>>| (), (all,)).named("end of points").follows().after(&waits);
@@ -98,7 +102,7 @@ impl<'s, F: Leaf<M> + Clone, M: 'static> IndexLaunch<'s, F, M> {
     }
 }
 
-/// Refuses an index launch of which two points interfere.
+/// Refuses an index launch if two of its points interfere.
 fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(), Error> {
     let mut claims = Vec::new();
     let (task, mut body) = shard.core().tasks.reserve_leaf();
@@ -116,11 +120,11 @@ fn check<F: Leaf<M>, M>(shard: &Shard, args: &[F::Args], name: &str) -> Result<(
     let declared = declare();
     shard.core().tasks.cancel_leaf(task, body);
     declared.map_err(|e| e.of_launch(name))?;
-    // Simultaneous uses of different regions are the program's own affair within a shard.
+    // Within a shard, the program itself orders simultaneous uses.
     claims.retain(|c| c.at.coherence != Coherence::Simultaneous);
     match conflict(&mut claims, Claimants::Points) {
         None => Ok(()),
-        // Points that only must not overlap in time are kept apart by the launch order.
+        // The order of launches keeps points apart that must only not run at the same time.
         Some((_, _, Interference::Serializes)) => Ok(()),
         Some((a, b, _)) => Err(Error::Interference {
             place: crate::Place { task: short_name(name), shard: Some(shard.index()) },

@@ -1,4 +1,4 @@
-//! A parent's view of the run.
+//! The handle of an inner task.
 
 use super::gang::{Gang, ShardLaunch, ShardTask};
 use super::launcher::Launcher;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What a future gives, or the text of its panic.
+/// The output of a future, or the text of its panic.
 async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = Box::pin(future);
     let caught = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -26,15 +26,21 @@ async fn unwound<T>(future: impl Future<Output = T>) -> Result<T, String> {
         Err(panic) => Poll::Ready(Err(panic_message(panic))),
     });
     let result = caught.await;
-    // What it holds may panic too when it is dropped; the first panic counts.
+    // Dropping it may panic too; the first panic counts.
     match catch_unwind(AssertUnwindSafe(|| drop(future))) {
         Err(panic) => result.and(Err(panic_message(panic))),
         Ok(()) => result,
     }
 }
 
-/// A parent task's view of the run: it launches gangs, one after the other or side by side, and may look at their
-/// regions in between. Dereferences to [`Shard`] for leaf tasks of its own.
+/// The handle of an inner task: a task that launches gangs, one after the other or side by side.
+///
+/// It may use their regions in between, with leaf tasks of its own; for these it dereferences to [`Shard`].
+/// [`Top::register_inner`](crate::Top::register_inner) makes an inner task, and
+/// [`Top::run_inner`](crate::Top::run_inner) runs it.
+///
+/// Data that a gang may have changed must be [mapped](Self::map) before the inner task's leaf tasks use it. The inner
+/// task is over when its gangs are.
 #[derive(Clone)]
 pub struct InnerTask {
     shard: Shard,
@@ -51,7 +57,7 @@ impl Deref for InnerTask {
 }
 
 impl InnerTask {
-    /// A parent that is this shard.
+    /// The inner task that runs as this shard.
     pub(super) fn new(shard: Shard) -> Self {
         let core = shard.core().clone();
         let mut launcher =
@@ -73,12 +79,12 @@ impl InnerTask {
         Self { shard, launcher: Rc::new(launcher), gangs: Rc::default() }
     }
 
-    /// Runs the parent's own code, and waits for what it has launched.
+    /// Runs the inner task's own code, and waits for its gangs.
     pub(super) async fn run<R>(self, code: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
-        // A parent that panics is over after its gangs too.
+        // An inner task that panics is over after its gangs too.
         let result = unwound(code).await.unwrap_or_else(|message| {
             let error = Error::Panicked { place: self.place(), message };
-            // Its gangs may wait for what it will not do.
+            // Its gangs may wait for something that it will not do.
             self.shard.abandon(&error);
             Err(error)
         });
@@ -87,14 +93,15 @@ impl InnerTask {
         self.launcher.outcome(result)
     }
 
-    /// Starts every shard of a gang, as [`Top::launch`](crate::Top::launch), but only this parent does so. Waits for the leaf tasks that this
-    /// parent has launched, and then for nothing else.
+    /// Launches every shard of a gang, as [`Top::launch`](crate::Top::launch) does. Local: only this inner task makes
+    /// the call. Waits for the leaf tasks of this inner task and for nothing else.
     ///
-    /// What the gang may write the parent must [`map`](Self::map) before it uses it again, and what the gang may read
-    /// before it writes it again.
+    /// Data that the gang may write must be [mapped](Self::map) before this inner task uses it again. Data that the
+    /// gang may read must be mapped before this inner task writes it again.
     ///
     /// # Errors
-    /// As [`Top::launch`](crate::Top::launch); also a region this parent does not hold.
+    /// Those of [`Top::launch`](crate::Top::launch), and [`Error::Misuse`] for a region that this inner task does not
+    /// hold.
     pub async fn launch_gang<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
@@ -109,13 +116,15 @@ impl InnerTask {
         self.launcher.launch(gang, task, start, &pass_on)
     }
 
-    /// Brings the valid data of fields of a region, or of a part of one, to where this parent's leaf tasks use it, after
-    /// the launches that write it, and gives the parent the use of it until it launches a gang that interferes (Legion
-    /// calls this an inline mapping). Waits, for the parent's own leaf tasks too.
+    /// Maps fields of a region that this inner task holds, or of a part of one: it brings the valid data to its leaf
+    /// tasks. Returns the view of the region. Legion calls this an inline mapping. Local; may wait.
+    ///
+    /// It waits for the gangs that write the data, and for this inner task's own leaf tasks. After that the leaf tasks
+    /// may use the data, until a gang that interferes is launched.
     ///
     /// # Errors
-    /// A region or a privilege the parent does not hold; a gang that the parent launched before the mapping was over, in
-    /// another branch: map again.
+    /// [`Error::Misuse`] for a region or a privilege that this inner task does not hold. Also if another branch of the
+    /// task launched a gang before the mapping was over: map again.
     pub async fn map<F: Into<FieldId>>(
         &self,
         region: Region,
@@ -131,11 +140,15 @@ impl InnerTask {
         self.shard.no_leaves().await;
         let gangs = self.gangs.get();
         self.launcher.map(region, &parts, privilege).await?;
-        // The parent may have gone on meanwhile, in another branch.
+        // The inner task may have gone on meanwhile, in another branch.
         self.shard.no_leaves().await;
         if self.gangs.get() != gangs {
             let what = format!("InnerTask::map of {region} in {}", self.place());
-            return Err(Error::misuse(what, "no gang launched before it is over", "one launched meanwhile"));
+            return Err(Error::misuse(
+                what,
+                "no launch of a gang before it is over",
+                "a gang launched meanwhile; map again",
+            ));
         }
         fields.iter().try_for_each(|&field| self.shard.take_back(region, field, privilege))?;
         Ok(local)

@@ -1,4 +1,4 @@
-//! The launch of a leaf task: its parameters, what it waits for and where it arrives.
+//! The launch of a leaf task: its parameters, its waits and its arrivals.
 
 use crate::Error;
 use crate::data::UseAt;
@@ -20,9 +20,11 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An ordinary function that a launch can run: up to eight parameters, each a [`Param`] (an accessor or a
-/// [`Arg`](crate::Arg)), by value. It is not `async`, captures nothing that cannot move to another thread and returns no
-/// accessor.
+/// An ordinary function or closure that can be launched as a leaf task.
+///
+/// It takes up to eight parameters by value, each a [`Param`]: an accessor of a region, an [`Arg`](crate::Arg), or a
+/// value of an edge. It is not `async`. Its captures must be `Send` and `Sync`, its result `Send`. It can't return an
+/// accessor. The compiler infers `Marker`. The documentation of [`Launch`] shows a function that takes any leaf task.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
@@ -34,7 +36,7 @@ use std::time::Duration;
 /// }
 /// ```
 ///
-/// Wrong roles do not compile, nor does reading what is only written, nor capturing an `Rc`:
+/// The compiler refuses an argument for another accessor than the function's:
 ///
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
@@ -42,12 +44,18 @@ use std::time::Duration;
 /// fn reads(_: Read<f64>) {}
 /// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(reads, (u.write(U),)).go(); }
 /// ```
+///
+/// It refuses a field of another element type:
+///
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
 /// fn reads(_: Read<f32>) {}
 /// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(reads, (u.read(U),)).go(); }
 /// ```
+///
+/// It refuses a closure that captures an `Rc`:
+///
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
@@ -56,6 +64,9 @@ use std::time::Duration;
 ///     let _ = shard.launch(move |_: Read<f64>| *rc, (u.read(U),)).go();
 /// }
 /// ```
+///
+/// It refuses a function that returns its accessor:
+///
 /// ```compile_fail
 /// # use maniple_runtime::*; use maniple_regions::*;
 /// const U: Field<f64> = Field::new(0, "u");
@@ -63,12 +74,13 @@ use std::time::Duration;
 /// async fn shard(shard: Shard, u: RegionView) { let _ = shard.launch(leaks, (u.read(U),)).go(); }
 /// ```
 #[diagnostic::on_unimplemented(
-    note = "a leaf task takes up to eight parameters by value, each an accessor (Read, Write, …) or a Arg<T>, and is not async"
+    note = "a leaf task takes up to eight parameters by value, each an accessor (`Read`, `Write`, …), an `Arg<T>` or a \
+            value of an edge (`Get`, `Put`); it is not async"
 )]
 pub trait Leaf<Marker>: Send + 'static {
-    /// What the function returns.
+    /// The result of the function.
     type Output: Send + 'static;
-    /// The arguments of a launch.
+    /// The arguments of a launch: a tuple with one entry for each parameter.
     type Args: 'static;
     #[doc(hidden)]
     type Kept: 'static;
@@ -158,8 +170,8 @@ leaf!(A a, B b, C c, D d, E e, G g);
 leaf!(A a, B b, C c, D d, E e, G g, H h);
 leaf!(A a, B b, C c, D d, E e, G g, H h, I i);
 
-/// What a leaf task's future holds beside the promise: the task itself. It runs without being borrowed, as the function
-/// may do what it likes.
+/// The task itself, which a leaf task's future holds in addition to the promise. It runs without being borrowed, as the
+/// function may do anything.
 enum Call<F: Leaf<M>, M> {
     /// The function and its arguments, not resolved yet.
     Waits(F, F::Kept),
@@ -204,7 +216,7 @@ impl<F: Leaf<M>, M: 'static> LeafTask for FutureCell<F::Output, Cell<Call<F, M>>
     fn succeed(&self, tasks: &Tasks) {
         let outcome = match self.task().replace(Call::Gone) {
             Call::Done(output) => Ok(output),
-            _ => Err(Box::new(Error::Stopped { what: "a task's result".into() })),
+            _ => Err(Box::new(Error::Stopped { what: "a task had a result".into() })),
         };
         self.settle(outcome, tasks.teller());
     }
@@ -237,16 +249,22 @@ impl<F: Leaf<M>, M: 'static> SendTask for Detached<F, M> {
     }
 }
 
-/// Something a launch can wait for: the next generation of a barrier.
+/// An end of a barrier that a launch or a shard can wait at. It stands for the next generation.
+///
+/// These are [`Consumer::ready`](crate::Consumer::ready), [`Producer::empty`](crate::Producer::empty) and
+/// [`PhaseWaiter`].
 pub trait Waitable {
     /// Takes the next generation.
     #[doc(hidden)]
     fn next_wait(&self) -> WaitPoint;
-    /// Gives the generation taken last back, when nobody waits for it any more.
+    /// Gives the generation back that was taken last, when nobody waits for it any more.
     #[doc(hidden)]
     fn give_back(&self, point: &WaitPoint);
 }
-/// Something a launch can arrive at when its task is done.
+/// An end of a barrier at which a task or a shard can arrive.
+///
+/// These are [`Producer::ready`](crate::Producer::ready), [`Consumer::empty`](crate::Consumer::empty) and
+/// [`PhaseArriver`].
 pub trait Arrivable {
     /// Takes the next generation.
     #[doc(hidden)]
@@ -288,7 +306,41 @@ impl Arrivable for PhaseArriver {
     }
 }
 
-/// A launch being put together; [`go`](Self::go) makes it. Until then it has no generation of any barrier.
+/// A launch of a leaf task that is being put together. [`go`](Self::go) launches the task.
+///
+/// [`Shard::launch`] begins one. It takes no generation of a barrier before `go`. A launch that is dropped does
+/// nothing.
+///
+/// A function that takes any launch has two type parameters, the leaf task and its marker:
+///
+/// ```
+/// use maniple_runtime::{Edges, Error, Launch, Leaf, Producer, Runtime, Shard, ShardLaunch, TaskFuture};
+///
+/// /// Launches a task that waits for room on an edge, and then announces a value.
+/// fn fill<'s, F: Leaf<M>, M: 'static>(
+///     launch: Launch<'s, F, M>,
+///     to: &'s Producer,
+/// ) -> Result<TaskFuture<F::Output>, Error> {
+///     launch.wait(to.empty()).arrive(to.ready()).go()
+/// }
+///
+/// /// Each shard is its own consumer.
+/// async fn shard(shard: Shard, edges: Edges) -> Result<u32, Error> {
+///     let to = edges.producer(&shard, shard.index())?;
+///     let from = edges.consumer(&shard, shard.index())?;
+///     let filled = fill(shard.launch(|| 42, ()), &to)?;
+///     shard.wait(from.ready()).await?;
+///     filled.await
+/// }
+/// # let (filled, _) = Runtime::threads(1).run(|top| async move {
+/// #     let gang = top.gang("both", 2)?;
+/// #     let edges = top.edges("own", &gang, [(0, 0), (1, 1)], 1)?;
+/// #     let task = top.register("shard", shard);
+/// #     top.launch(&gang, &task, |_| ShardLaunch::new(edges))?.all().await
+/// # })?;
+/// # assert_eq!(filled, [42, 42]);
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "nothing is launched before `go`"]
 pub struct Launch<'s, F: Leaf<M>, M> {
     shard: &'s Shard,
@@ -328,26 +380,26 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         }
     }
 
-    /// Names the task in reports; otherwise the function's name is used.
+    /// Names the task in reports, errors and traces. Without this it has the name of its function.
     #[inline]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// The mapper is told that the task is meant for a processor of the node.
+    /// Tells the mapper that the task is meant for a processor of the node.
     pub(crate) fn meant_for(mut self, processor: ProcessorId) -> Self {
         self.target = processor;
         self
     }
 
-    /// The task starts after these generations too, which were taken for several tasks.
+    /// Lets the task start after these generations too, which were taken for several tasks.
     pub(crate) fn after(mut self, after: &'s [WaitAt]) -> Self {
         self.after = after;
         self
     }
 
-    /// The task fails only if others have: that it has is nobody's news.
+    /// Says that the task fails only if others have. Nobody has to learn of its failure.
     pub(crate) fn follows(mut self) -> Self {
         self.follows = true;
         self
@@ -359,46 +411,53 @@ impl<'s, F: Leaf<M>, M: 'static> Launch<'s, F, M> {
         self
     }
 
-    /// Sets the priority in place of the mapper's answer.
+    /// Sets the priority, in place of the mapper's answer. A priority beyond the last of the [`Priority::LEVELS`]
+    /// levels counts as the last.
     #[inline]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(Priority(priority.0.min(Priority::LEVELS - 1)));
         self
     }
 
-    /// What the task takes in virtual time; without this, what the [machine](crate::VirtualMachine) says. Elsewhere it takes
-    /// what it takes.
+    /// Sets the time that the task takes in virtual time. Without this it takes the time that the
+    /// [machine](crate::VirtualMachine) gives for it. Other drivers ignore it.
     #[inline]
     pub fn takes(mut self, time: Duration) -> Self {
         self.takes = u64::try_from(time.as_nanos()).unwrap_or(UNSAID - 1).min(UNSAID - 1);
         self
     }
 
-    /// The task starts after the next generation of `barrier`.
+    /// Lets the task start only after the next generation of `barrier`. [`go`](Self::go) takes the generation.
     #[inline]
     pub fn wait(mut self, barrier: &'s impl Waitable) -> Self {
         self.waits.push(barrier);
         self
     }
 
-    /// The task arrives at `barrier` when it is done; if it fails, that generation and all later ones are poisoned.
+    /// Lets the task arrive at `barrier` when it is done. If it fails, that generation and all later ones are poisoned.
     ///
-    /// Which generation that is, [`go`](Self::go) fixes: launches count in program order, in whatever order their tasks
-    /// are done. An arrival that comes before its turn counts when its turn comes, if it is at most 64 generations early
-    /// and within the barrier's window; otherwise it is an error.
+    /// [`go`](Self::go) fixes the generation: launches take generations in program order, and their tasks may end in
+    /// another order. An early arrival counts when its turn comes. It may be at most 64 generations early and must be
+    /// within the barrier's window; otherwise it is [`Error::Barrier`].
     #[inline]
     pub fn arrive(mut self, barrier: &'s impl Arrivable) -> Self {
         self.arrivals.push(barrier);
         self
     }
 
-    /// Launches the task: it runs when its predecessors on the same data (in program order), its barriers and its input
-    /// futures are done. Data held with simultaneous coherence orders no tasks. Returns at once; local, not collective.
+    /// Launches the task. Local, not collective; returns at once.
+    ///
+    /// The task runs when its barriers and its input futures are done, and with them all earlier tasks of the shard
+    /// that use the same data, unless both only read it. Simultaneous uses of data are not ordered, not even within one
+    /// shard.
     ///
     /// # Errors
-    /// A privilege the shard does not hold, slices of a region held with simultaneous coherence or a shared accessor of
-    /// another, a field the region does not have, what a parent has to map first, or an illegal decision of the mapper. No
-    /// generation has been taken then: the next launch, or the shard itself, waits and arrives in its place.
+    /// - [`Error::Misuse`] for a field, privilege or coherence that the shard does not hold. Data held with
+    ///   simultaneous coherence needs shared accessors, and other data needs slices.
+    /// - [`Error::Misuse`] for data that an inner task has to [map](crate::InnerTask::map) first.
+    /// - [`Error::Mapper`] for an illegal decision of the mapper, [`Error::MapperFailed`] if the mapper panics.
+    ///
+    /// After an error no generation has been taken: the next launch, or the shard itself, gets the one of this launch.
     #[inline]
     pub fn go(self) -> Result<TaskFuture<F::Output>, Error> {
         let Launch { shard, name, target, priority, .. } = self;

@@ -1,4 +1,4 @@
-//! Who launches gangs: the replicated top-level task, and parents.
+//! The launchers of gangs: the replicated top-level task, and inner tasks.
 
 use crate::Error;
 use crate::diagnose::Event;
@@ -18,21 +18,21 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Is shown what the shards of a launch will hold.
+/// Sees the requirements of a launch's shards.
 type ShowPlan<'a> = &'a dyn Fn(&[Arc<[Held]>]);
 
-/// Something that launches gangs: the replicated top-level task or a parent on processor 0.
+/// A launcher of gangs: the replicated top-level task, or an inner task.
 pub(crate) struct Launcher {
     pub core: Rc<Core>,
-    /// Number of this parent; 0 for the top-level task.
+    /// Number of this inner task; 0 for the top-level task.
     pub number: u32,
-    /// The launch this parent itself came from.
+    /// The launch that this inner task itself came from.
     pub within: Ancestors,
     pub launches: Cell<u32>,
     pub planner: Planner,
-    /// Who this is in reports, if it is a shard.
+    /// Its node in reports, if it is a shard.
     pub node: Option<Node>,
-    /// The task that says which mapper is the newest, once it was needed.
+    /// The task that asks for the newest mapper, once one is needed.
     pub newest_mapper: OnceCell<ShardTask<(), u64>>,
     /// Shards that failed.
     pub failures: Rc<Failures>,
@@ -55,7 +55,7 @@ impl Launcher {
         }
     }
 
-    /// Starts every shard of a gang. `planned` sees what the shards will hold, before anything is sent.
+    /// Starts every shard of a gang. `show` sees the requirements of the shards before anything is sent.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
@@ -92,7 +92,8 @@ impl Launcher {
         Ok(FutureMap::new(futures))
     }
 
-    /// The same for arguments and results of any types, so that it is compiled once and not for each launch of a program.
+    /// The same for arguments and results of any types, so that it is compiled once and not for each launch of a
+    /// program.
     fn launch_any(
         &self,
         table: &GangTable,
@@ -106,7 +107,7 @@ impl Launcher {
             self.core.replicated(|| self.described(task, table, &plan));
         }
         show(&plan.held);
-        // Before anything is sent: in virtual time it is this that takes time.
+        // Before anything is sent: in virtual time these counts take time.
         let started = plan
             .batches
             .iter()
@@ -139,8 +140,8 @@ impl Launcher {
         Ok(())
     }
 
-    /// A launch in words: what must be the same on every node. Many requirements are shown by hashes of runs of shards, so that
-    /// two nodes' words differ where these do.
+    /// The parts of a launch that must be the same on every node, in words. Many requirements are shown as hashes of
+    /// runs of shards, so that the words of two nodes differ where their requirements do.
     fn described(&self, task: ObjectId, table: &GangTable, plan: &Plan) -> String {
         const RUNS: usize = 8;
         let task = self.core.effects().objects.name(task);
@@ -187,8 +188,8 @@ impl Launcher {
         Ok(done)
     }
 
-    /// Brings a region's valid data to where the parent uses it, after the launches that write it: each field into the
-    /// instance of the parent's requirement beside it.
+    /// Brings the valid data of a region to an inner task, after the launches that write it. Each field goes into the
+    /// instance of the requirement beside it.
     pub async fn map(&self, region: Region, sources: &[(FieldId, &Held)], privilege: Privilege) -> Result<(), Error> {
         let table =
             GangTable::new(ObjectId::MAX, "map", &[self.core.effects().id], self.core.effects().machine().processors());
@@ -208,7 +209,7 @@ impl Launcher {
         Ok(())
     }
 
-    /// The result of the parent's code, unless a shard failed and nobody looked. After [`Self::settle`].
+    /// The result of the launcher's code, unless a shard failed and nobody saw it. Called after [`Self::settle`].
     pub fn outcome<R>(&self, result: Result<R, Error>) -> Result<R, Error> {
         match (result, self.failures.unseen()) {
             (Ok(_), Some(e)) => Err(e),
@@ -216,7 +217,7 @@ impl Launcher {
         }
     }
 
-    /// Nothing is launched any more.
+    /// Notes that nothing is launched any more.
     pub fn ended(&self) {
         self.core.effects().event(|| Event::LauncherEnded { launcher: self.number });
     }

@@ -1,9 +1,15 @@
-//! What users call: the entry, the top-level task, parents, shards and what they launch. No protocol is in here: a call is
-//! checked, put into the terms of the rooms below, and handed to them.
+//! The calls that users make: the entry, the top-level task, inner tasks, shards and their launches. No protocol is in
+//! here. A call is checked, put into the terms of the rooms below, and handed to them.
 //!
-//! `runtime`: a run and its drivers. `top`, `parent`, `shard`: the three kinds of tasks that launch others. `launch`, `param`,
-//! `index`: leaf tasks. `edges`: what joins shards. `gang`, `launcher`: gangs. `phase`: barriers. `region`: a region as a shard holds it. `deadline`: waits with a
-//! limit.
+//! | module | contents |
+//! |---|---|
+//! | `runtime` | a run and its drivers |
+//! | `top`, `inner`, `shard` | the three kinds of tasks that launch others |
+//! | `launch`, `param`, `index` | leaf tasks |
+//! | `gang`, `launcher` | gangs and their launches |
+//! | `edges`, `phase` | barriers between shards |
+//! | `region` | a region as a shard holds it |
+//! | `deadline` | waits with a limit |
 
 pub(crate) mod deadline;
 pub(crate) mod edges;

@@ -1,5 +1,5 @@
-//! The parameters of a leaf task and the arguments of its launch: regions, values, values that come or go along edges, and
-//! any number of each.
+//! The parameters of a leaf task and the arguments of its launch: regions, values, values of edges, and any number of
+//! each.
 
 use crate::barrier::Waited;
 use crate::data::UseAt;
@@ -18,11 +18,14 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A region argument of a launch: which region and field, and (by type) which accessor the task gets.
+/// A region argument of a leaf task: the region, the field, the privilege and the coherence. `A` is the accessor that
+/// the task gets. The methods of [`RegionView`](crate::RegionView) make one.
+///
+/// The region may be empty: the task then runs with an accessor of no values.
 #[derive(Debug)]
 pub struct Requirement<A> {
     region: u32,
-    /// Its type is the accessor's.
+    /// The accessor's type says its element type.
     field: Field<()>,
     privilege: Privilege,
     coherence: Coherence,
@@ -41,7 +44,7 @@ impl<A> Requirement<A> {
         Self { region, field: field.with_element(), privilege, coherence, accessor: PhantomData }
     }
 
-    /// The same requirement under atomic coherence: tasks are kept apart, in launch order.
+    /// The same requirement with atomic coherence: tasks on the same data run one at a time, in launch order.
     pub fn atomic(self) -> Self {
         Self { coherence: Coherence::Atomic, ..self }
     }
@@ -52,7 +55,8 @@ impl<A> Requirement<A> {
     }
 }
 
-/// A value parameter of a leaf task: given at launch, or the value of a future when the task runs.
+/// A parameter of a leaf task that is a value. Its argument is an [`Input`]: a value given at the launch, or a future
+/// whose value the task gets. Dereferences to `T`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Arg<T>(pub T);
 
@@ -63,12 +67,12 @@ impl<T> Deref for Arg<T> {
     }
 }
 
-/// Argument for a [`Arg`] parameter: `value.into()` or `(&future).into()`.
+/// The argument for an [`Arg`] parameter, or for a call of a collective: `value.into()` or `(&future).into()`.
 #[derive(Debug)]
 pub enum Input<T> {
-    /// Known now.
+    /// A value that is known now.
     Now(T),
-    /// Known when the future is.
+    /// The value of a future. The task waits for it, and fails if the future does.
     Later(TaskFuture<T>),
 }
 
@@ -83,20 +87,28 @@ impl<T: 'static> From<&TaskFuture<T>> for Input<T> {
     }
 }
 
-/// A parameter of a leaf task: an accessor or a [`Arg`].
+/// A type that a parameter of a leaf task can have.
+///
+/// | parameter | its argument |
+/// |---|---|
+/// | an accessor of a region, such as [`Read`] or [`WriteShared`] | [`Requirement`], from a [`RegionView`](crate::RegionView) |
+/// | [`Arg`] | [`Input`], from a value or a future |
+/// | [`Get`](crate::Get), [`Put`](crate::Put) | [`Consumer::get`](crate::Consumer::get), [`Producer::put`](crate::Producer::put) |
+/// | [`Many`] of a parameter | `Many` of its arguments |
+/// | `Option` of a parameter | `Option` of its argument |
 pub trait Param {
-    /// The parameter as the task sees it.
+    /// The parameter with the lifetime of the task's run.
     type Item<'a>;
-    /// What the launch passes.
+    /// The argument that the launch passes.
     type Arg: 'static;
-    /// What stays of the argument until the task runs.
+    /// The part of the argument that is kept until the task runs.
     #[doc(hidden)]
     type Kept: 'static;
-    /// What travels with the task.
+    /// The part of the argument that travels with the task to another processor.
     type Sent: Send + 'static;
     #[doc(hidden)]
     fn declare(arg: &Self::Arg, declaring: &mut Declaring<'_>) -> Result<(), Error>;
-    /// Takes the generations of barriers that the argument stands for. Nothing is refused any more.
+    /// Takes the generations of barriers that the argument stands for. It can't fail.
     #[doc(hidden)]
     fn take(_: &Self::Arg, _: &mut Taking<'_>) {}
     #[doc(hidden)]
@@ -105,7 +117,7 @@ pub trait Param {
     fn resolve(kept: Self::Kept) -> Result<Self::Sent, Error>;
     #[doc(hidden)]
     fn bind<'a>(bindings: &mut Bindings<'a>, sent: Self::Sent) -> Result<Self::Item<'a>, RegionError>;
-    /// The same on the shard's own processor, where what is kept need not be sent.
+    /// The same on the shard's own processor, where nothing need be sent.
     #[doc(hidden)]
     #[inline]
     fn bind_here<'a>(bindings: &mut Bindings<'a>, kept: Self::Kept) -> Result<Self::Item<'a>, Box<Error>> {
@@ -113,13 +125,13 @@ pub trait Param {
     }
 }
 
-/// An argument that is not what its parameter wants.
+/// The error of an argument that does not fit its parameter.
 #[cold]
 pub(super) fn unbound(source: RegionError) -> Box<Error> {
     Box::new(Error::region(Place { task: "argument of a leaf task".into(), shard: None }, source))
 }
 
-/// What the parameters of a task are made from, each in the order in which its launch named them.
+/// The leases and values that a task's parameters are made from, in the order in which its launch named them.
 #[doc(hidden)]
 pub struct Bindings<'a> {
     leases: std::slice::IterMut<'a, Lease>,
@@ -140,7 +152,7 @@ impl<'a> Bindings<'a> {
         }
     }
 
-    /// The values of the next so many parameters of edges.
+    /// The values of the next `count` parameters of edges.
     #[inline]
     pub fn values(&mut self, count: usize) -> &'a mut [Payload] {
         let all = std::mem::take(&mut self.values).into_slice();
@@ -158,7 +170,7 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// Takes what a launch waits for and where its task arrives.
+/// Takes the generations that a launch waits for and those at which its task arrives.
 #[doc(hidden)]
 pub struct Taking<'a> {
     tasks: &'a Tasks,
@@ -174,7 +186,7 @@ impl<'a> Taking<'a> {
         Self { tasks, task, body, unmet, poison: None }
     }
 
-    /// How much the task waits for, and why some of that will never be there.
+    /// The number of generations that the task waits for, and the reason why one of them will never complete.
     #[inline]
     pub(crate) fn end(self) -> (u32, Option<Box<Error>>) {
         (self.unmet, self.poison)
@@ -208,7 +220,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// Collects what a launch's arguments need.
+/// Collects the columns and futures that a launch's arguments need.
 #[doc(hidden)]
 pub struct Declaring<'a> {
     pub(crate) shard: &'a Shard,
@@ -311,7 +323,7 @@ impl<T: Clone + Send + 'static> Param for Arg<T> {
     }
 }
 
-/// A parameter that is another task's end, whatever its result.
+/// A parameter that stands for the end of another task, whatever its result.
 #[doc(hidden)]
 pub struct Done<T>(PhantomData<fn() -> T>);
 
@@ -337,12 +349,13 @@ impl<T: 'static> Param for Done<T> {
 
 #[cold]
 fn unsettled<T>() -> Result<T, Error> {
-    Err(Error::Stopped { what: "an input future".into() })
+    Err(Error::Stopped { what: "an input future had a value".into() })
 }
 
-/// Any number of parameters of one kind, for a task whose number of regions, values or edges is known only when it is
-/// launched: `Many<ReadShared<f64>>`, `Many<Arg<f64>>`, `Many<Get<f64>>`. Its argument is a `Many` of the single arguments,
-/// collected from an iterator; in the task it is a slice of the single parameters.
+/// Any number of parameters of one kind, such as `Many<ReadShared<f64>>`, `Many<Arg<f64>>` or `Many<Get<f64>>`.
+///
+/// It is for a task whose number of regions, values or edges is known only at the launch. The argument is a `Many` of
+/// single arguments, collected from an iterator. In the task it is a slice of single parameters.
 ///
 /// ```
 /// # use maniple_runtime::*; use maniple_regions::*;
@@ -404,7 +417,7 @@ impl<P: Param> Param for Many<P> {
     }
 }
 
-/// A parameter that a launch may leave out.
+/// A parameter that a launch may leave out, with `None` as its argument.
 impl<P: Param> Param for Option<P> {
     type Item<'a> = Option<P::Item<'a>>;
     type Arg = Option<P::Arg>;

@@ -1,4 +1,4 @@
-//! Phase barriers as users hold them.
+//! Handles of phase barriers, and their options.
 
 use crate::Error;
 use crate::barrier::PhaseEnd;
@@ -12,27 +12,29 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A shard's right to arrive at a phase barrier, one generation an arrival. Made by [`PhaseBarrier::arriver`].
+/// A shard's right to arrive at a phase barrier. Each arrival counts for the next generation, or for the same one while
+/// [`PhaseOptions::arrivals`] asks for more. [`PhaseBarrier::arriver`] gives it.
 #[derive(Debug)]
 #[must_use = "an arriver that never arrives leaves the waiters waiting"]
 pub struct PhaseArriver(pub(crate) Rc<PhaseEnd>);
 
-/// A shard's right to wait for a phase barrier, one generation a wait. Made by [`PhaseBarrier::waiter`].
+/// A shard's right to wait for a phase barrier. Each wait is for the next generation. [`PhaseBarrier::waiter`] gives
+/// it.
 #[derive(Debug)]
 pub struct PhaseWaiter(pub(crate) Rc<PhaseEnd>);
 
 impl PhaseArriver {
-    /// Generation that the next arrival counts for.
+    /// The generation that the next arrival counts for.
     pub fn generation(&self) -> u64 {
         self.0.generation()
     }
 
-    /// Takes the next arrival without making it; its generation. Whoever waits for that waits for ever.
+    /// Takes the next arrival without making it, and returns its generation. That generation never completes.
     pub fn take(&self) -> u64 {
         self.0.take().1
     }
 
-    /// Moves to the first arrival of another generation, for callers that keep count themselves.
+    /// Moves to the first arrival of another generation, for callers that count generations themselves.
     pub fn seek(&self, generation: u64) {
         self.0.arriver.seek(generation * self.0.times);
     }
@@ -48,8 +50,31 @@ pub(super) fn of_another_run(what: impl std::fmt::Display, maker: &str) -> Error
     Error::misuse(what, format!("one made with {maker} in this run"), "one of another run")
 }
 
-/// A phase barrier with any arrivers and waiters of one gang. Made by [`crate::Top::phase_barrier`]; plain data that may
-/// travel in arguments.
+/// A phase barrier between shards of one gang. [`Top::phase_barrier`](crate::Top::phase_barrier) makes one. It is plain
+/// data and may travel in arguments of shard tasks.
+///
+/// Some shards arrive, some wait, and a shard may do both. The barrier has generations, numbered from 0. A generation
+/// is complete when every arriver has arrived for it and for all earlier ones. Arriving never waits, and waiting is no
+/// arrival.
+///
+/// ```
+/// use maniple_runtime::{Error, PhaseBarrier, PhaseOptions, Runtime, Shard, ShardLaunch};
+///
+/// /// All shards learn the largest index.
+/// async fn shard(shard: Shard, barrier: PhaseBarrier) -> Result<u64, Error> {
+///     shard.arrive_with(&barrier.arriver(&shard)?, u64::from(shard.index()));
+///     shard.wait_value(&barrier.waiter(&shard)?).await
+/// }
+/// # let (largest, _) = Runtime::threads(2).run(|top| async move {
+/// let gang = top.gang("all", 4)?;
+/// let barrier = top.phase_barrier("largest", &gang, PhaseOptions::all(&gang).reduce(u64::max))?;
+/// let task = top.register("shard", shard);
+/// let done = top.launch(&gang, &task, |_| ShardLaunch::new(barrier))?;
+/// # done.all().await
+/// # })?;
+/// assert_eq!(largest, [3; 4]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PhaseBarrier {
     pub(crate) id: ObjectId,
@@ -58,18 +83,20 @@ pub struct PhaseBarrier {
 }
 
 impl PhaseBarrier {
-    /// The right to arrive. Local; never waits.
+    /// The right of `shard` to arrive. Local; never waits. All arrivers that a shard takes share their count of
+    /// generations.
     ///
     /// # Errors
-    /// When this shard is not in the list of arrivers.
+    /// [`Error::Misuse`] when the shard is not in the list of arrivers, or the barrier was made for another gang.
     pub fn arriver(&self, shard: &Shard) -> Result<PhaseArriver, Error> {
         self.end(shard, ("arriver", "a shard in its list of arrivers"), |spec| &spec.arrivers).map(PhaseArriver)
     }
 
-    /// The right to wait. Local; never waits itself.
+    /// The right of `shard` to wait. Local; never waits itself. All waiters that a shard takes share their count of
+    /// generations.
     ///
     /// # Errors
-    /// When this shard is not in the list of waiters.
+    /// [`Error::Misuse`] when the shard is not in the list of waiters, or the barrier was made for another gang.
     pub fn waiter(&self, shard: &Shard) -> Result<PhaseWaiter, Error> {
         self.end(shard, ("waiter", "a shard in its list of waiters"), |spec| &spec.waiters).map(PhaseWaiter)
     }
@@ -106,11 +133,11 @@ impl PhaseBarrier {
     }
 }
 
-/// What a phase barrier is made of.
+/// The options of a phase barrier: its arrivers and waiters, its window, its tree, and its reduction.
 #[derive(Clone)]
 pub struct PhaseOptions {
     pub(crate) arrivers: Vec<u32>,
-    /// How often each of them arrives; none if all do once.
+    /// The number of arrivals of each in a generation; empty if all arrive once.
     pub(crate) times: Vec<u32>,
     pub(crate) waiters: Vec<u32>,
     pub(crate) window: u64,
@@ -119,51 +146,57 @@ pub struct PhaseOptions {
 }
 
 impl PhaseOptions {
-    /// A barrier of all shards of a gang that all of them wait for; arrivers may run 64 generations ahead; processors
-    /// combine four at a time.
+    /// A barrier at which all shards of a gang arrive and wait. The [window](Self::window) is 64 generations, the
+    /// [arity](Self::arity) 4.
     pub fn all(gang: &Gang) -> Self {
         Self::between(0..gang.shards(), 0..gang.shards())
     }
 
-    /// A barrier of the given arrivers and waiters.
+    /// A barrier of the given arrivers and waiters. The [window](Self::window) is 64 generations, the
+    /// [arity](Self::arity) 4.
     pub fn between(arrivers: impl IntoIterator<Item = u32>, waiters: impl IntoIterator<Item = u32>) -> Self {
         let (arrivers, waiters) = (arrivers.into_iter().collect(), waiters.into_iter().collect());
         Self { arrivers, times: Vec::new(), waiters, window: 64, arity: 4, fold: None }
     }
 
-    /// How many times a shard arrives in each generation: once without this. A generation is complete when all shards have
-    /// arrived so often; with values, those of a shard fold in the order in which they were taken.
+    /// Sets how many times each shard arrives in a generation, at least once. Without this each shard arrives once.
+    ///
+    /// A generation is complete when every shard has made all its arrivals. Values of one shard are combined in the
+    /// order in which the arrivals were taken.
     pub fn arrivals(mut self, times: impl Fn(u32) -> u32) -> Self {
         self.times = self.arrivers.iter().map(|&shard| times(shard)).collect();
         self
     }
 
-    /// How many generations an arriver may be ahead of the slowest, and of an arrival of its own that is still to come;
-    /// of the latter by 64 at most.
+    /// Sets the window: the number of generations that an arriver may be ahead of the slowest one, 64 without this. An
+    /// arrival may also overtake earlier ones of its own arriver, by the window and by 64 generations at most.
     ///
-    /// Every processor of the combining tree checks those who report to it, so what is too far ahead may be refused later,
-    /// by up to one window a level. An arrival is safe when its task or shard has, itself or through others, waited for the
-    /// generation that makes room for it; that others have arrived for that generation is not enough.
+    /// Each processor of the combining tree checks those who report to it. So an arrival that is too far ahead may be
+    /// refused late, by up to one window for each level of the tree. An arrival is safe if its task or shard has
+    /// waited, itself or through others, for the generation that makes room for it. It is not enough that others have
+    /// arrived for that generation.
     pub fn window(mut self, generations: u64) -> Self {
         self.window = generations;
         self
     }
 
-    /// How many processors report to one.
+    /// Sets the number of processors that report to one processor in the combining tree, at least 1; 4 without this.
     pub fn arity(mut self, children: usize) -> Self {
         self.arity = children;
         self
     }
 
-    /// Arrivals carry 64-bit values that fold in the order of the arriver list (so the result does not depend on where
-    /// shards run); waiters get the result of each generation.
+    /// Lets arrivals carry values of 64 bits, which `fold` combines. [`Shard::arrive_with`] gives a value, and
+    /// [`Shard::wait_value`] gets the result of a generation. An arrival without a value counts as 0.
+    ///
+    /// Values are combined in the order of the list of arrivers. So the result does not depend on where shards run.
     pub fn reduce(mut self, fold: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Self {
         self.fold = Some(Arc::new(fold));
         self
     }
 }
 
-/// Processors a barrier concerns, the first waiter's (the root of the tree) first.
+/// The processors of a barrier's arrivers and waiters. The first is that of the first waiter, the root of the tree.
 pub(crate) fn members(gang: &GangTable, options: &PhaseOptions) -> Vec<ProcessorId> {
     let mut members = Vec::new();
     for &s in options.waiters.iter().chain(&options.arrivers) {

@@ -1,14 +1,20 @@
-//! A region as a shard holds it: the requirements that its launches name.
+//! A region as a shard holds it. It makes the region arguments of leaf tasks.
 
 use crate::Requirement;
 use maniple_regions::{
     Coherence, Element, Field, Privilege, Read, ReadShared, ReadWrite, ReadWriteShared, Region, Write, WriteShared,
 };
 
-/// A region as a shard holds it: what a launch's region arguments are made from.
+/// A region as a shard holds it. Its methods make region arguments of leaf tasks.
 ///
-/// Each method names a field and a privilege; the shard must hold both (see [`crate::Shard::region`]). The types say
-/// which accessor the leaf task's parameter must be.
+/// [`Shard::region`](crate::Shard::region) gives one. Each method takes a field and stands for a privilege and a
+/// coherence. The shard must hold all three, or [`Launch::go`](crate::Launch::go) refuses the launch. The type of the
+/// argument says which accessor the parameter must be.
+///
+/// Exclusive uses of the same data take effect in program order. Simultaneous uses are not ordered, not even within one
+/// shard: order them with barriers or futures.
+///
+/// The region may be empty: a leaf task on it runs with an accessor of no values.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionView {
     pub(crate) index: u32,
@@ -37,21 +43,22 @@ impl RegionView {
         /// Exclusive reading and writing: the parameter is a [`ReadWrite`].
         read_write, ReadWrite, ReadWrite, Exclusive);
     requirement!(
-        /// Exclusive writing of every value without reading old ones: the parameter is a [`Write`].
+        /// Exclusive writing of every value, without reading old ones: the parameter is a [`Write`]. Values that the
+        /// task leaves unwritten are unspecified.
         write, Write, WriteDiscard, Exclusive);
     requirement!(
         /// Simultaneous reading: the parameter is a [`ReadShared`].
         read_shared, ReadShared, Read, Simultaneous);
     requirement!(
-        /// Simultaneous writing of every value without reading old ones: the parameter is a [`WriteShared`]. A task must
-        /// write all of the region it names, as the rest becomes unspecified; where shards write a part each of one
-        /// region, each names its part, or uses [`Self::read_write_shared`].
+        /// Simultaneous writing of every value, without reading old ones: the parameter is a [`WriteShared`]. Values
+        /// that the task leaves unwritten become unspecified. If each of several shards writes a part of a region, each
+        /// names its part, or uses [`read_write_shared`](Self::read_write_shared).
         write_shared, WriteShared, WriteDiscard, Simultaneous);
     requirement!(
         /// Simultaneous reading and writing: the parameter is a [`ReadWriteShared`].
         read_write_shared, ReadWriteShared, ReadWrite, Simultaneous);
 
-    /// Folding with reduction `R`, in launch order: the parameter is a [`maniple_regions::Reduce`].
+    /// Exclusive folding with the reduction `R`, in launch order: the parameter is a [`maniple_regions::Reduce`].
     pub fn reduce<T: Element, R: maniple_regions::Reduction<T>, const D: usize>(
         &self,
         field: Field<T>,

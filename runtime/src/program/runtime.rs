@@ -1,4 +1,4 @@
-//! The entry: a run is set up, given to a driver, and its outcome taken.
+//! The entry: sets a run up, gives it to a driver, and takes its outcome.
 
 use super::top::Top;
 use crate::config::Config;
@@ -19,44 +19,44 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What carries the messages of a run.
+/// The driver of a run: it carries messages and gives processors their turns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Driver {
-    /// One thread a processor, all in one node.
+    /// A thread for each processor, all in one node.
     Threads {
         /// Number of processors, at least 1.
         workers: u32,
     },
-    /// One thread for all; messages are delivered and tasks picked in an order drawn from `seed`, and each processor is a
-    /// node of its own, so that every message is encoded and decoded. A seed always gives the same run.
+    /// One thread for all processors, in an order of messages and tasks drawn from `seed`. The same seed gives the same
+    /// run each time. Each processor is a node of its own, so every message is encoded and decoded.
     Seeded {
         /// Number of processors, at least 1.
         processors: u32,
         /// Seed of the order.
         seed: u64,
     },
-    /// One thread for all, on a machine that exists in virtual time only: the same run each time.
+    /// One thread for all processors, on a machine that exists in virtual time only. The run is the same each time.
     Virtual(Arc<VirtualMachine>),
 }
 
-/// What a run can look for beside what it always does. None is on unless asked for; each slows the run down.
+/// A check that a run makes when [`Runtime::check`] asks for it. Each slows the run down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// Two leaf tasks that use the same values under simultaneous coherence, of which one writes, while nothing orders them:
-    /// [`Error::Race`], whether or not they met in this run.
+    /// Looks for races. Two leaf tasks race if they use the same values under simultaneous coherence, at least one of
+    /// them writes, and nothing orders them. Such a pair is [`Error::Race`], whether or not the two met in this run.
     ///
-    /// Leaf tasks of a shard are ordered by the data they hold exclusively, by barriers, by futures, and by what the shard
-    /// awaits; those of different shards by barriers, collectives and the ends of launches. What counts is the rectangle
-    /// that a task's argument names, so that what is reported *may* race. It is what the run ends with, whatever error of the
-    /// program follows from it. It needs all processors in one address space.
+    /// Leaf tasks of one shard are ordered by data held exclusively, by barriers, by futures, and by the waits of the
+    /// shard. Leaf tasks of different shards are ordered by barriers, collectives and the ends of launches. The check
+    /// compares the rectangles that the tasks' arguments name, so a reported pair *may* race. The run ends with the
+    /// race, even if another error of the program follows from it. All processors must be in one address space.
     Races,
-    /// Nodes whose top-level tasks do not do the same: [`Error::Divergence`]. Debug builds always look for these. Costs a
-    /// message for each call of [`Top`] on each node but the first.
+    /// Compares the top-level tasks of all nodes. A difference is [`Error::Divergence`]. Debug builds always do this.
+    /// It costs a message for each call of [`Top`] on each node but the first.
     ControlReplication,
 }
 
-/// A run to be: driver, mapper and binding.
+/// The settings of a run: its driver, mapper, binding, checks and trace. [`run`](Self::run) starts it.
 ///
 /// ```
 /// use maniple_runtime::{Error, Runtime, Shard, ShardLaunch};
@@ -88,7 +88,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A run on the given driver, with the collective mapper.
+    /// A run on the given driver, with the [`CollectiveMapper`]. Workers are not bound.
     pub fn new(driver: Driver) -> Self {
         Self {
             driver,
@@ -104,76 +104,83 @@ impl Runtime {
         }
     }
 
-    /// A run on `workers` threads.
+    /// A run on `workers` threads, at least 1.
     pub fn threads(workers: u32) -> Self {
         Self::new(Driver::Threads { workers })
     }
 
-    /// A run of `processors` processors in one thread, in an order drawn from `seed`.
+    /// A run of `processors` processors, at least 1, in one thread and in an order drawn from `seed`.
     pub fn seeded(processors: u32, seed: u64) -> Self {
         Self::new(Driver::Seeded { processors, seed })
     }
 
-    /// A run in virtual time.
+    /// A run in virtual time on `machine`.
     pub fn virtual_time(machine: VirtualMachine) -> Self {
         Self::new(Driver::Virtual(Arc::new(machine)))
     }
 
-    /// Sets the mapper: an `Arc` of one or, to be able to replace it while the program runs, a clone of a [`MapperSlot`].
+    /// Sets the mapper: an `Arc` of one, or a clone of a [`MapperSlot`]. A slot's mapper can be replaced during the
+    /// run.
     pub fn mapper(mut self, mapper: impl Into<MapperSlot>) -> Self {
         self.mapper = mapper.into();
         self
     }
 
-    /// Binds the workers, instead of leaving them to the operating system. Where that is refused, a warning says so, one for
-    /// the run and through the [`log`] crate, and the run goes on.
+    /// Binds the workers to processors of the host. Only the threads driver does so. If the system refuses, the run
+    /// goes on and logs one warning through the [`log`] crate.
     pub fn binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
         self
     }
 
-    /// Makes the last `processors` workers **utility** processors: they run no leaf tasks, and no shards but those that a
-    /// mapper puts there by number. Such a shard goes on whenever there is something for it, while a leaf task, however long,
-    /// keeps the other shards of its processor waiting. What its own leaf tasks are meant for is another processor. With
-    /// [`Binding::Cores`] they get the processors of the host that are dealt out last.
+    /// Makes the last `processors` workers **utility** processors. They run no leaf tasks, and only those shards that a
+    /// mapper puts there by number.
     ///
-    /// The seeded driver, where each processor is a node of its own, has none.
+    /// A shard on a utility processor can always go on at once. Elsewhere a shard waits while a leaf task runs on its
+    /// processor, however long that takes. The leaf tasks of a shard on a utility processor run on other processors.
+    /// With [`Binding::Cores`] utility processors get the last of the host's processors that are dealt out.
+    ///
+    /// The number must be smaller than that of all processors. The seeded driver has no utility processors, as each of
+    /// its processors is a node of its own. In virtual time [`VirtualMachine::utility`] says how many there are.
     pub fn utility(mut self, processors: u32) -> Self {
         self.utility = processors;
         self
     }
 
-    /// Has every run write what it did, and when, to a file, also a run that fails; see [`TraceFile`].
+    /// Writes a trace of every run to a file, of runs that fail too. See [`TraceFile`].
     pub fn trace(mut self, file: TraceFile) -> Self {
         self.trace = Some(file);
         self
     }
 
-    /// Has the run look for something that it does not look for otherwise.
+    /// Turns a check on. Call it again for another one.
     pub fn check(mut self, check: Check) -> Self {
         self.checks.push(check);
         self
     }
 
-    /// Has the seeded driver make things go wrong; the other drivers refuse to run then.
+    /// Sets the faults of a run on the seeded driver. With faults, [`run`](Self::run) on another driver is
+    /// [`Error::Misuse`].
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
     }
 
-    /// The driver it runs on.
+    /// The driver.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
 
-    /// What goes wrong in each run.
+    /// The faults of each run.
     pub fn planned_faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Ends a run with [`Error::Stopped`] that is not over after so many steps: messages delivered and turns of processors on
-    /// the seeded driver, where a microsecond of waiting for somebody outside the run counts for one, too; events in virtual
-    /// time; threads take no notice. Without it a program that polls, or that nobody outside wakes, may never end.
+    /// Sets the most steps that a run may take. A run that takes more ends with [`Error::Stopped`]. Without this limit
+    /// a program that polls in a loop may never end.
+    ///
+    /// On the seeded driver a step is a message delivered, a turn of a processor, or a microsecond of waiting for
+    /// somebody outside the run. In virtual time it is an event. The threads driver ignores the limit.
     pub fn most_steps(mut self, steps: u64) -> Self {
         self.most_steps = steps;
         self
@@ -186,13 +193,14 @@ impl Runtime {
         self
     }
 
-    /// Runs a top-level task to its end, and everything it launched. Waits.
+    /// Runs a top-level task, and everything that it launches, to the end. Blocks the calling thread.
     ///
-    /// The result is that of the first node, with the counts of all processors.
+    /// Returns the result of the first node's top-level task, and the counts of all processors.
     ///
-    /// Data gets in through the closure, which every process calls, so it gives each call a clone of what it captured (of an
-    /// `Arc`, where that is large); from there each shard gets its block in its argument, through [`crate::ShardLaunch::new`], and
-    /// writes it to its region. Data gets out as the shards' results, and as what the top-level task returns.
+    /// Data gets in through the closure. Every node calls it, so it gives each call a clone of what it captured. For
+    /// large data that is a clone of an `Arc`. Each shard then gets its block as its argument, through
+    /// [`ShardLaunch::new`](crate::ShardLaunch::new), and a leaf task writes it to the shard's region. Data gets out as
+    /// results of shards and as the result of the top-level task.
     ///
     /// ```
     /// use maniple_regions::{Field, Partition, Read, Rect, Region, Write};
@@ -232,15 +240,23 @@ impl Runtime {
     /// # Ok::<(), Error>(())
     /// ```
     ///
-    /// Shards and the top-level task may await what comes from outside the run, another thread say (on the seeded driver such
-    /// a program is not repeatable). While anybody holds a clone of a shard's waker, something may still come, so the run
-    /// waits, and only looks every 50 ms whether the clone is still there. Combinators that poll with wakers of their own,
-    /// such as `FuturesUnordered`, keep such a clone inside the shard's future: a deadlock below one is therefore not
-    /// reported, and the run never ends. `join!`, `select!` and [`crate::FutureMap::all`] keep none.
+    /// # Waiting for something outside the run
+    ///
+    /// Shards and the top-level task may await something outside the run, such as another thread. On the seeded driver
+    /// such a program is not repeatable. While anybody holds a clone of a shard's waker, the run waits for it instead
+    /// of reporting a deadlock. It checks every 50 ms whether the clone is still there.
+    ///
+    /// Some combinators, such as `FuturesUnordered`, poll with wakers of their own and keep a clone of the shard's. A
+    /// deadlock below one of these is not reported, and the run never ends. `join!`, `select!` and
+    /// [`FutureMap::all`](crate::FutureMap::all) keep no clone.
     ///
     /// # Errors
-    /// The top-level task's error; that of a task nobody awaited; [`Error::Deadlock`] when nothing can go on; if all went
-    /// well, [`Error::Trace`] when the trace can't be written.
+    /// - The error of the top-level task.
+    /// - The error of a task that nobody awaited.
+    /// - [`Error::Deadlock`] when nothing can go on.
+    /// - [`Error::Misuse`] for settings that do not fit the driver: no processors, too many utility processors, faults
+    ///   on another driver than the seeded one, an impossible machine.
+    /// - [`Error::Trace`] when the run went well but its trace can't be written.
     pub fn run<F, Fut, R>(&self, top: F) -> Result<(R, Stats), Error>
     where
         F: Fn(Top) -> Fut + Send + Sync + 'static,
@@ -273,7 +289,8 @@ impl Runtime {
             return Err(Error::misuse("number of utility processors", expected, utility));
         }
         if !matches!(self.driver, Driver::Seeded { .. }) && !self.faults.is_empty() {
-            return Err(Error::misuse("faults of a run", "the seeded driver", format!("{:?}", self.driver)));
+            let came = format!("{:?}; remove the faults or use `Runtime::seeded`", self.driver);
+            return Err(Error::misuse("faults of a run", "the seeded driver", came));
         }
         self.faults.check(processors)?;
         let mut machine = Machine::new(processors, per_node).with_utility(utility);
@@ -310,14 +327,14 @@ impl Runtime {
         };
         if let (Some(file), Some(tracing)) = (&self.trace, &config.trace) {
             let written = file.write(tracing, &config.machine, &format!("{:?}", self.driver), result.as_ref().err());
-            // What went wrong first is what the caller has to know.
+            // The caller has to know the first error.
             return result.and_then(|r| written.map(|()| r));
         }
         result
     }
 }
 
-/// A node's copy of a top-level task, called.
+/// The future of a node's copy of a top-level task.
 type AnyFuture = Pin<Box<dyn Future<Output = Result<AnyResult, Error>>>>;
 /// A top-level task.
 type AnyTop = dyn Fn(Top) -> AnyFuture + Send + Sync;

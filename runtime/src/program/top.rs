@@ -1,4 +1,4 @@
-//! The top-level task's view of the run.
+//! The handle of the top-level task.
 
 use crate::Error;
 use crate::diagnose::replicas::list;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 pin_project_lite::pin_project! {
-    /// A shard task that runs and its end. Written by hand, because an `async` block that awaits a future it was given has
-    /// room for it twice.
+    /// The future of a shard task, and the end of its shard. It is written by hand because an `async` block that awaits
+    /// a captured future has room for it twice.
     struct ShardBody<F> {
         shard: Shard,
         // None when it is over.
@@ -52,16 +52,28 @@ impl<R: Portable, F: Future<Output = Result<R, Error>>> Future for ShardBody<F> 
     }
 }
 
-/// Object 0 of every run: the gang of one shard on processor 0 that parents belong to.
+/// Object 0 of every run: the gang of one shard, on processor 0, in which [`Top::run_inner`] runs its task.
 pub(crate) const SINGLE: Gang = Gang { id: 0, shards: 1, run: Run::ANY };
 
-/// The replicated top-level task's view of the run.
+/// The handle of the top-level task: it makes regions, gangs, tasks and barriers, and launches gangs.
 ///
-/// Every process runs the top-level task, with the same calls in the same order, so that all hold the same handles
-/// without a message: it must be deterministic. "Collective" below means: made by every process alike.
+/// | what you want to do | method |
+/// |---|---|
+/// | make a region | [`region_tree`](Self::region_tree) |
+/// | make a gang | [`gang`](Self::gang) |
+/// | make a task for shards | [`register`](Self::register) |
+/// | launch a gang | [`launch`](Self::launch) |
+/// | join shards | [`edges`](Self::edges), [`phase_barrier`](Self::phase_barrier) |
+/// | let one task launch gangs, without replication | [`register_inner`](Self::register_inner), [`run_inner`](Self::run_inner) |
+/// | change the mapper during a run | [`adopt_mapper`](Self::adopt_mapper) |
 ///
-/// It sets no deadlines: the time would be over in one process and not in another, and they would go different ways. Set
-/// them in shards and parents ([`Shard::timeout`]).
+/// Every node runs its own copy of the top-level task. All copies make the same calls in the same order, and so hold
+/// the same handles without a message. The task must therefore be deterministic.
+/// [`Check::ControlReplication`](crate::Check::ControlReplication) compares the copies. "Collective" below means that
+/// every copy makes the call.
+///
+/// The top-level task can't set deadlines: a time may be over on one node and not on another. Set them in shards and
+/// inner tasks with [`Shard::timeout`].
 #[derive(Clone)]
 pub struct Top {
     launcher: Rc<Launcher>,
@@ -84,7 +96,7 @@ impl Top {
         &self.launcher.core
     }
 
-    /// Adds an object; with its kind and name, `parameters` say all that must be the same on every node.
+    /// Adds an object. Its kind, its name and `parameters` are all that must be the same on every node.
     fn define(&self, object: Object, parameters: impl FnOnce(&Object) -> String) -> ObjectId {
         self.core().replicated(|| format!("{} {}", object.describe(), parameters(&object)));
         self.add(object)
@@ -108,11 +120,12 @@ impl Top {
         self.core().effects().machine().processors()
     }
 
-    /// Makes a region tree: the points of `rect`, each with `fields`. Values are zero at first (all bytes are). Collective;
-    /// never waits.
+    /// Makes a region tree: the points of `rect`, each with `fields`. Returns the region of all points. All bytes of
+    /// its values are zero at first. Collective; never waits.
     ///
     /// # Errors
-    /// Two fields with the same number or name, or more bytes of a field than can be addressed.
+    /// [`Error::Region`] for two fields with the same number or name, or for a field with more bytes than can be
+    /// addressed.
     pub fn region_tree(&self, name: &str, rect: Rect, fields: &[FieldInfo]) -> Result<Region, Error> {
         let place = crate::Place { task: format!("region tree `{name}`"), shard: None };
         let large = |field: &&FieldInfo| rect.bytes(field.size.max(1)).is_none();
@@ -136,10 +149,10 @@ impl Top {
         Ok(Region { tree: TreeId(id), rect })
     }
 
-    /// Makes a gang of `shards` shards; the mapper says where they run. Collective; never waits.
+    /// Makes a gang of `shards` shards. The mapper decides on which processors they run. Collective; never waits.
     ///
     /// # Errors
-    /// No shards, more than [`Gang::MAX_SHARDS`], or an illegal placement.
+    /// [`Error::Misuse`] for no shards or more than [`Gang::MAX_SHARDS`], [`Error::Mapper`] for an illegal placement.
     pub fn gang(&self, name: &str, shards: u32) -> Result<Gang, Error> {
         if shards == 0 {
             return Err(Error::misuse(format!("gang `{name}`"), "at least one shard", 0));
@@ -168,15 +181,15 @@ impl Top {
     /// The processor of each shard of a gang, as the mapper placed them. Collective; never waits.
     ///
     /// # Errors
-    /// A gang that is none.
+    /// [`Error::Misuse`] for a gang of another run.
     pub fn placement(&self, gang: &Gang) -> Result<Vec<ProcessorId>, Error> {
-        Ok(self.table("a placement", gang)?.at.iter().map(|at| at.0).collect())
+        Ok(self.table("Top::placement", gang)?.at.iter().map(|at| at.0).collect())
     }
 
-    /// Makes a shard task out of an `async fn(Shard, A) -> Result<R, Error>`. Collective; never waits.
+    /// Registers an `async fn(Shard, A) -> Result<R, Error>` as a shard task. Collective; never waits.
     ///
-    /// `A` and `R` can cross to another process ([`Portable`]): a struct of one's own needs
-    /// `#[derive(serde::Serialize, serde::Deserialize)]`. Tuples do for a few arguments, a struct names them.
+    /// The argument `A` and the result `R` must be [`Portable`]: a struct of yours needs
+    /// `#[derive(serde::Serialize, serde::Deserialize)]`. Use a tuple or a struct for several arguments.
     pub fn register<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -195,12 +208,13 @@ impl Top {
         ShardTask { id, run: self.run, types: PhantomData }
     }
 
-    /// Makes a parent task, for [`Self::run_inner`], out of an `async fn(InnerTask, A) -> Result<R, Error>`. Collective; never
-    /// waits.
+    /// Registers an `async fn(InnerTask, A) -> Result<R, Error>` as an inner task, for [`run_inner`](Self::run_inner).
+    /// Collective; never waits.
     ///
-    /// [`Self::launch`] can run it too, as one or several parents that hold disjoint regions. Then the top-level task
-    /// itself must await earlier launches that use these regions before, and the parents before it uses the regions
-    /// again: what a parent's gangs do is known only when the parent is over.
+    /// [`launch`](Self::launch) can run it too, as one or several inner tasks that hold disjoint regions. The top-level
+    /// task must then await two things itself. It awaits earlier launches that use these regions before it launches the
+    /// inner tasks, and it awaits the inner tasks before it uses the regions again. The effects of an inner task's
+    /// gangs are known only when the inner task is over.
     pub fn register_inner<A, R, F, Fut>(&self, name: &str, function: F) -> ShardTask<A, R>
     where
         A: Portable,
@@ -219,14 +233,14 @@ impl Top {
         gang.table(self.core(), what)
     }
 
-    /// Makes edges between shards of a gang, from a list of `(from, to)` or `(from, to, tag)`: see [`Edges`]. Collective; never
+    /// Makes [`Edges`] between shards of a gang, from a list of `(from, to)` or `(from, to, tag)`. Collective; never
     /// waits.
     ///
-    /// A producer may be `depth` values ahead of its consumer, from 1 to 64. Two shards can have several edges, with
-    /// different tags, and a shard can be its own consumer. An edge that nobody uses is harmless.
+    /// A producer may be up to `depth` values ahead of its consumer; `depth` is from 1 to 64. Two shards can have
+    /// several edges, with different tags. A shard may be its own consumer. An edge that nobody uses is harmless.
     ///
     /// # Errors
-    /// A shard that is not in the gang, an edge listed twice, or another depth.
+    /// [`Error::Misuse`] for a shard that is not in the gang, an edge listed twice, or another depth.
     pub fn edges<T: Element>(
         &self,
         name: &str,
@@ -245,7 +259,7 @@ impl Top {
         }
         let table = EdgeTable::new(name, table, edges, depth, type_name::<T>());
         if let Some(edge) = table.listed_twice() {
-            return Err(Error::misuse(what(), "each edge once", format!("twice {edge}")));
+            return Err(Error::misuse(what(), "each edge once", format!("{edge} twice")));
         }
         let of = |o: &Object| match o {
             Object::Edges(e) => {
@@ -257,10 +271,11 @@ impl Top {
         Ok(Edges { id, run: self.run, values: PhantomData })
     }
 
-    /// Makes a phase barrier for shards of a gang. Collective; never waits.
+    /// Makes a [`PhaseBarrier`] for shards of a gang. Collective; never waits.
     ///
     /// # Errors
-    /// No arrivers or no waiters, a shard listed twice, or one that is not in the gang.
+    /// [`Error::Misuse`] for no arrivers or no waiters, a shard listed twice, a shard that is not in the gang, or a
+    /// shard with no arrivals in a generation.
     pub fn phase_barrier(&self, name: &str, gang: &Gang, options: PhaseOptions) -> Result<PhaseBarrier, Error> {
         let table = self.table(name, gang)?;
         for (role, list) in [("arrivers", &options.arrivers), ("waiters", &options.waiters)] {
@@ -302,11 +317,12 @@ impl Top {
         Ok(PhaseBarrier { id: self.define(Object::Phase(spec), of), run: self.run })
     }
 
-    /// Makes a replayed object (see [`crate::replay`]) for a gang; the mapper places its exchange regions. Returns the
-    /// number to call it by. Collective; never waits.
+    /// Makes a replayed object for a gang (see [`crate::replay`]). The mapper places its exchange regions. Returns the
+    /// object's number, for [`Shard::replay`]. Collective; never waits.
     ///
     /// # Errors
-    /// An illegal decision of the mapper, or a chain with a peer or a cell that there is not.
+    /// [`Error::Mapper`] for an illegal decision of the mapper, and [`Error::Misuse`] for a chain that names a peer or
+    /// a cell that does not exist.
     pub fn replayed(&self, gang: &Gang, spec: Arc<dyn ReplaySpec>) -> Result<u32, Error> {
         let table = self.table(spec.name(), gang)?;
         let cells = Arc::new(Chains::check(&*spec, &table)?);
@@ -319,11 +335,12 @@ impl Top {
         Ok(self.define(Object::Replay(Arc::new(ReplayObject { spec, gang: table, mapping, number, cells })), of))
     }
 
-    /// Asks the mapper which of several algorithms a collective of a gang uses, for the crate that makes it: a position in
-    /// `choices`, which all give the same bits. `kind` is what it is, such as `allreduce`. Collective; never waits.
+    /// Asks the mapper which algorithm a collective of a gang uses, for the crate that defines the collective. Returns
+    /// a position in `choices`. All choices must give the same bits. `kind` names the kind of collective, such as
+    /// `allreduce`, and `bytes` is the size of a value. Collective; never waits.
     ///
     /// # Errors
-    /// A gang that is none, or an illegal decision of the mapper.
+    /// [`Error::Misuse`] for a gang of another run, [`Error::Mapper`] for an illegal decision of the mapper.
     pub fn choose_algorithm(
         &self,
         gang: &Gang,
@@ -346,15 +363,22 @@ impl Top {
         Ok(chosen)
     }
 
-    /// Starts every shard of a gang with what `start(shard)` gives. Returns at once; a launch that interferes with an
-    /// earlier one starts after it. Collective.
+    /// Launches every shard of a gang. `start(shard)` gives the argument and the requirements of each. Collective;
+    /// returns at once.
     ///
-    /// Barriers and collectives made for the gang belong to one launch at a time: a launch whose shards use them must come
-    /// after the end of the one before it that does, because it goes on with their generations where that one left off.
+    /// A launch that interferes with an earlier one starts after that one is over.
+    ///
+    /// Barriers and collectives made for the gang belong to one launch at a time. A later launch goes on with their
+    /// generations where the earlier one left off. So if the shards of two launches use them, await the first launch
+    /// before the second.
     ///
     /// # Errors
-    /// Requirements of two shards that interfere, a region outside its tree, or an illegal decision of the mapper; nothing
-    /// is launched then.
+    /// - [`Error::Interference`] for requirements of two shards that interfere.
+    /// - [`Error::Misuse`] for a region outside its tree, a field that the tree does not have, or a gang or a task of
+    ///   another run.
+    /// - [`Error::Mapper`] for an illegal decision of the mapper.
+    ///
+    /// After an error nothing is launched. An error of a shard comes with its future.
     pub fn launch<A: Portable, R: Portable>(
         &self,
         gang: &Gang,
@@ -364,11 +388,12 @@ impl Top {
         self.launcher.launch(gang, task, start, &|_| {})
     }
 
-    /// Runs a parent task (see [`Self::register_inner`]) on processor 0 alone and gives its result to every process.
-    /// Collective; waits for the parent and all it launches.
+    /// Runs an inner task (see [`register_inner`](Self::register_inner)) on processor 0 and gives its result to every
+    /// copy of the top-level task. Collective; waits for earlier launches, for the inner task, and for all that it
+    /// launches.
     ///
     /// # Errors
-    /// The parent's error.
+    /// The error of the inner task, and those of [`launch`](Self::launch).
     pub async fn run_inner<A: Portable + Clone, R: Portable + Clone>(
         &self,
         task: &ShardTask<A, R>,
@@ -381,13 +406,15 @@ impl Top {
         result
     }
 
-    /// From here on the mapper that is in the run's [slot](maniple_mapper::MapperSlot) now decides where gangs, shared regions
-    /// and collectives go. Every node must ask the same one, so a replaced mapper gets to decide these only here; on a single
-    /// node it does so at once, and this does nothing. Collective; waits for an answer of processor 0.
+    /// Lets the newest mapper in the run's [slot](maniple_mapper::MapperSlot) place gangs, shared regions and
+    /// collectives from now on. Collective; waits for an answer of processor 0.
+    ///
+    /// All nodes must ask the same mapper for these decisions. So on several nodes a new mapper makes them only after
+    /// this call. On a single node it makes them at once, and this call does nothing.
     ///
     /// # Errors
-    /// On a node whose slot, in a process of its own, has been given fewer mappers than that of processor 0; and those of a
-    /// run that is over.
+    /// [`Error::MapperFailed`] if this node's slot has been given fewer mappers than that of processor 0: replace the
+    /// mapper on every node first. Also the errors of [`launch`](Self::launch).
     pub async fn adopt_mapper(&self) -> Result<(), Error> {
         if self.core().effects().copies().nodes() > 1 {
             let newest = |shard: Shard, ()| async move { Ok(shard.core().effects().mapper_number(Asker::Processor)) };

@@ -1,11 +1,16 @@
-//! Pre-mapped chains of subtasks that persistent objects replay on each call.
+//! Chains of subtasks that are mapped once, and which persistent objects such as collectives replay on each call.
 //!
-//! A collective does not launch its rounds as fresh leaf tasks: the mapper was asked once, when the object was made, and
-//! each call replays the same chain of [`Subtask`]s. An **update** waits until the value it stored before has been read,
-//! stores the chain's running value in the exchange region, and arrives at the ready barrier of the peer's read; a **read**
-//! waits for that barrier, combines what it finds, and arrives at the empty barrier of the peer's update. The object says
-//! what the running value is and how values combine ([`Replay`]); the runtime does the rest: it waits, stores, arrives,
-//! queues ready subtasks by priority, counts, catches panics and passes poison.
+//! This module is for crates that define collectives. A collective does not launch its rounds as new leaf tasks. The
+//! mapper is asked when the object is made, and again only after it was replaced. Each call replays the same chain of
+//! [`Subtask`]s:
+//!
+//! - An **update** waits until its earlier value has been read. It stores the chain's running value in the exchange
+//!   region, and arrives at the ready barrier of the peer's read.
+//! - A **read** waits for that barrier. It combines the value that it finds with the running value, and arrives at the
+//!   empty barrier of the peer's update.
+//!
+//! The object defines the running value and how values combine ([`Replay`]). The runtime does the rest: it waits,
+//! stores, arrives, queues ready subtasks by priority, counts, catches panics and passes poison on.
 
 mod calls;
 mod chains;
@@ -30,67 +35,69 @@ use std::sync::Arc;
 /// One subtask of a chain, the same in every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subtask {
-    /// Store the running value for `peer`, whose read number `at` takes it.
+    /// Store the running value for read number `at` of `peer`.
     Update {
         /// The shard that reads.
         peer: u32,
-        /// Which of its reads, from 0.
+        /// The number of its read, from 0.
         at: u16,
     },
-    /// Read what `peer` stored in its update number `at`.
+    /// Read the value that update number `at` of `peer` stored.
     Read {
         /// The shard that updates.
         peer: u32,
-        /// Which of its updates, from 0.
+        /// The number of its update, from 0.
         at: u16,
-        /// Handed to [`RunningValue::combine`].
+        /// A number that is passed to [`RunningValue::combine`].
         how: u8,
     },
 }
 
-/// What a replayed object is, the same on every process.
+/// The definition of a replayed object. It is the same on every node.
 pub trait ReplaySpec: Send + Sync + 'static {
-    /// Name of the object.
+    /// The name of the object.
     fn name(&self) -> &str;
-    /// Chains of a shard: calls that can be in flight, at least 1.
+    /// The number of chains of each shard, at least 1: so many calls can be in flight.
     fn slots(&self) -> u32;
-    /// Most updates, or reads if they are more, of any shard.
+    /// The most updates of any shard, or the most reads if they are more.
     fn cells(&self) -> u32;
-    /// Bytes of a running value.
+    /// The size of a running value in bytes.
     fn cell_bytes(&self) -> usize;
     /// The chain of a shard.
     fn subtasks(&self, shard: u32) -> Vec<Subtask>;
-    /// The block of a shard: consecutive shards of one processor whose running values are combined in place before the
-    /// first one's chain runs, and which all take its result. The others have no subtasks.
+    /// The block of a shard: consecutive shards of one processor. Their running values are combined in place before the
+    /// chain of the first one runs, and all take its result. The others have no subtasks.
     fn block(&self, shard: u32) -> Range<u32> {
         shard..shard + 1
     }
-    /// What the object is made with, beside its name: what must be the same on every process, for people to read.
+    /// The parameters of the object beside its name, in words. They must be the same on every node.
     fn parameters(&self) -> String {
         format!("{} bytes, {} slots", self.cell_bytes(), self.slots())
     }
-    /// The values of the chains of `shards` shards, which live on one processor.
+    /// Makes the values of the chains of `shards` shards, which are on one processor.
     fn materialise(&self, shards: u32) -> Box<dyn Chained>;
 }
 
-/// What a chain's subtasks store and combine.
+/// The running value of a chain, which its subtasks store and combine.
 pub trait RunningValue {
-    /// What an update stores: [`ReplaySpec::cell_bytes`] bytes.
+    /// The bytes that an update stores: [`ReplaySpec::cell_bytes`] of them.
     fn bytes(&self) -> &[u8];
 
-    /// Lends these bytes to a reader, for values larger than [`Payload::INLINE`](crate::Payload::INLINE). They must not change
-    /// for as long as somebody else holds them; a copy will do.
+    /// Lends these bytes to a reader, for values larger than [`Payload::INLINE`](crate::Payload::INLINE). They must not
+    /// change while somebody else holds them. Without an implementation of its own it lends a copy.
     fn lend(&mut self) -> Arc<dyn Lent> {
         Arc::new(Buffer::from_bytes(self.bytes()))
     }
 
-    /// Combines what a read found with the running value; `how` is the subtask's. A panic fails the call.
+    /// Combines the bytes that a read found with the running value. `how` comes from the subtask. A panic fails the
+    /// call.
     fn combine(&mut self, how: u8, incoming: &[u8]);
 }
 
-/// The values of an object's chains on one processor. Chain numbers are (position among the local shards) × slots + slot.
+/// The values of an object's chains on one processor. The number of a chain is (position among the local shards) ×
+/// slots + slot.
 pub trait Replay: Any {
-    /// The running value of a chain, on loan.
+    /// A borrowed running value.
     type Running<'a>: RunningValue
     where
         Self: 'a;
@@ -99,40 +106,40 @@ pub trait Replay: Any {
     fn running(&mut self, chain: u32) -> Self::Running<'_>;
 
     /// Combines the running value of a chain with that of `higher`, which belongs to the next shards. A panic fails the
-    /// call. Only asked where there are [blocks](ReplaySpec::block).
+    /// call. It is called only for objects with [blocks](ReplaySpec::block).
     fn join(&mut self, chain: u32, higher: u32) {
         let _ = (chain, higher);
     }
 
-    /// Replaces the running value of a chain by that of its block's first, `leader`, which has the result.
+    /// Replaces the running value of a chain by that of `leader`, the first chain of its block, which has the result.
     fn follow(&mut self, chain: u32, leader: u32) {
         let _ = (chain, leader);
     }
 
-    /// The chain was started: takes the next call's input. False if there is none to take now. `shard` tells whose chain
-    /// it is, for errors.
+    /// Takes the input of the chain's next call. Returns false if there is none now. `shard` gives the chain's shard,
+    /// for errors.
     ///
     /// # Errors
-    /// What makes the call fail: every shard that should combine its value then fails with it.
+    /// The reason why the call fails. Every shard that should combine its value then fails with it.
     fn begin(&mut self, chain: u32, shard: impl FnOnce() -> u32) -> Result<bool, Error>;
 
-    /// The call is over: gives its result out, or why there is none, and makes the next call, if there is one, ready
+    /// Ends a call: settles its future with the result or with the error. Makes the next call, if there is one, ready
     /// for [`begin`](Self::begin).
     fn end(&mut self, chain: u32, outcome: Result<(), Box<Error>>, cx: &mut ReplayCx<'_>);
 
-    /// A shard that takes part is lost: ends the chain's call with an error, and those that come after.
+    /// Ends the chain's call and all later ones with an error, because a shard that takes part has failed or is lost.
     fn fail(&mut self, chain: u32, error: Error, cx: &mut ReplayCx<'_>);
 
-    /// Whether there is a call that [`begin`](Self::begin) has yet to take.
+    /// Whether there is a call that [`begin`](Self::begin) has not taken yet.
     fn awaits_input(&self, chain: u32) -> bool;
 
-    /// Shows the futures of the calls of a chain that are not over, so that the report of a deadlock can say who awaits them.
+    /// Shows the futures of the chain's calls that are not over. The report of a deadlock then says who awaits them.
     fn results(&self, chain: u32, watch: &mut Watch<'_>) {
         let _ = (chain, watch);
     }
 }
 
-/// Looks who awaits a future.
+/// Finds out who awaits a future, for the report of a deadlock.
 pub struct Watch<'a>(pub(crate) &'a mut dyn FnMut(&Waiting));
 
 impl Watch<'_> {
@@ -142,7 +149,7 @@ impl Watch<'_> {
     }
 }
 
-/// A [`Replay`] whose type is known to its maker alone. Every `Replay` is one.
+/// A [`Replay`] of a type that only its maker knows. Every `Replay` implements it.
 pub trait Chained: Any {
     /// Runs subtasks of a chain for as long as the next one is ready and nothing more urgent is.
     #[doc(hidden)]
@@ -170,8 +177,8 @@ impl<R: Replay> Chained for R {
     }
 }
 
-/// The order in which a block of `n` running values is combined: the first with the second, the third with the fourth and
-/// so on, then these sums likewise. Calls `combine(i, j)` for each: value number j, the higher one, goes into number i.
+/// Combines a block of `n` running values in pairs: the first with the second, the third with the fourth, and so on,
+/// then these results in the same way. Calls `combine(i, j)` for each pair: value j, the higher one, goes into value i.
 pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
     let mut distance = 1;
     while distance < n {
@@ -184,7 +191,7 @@ pub fn pairwise(n: u32, mut combine: impl FnMut(u32, u32)) {
     }
 }
 
-/// What an object may do while its chains run.
+/// The calls that an object may make while its chains run.
 pub struct ReplayCx<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) chains: &'a Chains,
@@ -192,7 +199,7 @@ pub struct ReplayCx<'a> {
 }
 
 impl ReplayCx<'_> {
-    /// Settles the future of a call of the chain's shard: the call is over.
+    /// Ends a call of the chain's shard, and settles its future.
     #[inline(always)]
     pub fn resolve<T: 'static>(&mut self, chain: u32, resolver: &Resolver<T>, outcome: Result<T, Error>) {
         if self.tasks.effects.is_observed() {
@@ -208,8 +215,8 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Where races are looked for: what comes before the result of a chain's call, which is over. What a lost shard leaves
-    /// comes after nothing.
+    /// Notes the events before the result of a call that is over, for the check for races. A call of a lost shard has
+    /// none.
     #[cold]
     fn happens<T: 'static>(&self, chain: u32, resolver: &Resolver<T>) {
         if let Some(races) = self.tasks.effects.races().filter(|_| !self.chains.is_lost(self.progress, chain)) {
@@ -220,8 +227,8 @@ impl ReplayCx<'_> {
         }
     }
 
-    /// Has the chain started when `future` is settled; false when it is settled already.
-    /// The object keeps the future until then: one that nobody holds may never be settled.
+    /// Starts the chain when `future` is settled. Returns false if it is settled already. The object must keep the
+    /// future until then, as one that nobody holds may never be settled.
     #[must_use]
     pub fn start_after<T: 'static>(&mut self, chain: u32, future: &TaskFuture<T>) -> bool {
         self.tasks.effects.counters.inputs.add(1);

@@ -1,32 +1,35 @@
-//! Binding of workers to processors of the host.
+//! The binding of workers to processors of the host.
 
 use crate::Error;
 use maniple_mapper::Topology;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where the workers of a run on threads stay. The seeded driver binds nothing.
+/// The binding of workers to processors of the host. Only the threads driver binds workers.
 ///
-/// Workers that are bound don't move, and find in their caches what they left there: that pays for a process that has its
-/// processors to itself, with at most as many workers as there are. Two runs at once that bind, say in two tests, share
-/// the first processors and leave the others idle. Threads that a bound worker's tasks start are bound as it is, and
-/// [`std::thread::available_parallelism`] says 1 to them. So nothing is bound unless asked for.
+/// A worker that is bound does not move, so its data stays in its caches. Bind workers if the process has its
+/// processors to itself, and no more workers than processors.
+///
+/// Nothing is bound by default, for two reasons. Two runs at once that bind, such as two tests, share the first
+/// processors and leave the others idle. Threads that a task of a bound worker starts are bound like the worker, and
+/// [`std::thread::available_parallelism`] returns 1 there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Binding {
-    /// Wherever the operating system moves them.
+    /// No binding: the operating system moves the workers.
     #[default]
     None,
-    /// Each on a processor of its own, as [`Topology::binding`] deals them out; anywhere, with a warning, if there are fewer
-    /// processors than workers.
+    /// Each worker on a processor of its own, as [`Topology::binding`] deals them out. If there are fewer processors
+    /// than workers, nothing is bound, and the run logs a warning.
     Cores,
-    /// Worker w on processor `.0[w]`, by the operating system's number: one for each worker, not all different if need be.
+    /// Worker w on processor `.0[w]`, by the operating system's number. There is one number for each worker; numbers
+    /// may repeat. A worker whose processor this process may not use is not bound, and the run logs a warning.
     Explicit(Vec<u32>),
 }
 
-/// Where the workers of one run go.
+/// The processors of the workers of one run.
 #[derive(Default)]
 pub(crate) struct Places {
-    /// Each worker's processor; empty where nothing is bound.
+    /// Each worker's processor. Empty if nothing is bound.
     cpus: Vec<Option<u32>>,
     /// The run has been warned.
     refused: AtomicBool,
@@ -39,8 +42,8 @@ impl Places {
         !self.cpus.iter().flatten().all(|cpu| seen.insert(cpu))
     }
 
-    /// For workers that the calling thread will start: they are bound within what it may use, which the system would let
-    /// them leave.
+    /// The processors of the workers that the calling thread will start. They stay within those that the thread may
+    /// use, although the system would let them leave.
     pub fn of(binding: &Binding, workers: u32) -> Result<Self, Error> {
         if *binding == Binding::None {
             return Ok(Self::default());
@@ -61,7 +64,7 @@ impl Places {
                 let allowed = |cpu: &u32| host.cpus.iter().any(|known| known.os == *cpu);
                 let refusal = wanted.iter().position(|cpu| !allowed(cpu)).map(|worker| {
                     let cpu = wanted[worker];
-                    format!("processor {cpu}, for worker {worker}, is none of the {n} that this process may use")
+                    format!("worker {worker} is to be on processor {cpu}, which is not one of the {n} that this process may use")
                 });
                 (wanted.iter().map(|&cpu| Some(cpu).filter(allowed)).collect(), refusal)
             }
@@ -78,7 +81,7 @@ impl Places {
             && let Err(e) = bind_thread(cpu)
             && self.is_first_refusal()
         {
-            // The same for all workers, so that who hears of many runs can tell that it is the same.
+            // The same text for all workers, so that warnings of many runs can be recognized as the same.
             warn(&format!("the system refuses: {e}"));
         }
     }
@@ -90,14 +93,14 @@ impl Places {
 
 #[cold]
 fn warn(reason: &str) {
-    log::warn!("workers are not bound, or not all: {reason}");
+    log::warn!("some or all workers are not bound: {reason}");
 }
 
 #[cfg(target_os = "linux")]
 fn bind_thread(cpu: u32) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_setaffinity};
     if cpu as usize >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("no number above {} can be bound to", CpuSet::MAX_CPU - 1)));
+        return Err(io::Error::other(format!("a processor number can be at most {}", CpuSet::MAX_CPU - 1)));
     }
     let mut set = CpuSet::new();
     set.set(cpu as usize);

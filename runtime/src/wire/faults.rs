@@ -1,11 +1,11 @@
-//! What goes wrong in a run of the seeded driver, as data.
+//! Faults of a run on the seeded driver, as data.
 
 use crate::Error;
 use crate::ids::ProcessorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Messages of an ordered pair of processors that all take longer.
+/// A slow link: all messages from one processor to another take longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowLink {
     /// The sender.
@@ -16,7 +16,7 @@ pub struct SlowLink {
     pub steps: u64,
 }
 
-/// A processor that does nothing for a while, and takes nothing in.
+/// A pause of a processor: it runs nothing and takes no messages in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Which processor.
@@ -27,8 +27,10 @@ pub struct Pause {
     pub steps: u64,
 }
 
-/// A processor that stops for ever, unless the run is over for it before. What it has sent still comes; then the others hear
-/// of it, and whoever waits for anything fails with [`Error::Lost`]. A run in which nothing can go on before is in a deadlock.
+/// The loss of a processor: it stops for ever, unless the run is over for it before.
+///
+/// Messages that it has sent still come. Then the other processors hear of the loss, and all that wait fail with
+/// [`Error::Lost`]. If nothing can go on before that, the run is in a deadlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessorLoss {
     /// Which processor.
@@ -37,30 +39,31 @@ pub struct ProcessorLoss {
     pub step: u64,
 }
 
-/// What goes wrong in a run of the seeded driver ([`Runtime::faults`](crate::Runtime::faults)). A step is a message
-/// delivered, or a turn of a processor.
+/// The faults of a run on the seeded driver, for [`Runtime::faults`](crate::Runtime::faults).
+///
+/// Times are in steps from the start of the run. A step is a message delivered, or a turn of a processor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {
     /// Slow pairs.
     pub slow: Vec<SlowLink>,
     /// Pauses.
     pub pauses: Vec<Pause>,
-    /// Deaths.
+    /// Losses of processors.
     pub deaths: Vec<ProcessorLoss>,
 }
 
 impl Faults {
-    /// How many there are.
+    /// Number of faults.
     pub fn len(&self) -> usize {
         self.slow.len() + self.pauses.len() + self.deaths.len()
     }
 
-    /// Whether nothing goes wrong.
+    /// Whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.slow.is_empty() && self.pauses.is_empty() && self.deaths.is_empty()
     }
 
-    /// All but number `which` of slow pairs, pauses and deaths in this order.
+    /// All faults but number `which`, counted from 0 over slow pairs, pauses and losses in this order.
     pub fn without(&self, which: usize) -> Self {
         let mut rest = self.clone();
         let (slow, pauses) = (self.slow.len(), self.pauses.len());
@@ -74,7 +77,7 @@ impl Faults {
         rest
     }
 
-    /// Those that concern the first `processors` processors only.
+    /// The faults that concern only the first `processors` processors.
     pub fn among(&self, processors: u32) -> Self {
         let mut rest = self.clone();
         rest.slow.retain(|s| s.from.0.max(s.to.0) < processors);
@@ -83,8 +86,8 @@ impl Faults {
         rest
     }
 
-    /// Faults of a run of `processors` processors drawn from a seed: mostly one or two, sometimes none or many. Deaths only
-    /// if they are asked for, and then in every other run.
+    /// Draws faults of a run of `processors` processors from a seed: mostly one or two, sometimes none or many. With
+    /// `deaths`, every other seed also loses a processor or two.
     pub fn drawn(seed: u64, processors: u32, deaths: bool) -> Self {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x6661_756c_7473);
         let mut faults = Self::default();
@@ -115,7 +118,7 @@ impl Faults {
         faults
     }
 
-    /// Refuses processors that there are not.
+    /// Refuses processors that do not exist.
     pub(crate) fn check(&self, processors: u32) -> Result<(), Error> {
         if self.among(processors) == *self {
             return Ok(());
@@ -154,7 +157,7 @@ impl Faults {
     }
 }
 
-/// Each in words, parted by semicolons; `none` if there is none.
+/// Each fault in words, separated by semicolons, or `none`.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slow =

@@ -1,4 +1,4 @@
-//! Traces: where they go, and what a run collects for one. What is noted is in `record`, the format in `write`.
+//! Traces: their files, and the events that a run collects. The module `record` notes events, `write` has the format.
 
 mod record;
 mod write;
@@ -11,7 +11,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file for traces, in the Trace Event Format that <https://ui.perfetto.dev> and `chrome://tracing` open.
+/// A file for traces, for [`Runtime::trace`](crate::Runtime::trace). It is in the Trace Event Format, which
+/// <https://ui.perfetto.dev> and `chrome://tracing` open.
 ///
 /// ```
 /// # use maniple_runtime::{Error, Runtime, TraceFile};
@@ -22,19 +23,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// A node is a process there and a processor one of its threads, each numbered from 1. On a processor's row are its leaf
-/// tasks, polls of shards, runs of chains of collectives (those that follow each other are one slice, which says how many
-/// they are), the taking in of messages, and its sleep; within them the mapper's calls. Arrows lead from where a message is
-/// sent to where it is taken in, and from an arrival to the task, shard or chain that it releases. From poll to poll a shard
-/// waits: slices of the category `wait`.
+/// A node appears as a process and a processor as one of its threads, each numbered from 1. The row of a processor
+/// shows:
 ///
-/// Times are in microseconds since the run began. Under the seeded driver a step takes one; there a seed gives the same
-/// bytes each time.
+/// - its leaf tasks, and polls of its shards;
+/// - runs of chains of collectives; runs that follow each other are one slice, which says how many they are;
+/// - the taking in of messages, and sleep;
+/// - calls of the mapper, within these.
 ///
-/// Each processor keeps its newest events, at most [as many as it may](Self::events), in 16 bytes each, and the file says
-/// how many came before them. Nothing is written before the run is over, well or not. Several runs write the file anew,
-/// each when it ends: it holds the last one's trace. It is written as [a whole](files::Whole): what it held before stays if that
-/// fails.
+/// Arrows lead from the sending of a message to its taking in, and from an arrival to the task, shard or chain that it
+/// releases. A slice of the category `wait` lasts from one poll of a shard to the next.
+///
+/// Times are in microseconds since the run began. On the seeded driver a step takes one microsecond, and a seed gives
+/// the same bytes each time.
+///
+/// Each processor keeps its newest events, 16 bytes each, up to the number that [`events`](Self::events) sets. The file
+/// says how many older ones were dropped.
+///
+/// A run writes the file when it is over, well or not, in place of an earlier trace. The file is written as
+/// [a whole](files::Whole): if that fails, its earlier content stays.
 #[derive(Debug, Clone)]
 pub struct TraceFile {
     path: Arc<Path>,
@@ -44,7 +51,7 @@ pub struct TraceFile {
     spare: Arc<Mutex<Vec<Vec<Entry>>>>,
 }
 
-/// What a run that is traced collects.
+/// The events that a traced run collects.
 pub(crate) struct Tracing {
     /// The most events that one processor keeps.
     pub most: usize,
@@ -64,7 +71,8 @@ impl Tracing {
 }
 
 impl TraceFile {
-    /// Makes sure that runs can write the file. What it holds stays until the first of them ends.
+    /// Prepares a file for traces, and makes sure that it can be written. Its present content stays until the first run
+    /// ends.
     ///
     /// # Errors
     /// [`Error::Trace`] when the file can't be written, or the path leads to something other than a regular file.
@@ -76,7 +84,8 @@ impl TraceFile {
         }
     }
 
-    /// How many events each processor keeps at most, instead of 2²⁰. An iteration of the stencil makes about six a shard.
+    /// Sets the most events that each processor keeps: 2²⁰ without this. As a guide, an iteration of the stencil makes
+    /// about six events for each shard.
     pub fn events(mut self, most: usize) -> Self {
         self.most = most.max(1);
         self
@@ -86,7 +95,7 @@ impl TraceFile {
         Tracing { most: self.most, recordings: Mutex::default(), spare: self.spare.clone() }
     }
 
-    /// Writes what a run has collected, in place of what is there.
+    /// Writes the events that a run has collected, in place of the file's content.
     pub(crate) fn write(
         &self,
         tracing: &Tracing,
@@ -100,7 +109,7 @@ impl TraceFile {
         let dropped: u64 = recordings.iter().map(|r| r.dropped).sum();
         if dropped > 0 {
             let (path, most) = (self.path.display(), self.most);
-            log::warn!("trace {path}: the newest {most} events of each processor; {dropped} before them were dropped");
+            log::warn!("trace {path}: each processor kept its newest {most} events; {dropped} older ones were dropped");
         }
         let lists = recordings.into_iter().map(|r| r.events);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(lists);

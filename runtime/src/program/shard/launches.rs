@@ -1,4 +1,4 @@
-//! The launches of a shard: leaf tasks, many points at once, fills and copies.
+//! The launches of a shard: leaf tasks, index launches, fills and copies.
 
 use super::Shard;
 use crate::program::index::IndexLaunch;
@@ -10,10 +10,10 @@ type FillMarker<T> = fn(Write<'static, T>, Arg<T>);
 
 type FillArgs<T> = (Requirement<Write<'static, T>>, Input<T>);
 
-/// Two requirements between which [`Shard::copy`] copies: one that is read, `Read` or `ReadShared`, and one that is written,
-/// `Write` or `WriteShared`.
+/// A pair of requirements for [`Shard::copy`]. The first is for [`Read`] or [`ReadShared`], the second for [`Write`] or
+/// [`WriteShared`].
 pub trait Copied {
-    /// The launch that copies.
+    /// The launch of the copy.
     type Launch<'s>;
     #[doc(hidden)]
     fn launch(self, shard: &Shard) -> Self::Launch<'_>;
@@ -49,14 +49,20 @@ copied!(ReadShared, WriteShared, |values, copy| {
 });
 
 impl Shard {
-    /// Begins the launch of a leaf task: `function` with `args`, a tuple with one entry a parameter. See [`Leaf`].
+    /// Begins the launch of `function` as a leaf task. [`Launch::go`] launches it. Local; never waits.
+    ///
+    /// `args` is a tuple with one argument for each parameter; [`Param`](crate::Param) lists them. A tuple of one is
+    /// written `(argument,)`.
     #[inline]
     pub fn launch<F: Leaf<M>, M: 'static>(&self, function: F, args: F::Args) -> Launch<'_, F, M> {
         Launch::new(self, function, args)
     }
 
-    /// Begins the launch of `function` once for each point in `0..points`, with the arguments that `args` gives for it, which is
-    /// asked once a point. The points run in any order and in parallel, where the mapper's slices say.
+    /// Begins the launch of `function` once for each point in `0..points`. [`IndexLaunch::go`] launches the tasks.
+    /// Local; never waits.
+    ///
+    /// `args` gives the arguments of each point; it is called once for each. The points run in any order and in
+    /// parallel, on the processors that the mapper's slices name.
     pub fn index_launch<F: Leaf<M> + Clone, M: 'static>(
         &self,
         points: usize,
@@ -68,7 +74,8 @@ impl Shard {
         IndexLaunch::new(self, function, (0..points).map(args).collect())
     }
 
-    /// Sets every value of a region's field: a leaf task like any other, which can wait and arrive.
+    /// Begins the launch of a leaf task that sets every value of a field of a region. It can wait and arrive like any
+    /// other. Local; never waits.
     pub fn fill<T: Element>(
         &self,
         into: Requirement<Write<'static, T>>,
@@ -80,8 +87,10 @@ impl Shard {
         Launch::new(self, fill::<T>, (into, value.into())).named("fill")
     }
 
-    /// Copies a region's field to another of the same length, either of which may be shared: a leaf task like any other, which
-    /// can wait and arrive.
+    /// Begins the launch of a leaf task that copies a field of a region to another one with as many points. Either may
+    /// be shared. The task can wait and arrive like any other. Local; never waits.
+    ///
+    /// If the lengths differ the task panics.
     ///
     /// ```
     /// # use maniple_runtime::*; use maniple_regions::*;

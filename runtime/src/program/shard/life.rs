@@ -1,4 +1,4 @@
-//! A shard from its start to its end.
+//! The start and the end of a shard.
 
 use super::{Shard, ShardInner};
 use crate::diagnose::Event;
@@ -30,7 +30,8 @@ impl Resident for ShardInner {
     }
 }
 
-/// The end of a shard that has failed or has leaf tasks left: whoever waits for one that failed learns of it at once, the launch when its leaf tasks are over.
+/// Ends a shard that has failed or has leaf tasks left. If it has failed, those who wait for it learn of it at once.
+/// The launch learns of it when the shard's leaf tasks are over.
 async fn end_when_leaves_are(shard: Shard, result: Result<Parcel, Error>) {
     if let Err(e) = &result {
         shard.abandon(e);
@@ -57,7 +58,7 @@ impl Shard {
         let shard = Shard::new(core, origin, shard, held);
         core.effects().event(|| Event::ShardStarted { shard: shard.actor(), within: &origin.within });
         let begun = shard.clone();
-        // Decoding the argument is the program's code, and so is what a task function does before its first `async`.
+        // Decoding the argument is the program's code, and so is the body of a task function that is not `async`.
         let started = catch_unwind(AssertUnwindSafe(move || match refused {
             Some(e) => Err(e.clone()),
             None => code(begun, args),
@@ -91,7 +92,7 @@ impl Shard {
         self.core().end_shard(self.launch_key(), self.index(), result, valid);
     }
 
-    /// After the shard has failed: whoever waits for it must learn of it.
+    /// Tells everybody who waits for the shard that it has failed.
     pub(crate) fn abandon(&self, error: &Error) {
         self.core().gangs.note_failed(self.launch_key(), error);
         let error = error.poisons(self.place());

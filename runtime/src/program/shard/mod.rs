@@ -1,6 +1,11 @@
-//! A shard's view of itself: its place in the gang, and its calls of replayed objects.
+//! The handle of a running shard: its place in the gang, and its calls of replayed objects.
 //!
-//! `regions`: what it holds. `launches`: leaf tasks. `waits`: barriers. `life`: its start and its end.
+//! | module | contents |
+//! |---|---|
+//! | `regions` | the regions that it holds |
+//! | `launches` | its launches of leaf tasks |
+//! | `waits` | its waits and arrivals |
+//! | `life` | its start and its end |
 
 mod launches;
 mod life;
@@ -31,7 +36,7 @@ pub(crate) struct ShardInner {
     held: Arc<[Held]>,
     regions: RefCell<Vec<regions::LocalRegion>>,
     pub(crate) owner: Rc<Owner>,
-    /// Of a parent, what it knows to be valid where, and what the gangs that it launched leave to it.
+    /// For an inner task: where the valid data is, and the rights that the gangs it launched leave to it.
     parent: OnceCell<Rc<RefCell<Versions>>>,
 }
 
@@ -49,9 +54,25 @@ impl ShardInner {
     }
 }
 
-/// A running shard task's view of itself: its place in the gang, its regions, and the launching of subtasks.
+/// The handle of a running shard: a shard task gets it as its first parameter.
 ///
-/// It belongs to one processor and is not `Send`. Clones are the same shard.
+/// | what you want to do | method |
+/// |---|---|
+/// | find out which shard this is | [`index`](Self::index), [`shards`](Self::shards) |
+/// | use a region that the shard holds | [`region`](Self::region) |
+/// | launch leaf tasks | [`launch`](Self::launch), [`index_launch`](Self::index_launch), [`fill`](Self::fill), [`copy`](Self::copy) |
+/// | wait at a barrier | [`wait`](Self::wait), [`wait_value`](Self::wait_value) |
+/// | arrive at a barrier | [`arrive`](Self::arrive), [`arrive_with`](Self::arrive_with) |
+/// | wait for a limited time | [`timeout`](Self::timeout) |
+/// | keep a loop from running too far ahead | [`window`](Self::window) |
+///
+/// A shard touches no data itself. Uses of the same data by its leaf tasks take effect in program order, with one
+/// exception: simultaneous uses are not ordered, not even within one shard. Barriers and futures order those.
+///
+/// A shard is over when its own code, its leaf tasks and its calls of collectives are over. If a leaf task fails and
+/// nobody learns of it, the shard fails with its error.
+///
+/// A `Shard` belongs to one processor and is not `Send`. Clones stand for the same shard.
 #[derive(Clone)]
 pub struct Shard {
     pub(crate) inner: Rc<ShardInner>,
@@ -77,7 +98,7 @@ impl Shard {
         Self { inner: Rc::new(inner) }
     }
 
-    /// The shard may launch gangs; `versions` says what it knows to be valid where.
+    /// Lets the shard launch gangs. `versions` says where it knows the valid data to be.
     pub(crate) fn becomes_parent(&self, versions: Rc<RefCell<Versions>>) {
         self.inner.parent.get_or_init(|| versions);
     }
@@ -126,7 +147,7 @@ impl Shard {
         self.inner.node()
     }
 
-    /// Who it is for the check for races.
+    /// Its identity in the check for races.
     pub(crate) fn actor(&self) -> Actor {
         self.inner.actor()
     }
@@ -135,12 +156,14 @@ impl Shard {
         self.inner.place()
     }
 
-    /// Makes a call of a replayed object, for the crate that made it: `f` gets the object's state on this processor,
-    /// this shard's position among the processor's shards and the number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that
-    /// the call is.
+    /// Makes a call of a replayed object, for the crate that defines it. Local; never waits.
+    ///
+    /// `f` gets the object's state on this processor, this shard's position among the processor's shards, and the
+    /// number of the call, from 0. The shard is not over before [`ReplayCx::resolve`] says that the call is.
     ///
     /// # Errors
-    /// When the object is of another kind or of another gang, or calls of another launch are under way.
+    /// [`Error::Misuse`] when the object is of another kind or of another gang, or when calls of another launch are
+    /// under way.
     #[inline]
     pub fn replay<R: Replay, T>(
         &self,
@@ -156,7 +179,7 @@ impl Shard {
         made
     }
 
-    /// Why a call of a replayed object is not made.
+    /// The error of a call of a replayed object that is refused.
     #[cold]
     fn refused(&self, object: ObjectId, why: Refused) -> Error {
         let name = self.core().effects().objects.name(object);
@@ -166,8 +189,8 @@ impl Shard {
             }
             Refused::OtherLaunch => Error::misuse(
                 format!("a call of {name} in {}", self.place()),
-                "one launch at a time that uses it",
-                "a call while calls of another launch are under way",
+                "only one launch at a time to use it",
+                "a call while calls of another launch are under way; await the earlier launch first",
             ),
         }
     }
@@ -180,7 +203,7 @@ impl Shard {
 }
 
 impl TaskFuture<()> {
-    /// Whether the task is over, for callers that only order things.
+    /// Whether the task is over, well or not. Never waits. The same as [`is_settled`](Self::is_settled).
     pub fn is_done(&self) -> bool {
         self.is_settled()
     }

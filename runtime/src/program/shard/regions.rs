@@ -1,4 +1,4 @@
-//! The regions of a shard: what its launch gave it, and what its tasks use of that.
+//! The regions of a shard: those that its launch gave it, and the columns that its tasks use.
 
 use super::Shard;
 use crate::Error;
@@ -18,7 +18,7 @@ pub(super) struct LocalRegion {
     columns: SmallVec<[NamedField; 2]>,
 }
 
-/// A region that a shard looks at: mostly what one of its requirements names, and then it is not kept twice.
+/// A region that a shard uses. Mostly a requirement names it, and then it is not stored again.
 enum Which {
     Held(u32),
     Part(Box<Region>),
@@ -33,17 +33,20 @@ impl LocalRegion {
     }
 }
 
-/// A field of a region that a launch has named, and which of the shard's requirements it comes from.
+/// A field of a region that a launch has named, and the requirement of the shard that allows it.
 struct NamedField {
     held: usize,
     column: Rc<Column>,
 }
 
 impl Shard {
-    /// The shard's view of a region it holds, or of a part of one. Local; never waits.
+    /// The view of a region that the shard holds, or of a part of one. Its methods make region arguments of leaf tasks.
+    /// Local; never waits.
+    ///
+    /// The region may be empty.
     ///
     /// # Errors
-    /// When no requirement of the launch contains the region, or its tree does not.
+    /// [`Error::Misuse`] when the launch of the shard names no region that contains this one.
     pub fn region(&self, region: Region) -> Result<RegionView, Error> {
         let mut regions = self.inner.regions.borrow_mut();
         if regions.is_empty() {
@@ -71,7 +74,7 @@ impl Shard {
         Ok(RegionView { index, region })
     }
 
-    /// Refuses a region that is no part of what the shard holds.
+    /// Refuses a region that the shard does not hold.
     #[cold]
     fn check_part(&self, region: Region) -> Result<(), Error> {
         let what = || format!("Shard::region in {}", self.place());
@@ -81,15 +84,14 @@ impl Shard {
         }
         let held: Vec<_> = self.inner.held.iter().map(|h| self.shown(h.region)).collect();
         let expected = match held.is_empty() {
-            true => {
-                "a region that the shard holds: its launch names none; add it with `reads`, `writes` or `shares`".into()
-            }
-            false => format!("a part of what the shard was launched with: {}", held.join(", ")),
+            true => "a region that the shard holds; its launch names none, add one with `reads`, `writes` or `shares`"
+                .into(),
+            false => format!("a part of a region that the shard was launched with ({})", held.join(", ")),
         };
         Err(Error::misuse(what(), expected, self.shown(region)))
     }
 
-    /// The column behind a requirement, after checking that the shard may ask for it.
+    /// The column behind a requirement, after checking that the shard may use it.
     #[inline]
     pub(crate) fn column(
         &self,
@@ -176,7 +178,7 @@ impl Shard {
                 (Privilege::Reduce(_), _) => "read_write_shared",
             };
             let expected = format!(
-                "{} under {} coherence, as the shard holds {}: use `{method}`",
+                "{} under {} coherence, as the shard holds {} (use `{method}`)",
                 self.field_name(region, field),
                 h.coherence,
                 self.shown(h.region)
@@ -187,7 +189,7 @@ impl Shard {
         Err(self.not_held(region, field, privilege, Some(coherence)))
     }
 
-    /// The requirements of the launch that give a parent this use of a field of a region.
+    /// The requirements of the launch that allow an inner task this use of a field of a region.
     pub(crate) fn givers(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<Vec<&Held>, Error> {
         let gives = |h: &&Held| h.region.contains(&region) && h.fields.contains(&field);
         let found: Vec<&Held> = self.inner.held.iter().filter(|h| gives(h) && h.privilege.covers(privilege)).collect();
@@ -210,8 +212,10 @@ impl Shard {
         }
         let fields: Vec<_> = held.flat_map(|h| &h.fields).map(|f| self.field_name(region, *f)).collect();
         let expected = match fields.is_empty() {
-            true => format!("a field that the shard holds on {}: its launch names none", self.shown(region)),
-            false => format!("one of the fields that the shard holds on {}: {}", self.shown(region), fields.join(", ")),
+            true => format!("a field that the shard holds on {} (its launch names none)", self.shown(region)),
+            false => {
+                format!("one of the fields that the shard holds on {} ({})", self.shown(region), fields.join(", "))
+            }
         };
         Error::misuse(what, expected, name)
     }
@@ -225,7 +229,7 @@ impl Shard {
         known.map_or_else(|_| field.to_string(), |f| format!("field `{}`", f.name))
     }
 
-    /// A parent does not use what a gang of its own may be using, or has left elsewhere.
+    /// Refuses an inner task the use of data that one of its gangs may be using, or has left elsewhere.
     #[inline]
     fn check_right(&self, region: &Region, field: &FieldInfo, privilege: Privilege) -> Result<(), Error> {
         match self.inner.parent.get().map(|p| p.borrow()) {
@@ -249,13 +253,13 @@ impl Shard {
         }
         let what = format!("a launch in {}", self.place());
         let expected = format!(
-            "{} mapped again (`InnerTask::map`) since a gang was launched that {does} part of it",
+            "`InnerTask::map` of {} before this, as a gang was launched that {does} part of it",
             self.shown(*region)
         );
-        Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without that", field.name)))
+        Err(Error::misuse(what, expected, format!("{privilege} of field `{}` without a mapping", field.name)))
     }
 
-    /// A gang is launched whose shards hold this: what they write anew is as it should be.
+    /// Clears the poison of data that the shards of a launched gang overwrite. `held` are their requirements.
     pub(crate) fn pass_on(&self, held: &[Arc<[Held]>]) {
         let poisoned: Vec<Rc<Column>> = {
             let regions = self.inner.regions.borrow();
@@ -269,7 +273,7 @@ impl Shard {
         }
     }
 
-    /// A region was mapped and no leaf task runs: the parent finds the instances that are there now.
+    /// Lets an inner task find the present instances of a region that was mapped. No leaf task runs.
     pub(crate) fn take_back(&self, region: Region, field: FieldId, privilege: Privilege) -> Result<(), Error> {
         let key = ColumnKey { tree: region.tree, field, rect: region.rect };
         let right = if privilege.writes() { Right::All } else { Right::Read };
@@ -288,7 +292,7 @@ impl Shard {
         Ok(())
     }
 
-    /// The columns of the fields that have a point of the region.
+    /// The columns of these fields that overlap the region.
     fn columns_of(&self, region: Region, fields: &[FieldId]) -> Vec<Rc<Column>> {
         let regions = self.inner.regions.borrow();
         let columns = regions.iter().filter(|r| r.region(&self.inner.held).overlaps(&region)).flat_map(|r| &r.columns);
@@ -302,7 +306,7 @@ impl Shard {
         Error::misuse(format!("a launch on {} in {}", self.shown(region), self.place()), expected, came)
     }
 
-    /// The shard is over and uses its regions no more.
+    /// Gives up the columns of a shard that is over.
     pub(crate) fn give_up_columns(&self) {
         let regions = self.inner.regions.take();
         regions.into_iter().flat_map(|r| r.columns).for_each(|used| Column::spare(used.column));
@@ -313,7 +317,7 @@ impl Shard {
             return Vec::new();
         };
         let versions = parent.borrow();
-        // Copies of what it only read are nobody's news, and may be old by now.
+        // Copies of data that it only read need not be reported, and may be old by now.
         let held = self.inner.held.iter().filter(|h| h.privilege.writes());
         let columns = held.flat_map(|h| h.fields.iter().map(move |&f| (h, f)));
         columns

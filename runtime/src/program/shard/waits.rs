@@ -1,4 +1,4 @@
-//! Barriers as a shard waits for them and arrives at them, and the wait for its leaf tasks.
+//! The waits and arrivals of a shard, and the wait for its leaf tasks.
 
 use super::Shard;
 use crate::Error;
@@ -14,19 +14,21 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 
 impl Shard {
-    /// Enough leaf tasks for [`Self::window`] in most loops.
+    /// A number of leaf tasks for [`window`](Self::window) that suits most loops.
     pub const WINDOW: u32 = 8;
 
-    /// Waits for the next generation of a barrier, which it takes when it is first polled. [`Self::timeout`] sets a limit.
+    /// Waits for the next generation of a barrier. Local; may wait. [`timeout`](Self::timeout) sets a limit.
     ///
-    /// A wait that is dropped before it is over, after a time-out or as the loser of a `select!`, gives its generation
-    /// back: the next wait is for the same one. Of several waits under way on one end of a barrier only the last can do so;
-    /// what another was for is passed over, so drop them last to first, or keep them and await them again.
+    /// The wait takes its generation when it is first polled. If it is dropped before it is over, it gives the
+    /// generation back, and the next wait is for the same one. That happens after a time-out, or when another branch of
+    /// a `select!` wins. Of several waits under way on one end of a barrier, only the one that began last can give its
+    /// generation back. The generation of another one is skipped. So drop them in reverse order, or keep them and await
+    /// them again.
     ///
     /// # Errors
-    /// Why the generation will never complete.
+    /// [`Error::Poisoned`] when the generation will never complete; its cause says why.
     ///
-    /// A wait that is not awaited does not begin, and the compiler says so:
+    /// A wait that is not awaited does not begin. The compiler warns of it:
     ///
     /// ```compile_fail
     /// # #![deny(unused_must_use)]
@@ -75,7 +77,10 @@ impl Shard {
         .await
     }
 
-    /// Arrives at a barrier now, for the generation after those that launches have taken. Local; never waits.
+    /// Arrives at a barrier now, for the next generation that no launch has taken. Local; never waits.
+    ///
+    /// If the barrier refuses the arrival, as one beyond its window, the barrier is poisoned and the run fails with
+    /// [`Error::Barrier`].
     pub fn arrive(&self, barrier: &impl Arrivable) {
         let at = barrier.next_arrival().0;
         self.core().effects().event(|| Event::Arrived { shard: self.actor(), at });
@@ -84,7 +89,8 @@ impl Shard {
         self.core().effects().send_what_is_late();
     }
 
-    /// Arrives at a reduction barrier with a value.
+    /// Arrives at a phase barrier with a value that is combined with the others of its generation; see
+    /// [`PhaseOptions::reduce`](crate::PhaseOptions::reduce). Local; never waits.
     pub fn arrive_with(&self, barrier: &PhaseArriver, value: u64) {
         let (object, (arriver, generation)) = (barrier.0.arriver.address().object, barrier.0.take());
         let at = ArrivalAt::Phase { object, arriver, generation, value };
@@ -92,13 +98,15 @@ impl Shard {
         self.core().tasks.arrive(at, &[]);
     }
 
-    /// Waits for the next generation of a reduction barrier and gives its value. As with [`Self::wait`], a generation that
-    /// was not waited for to the end is given back.
+    /// Waits for the next generation of a phase barrier and gives its combined value. Local; may wait. A wait that is
+    /// dropped gives its generation back, as with [`wait`](Self::wait).
+    ///
+    /// A processor keeps the values of the last 64 generations, or of one more than the barrier's window if that is
+    /// larger, but of at most 65536. So a waiter that also arrives is never too late, unless the window is that wide.
     ///
     /// # Errors
-    /// Why the generation will never complete, or that the waiter is too late: the values of 64 generations are kept, or
-    /// of one more than the barrier's window where that is more, so that who also arrives is never too late; but of no more
-    /// than 65536, however wide the window.
+    /// [`Error::Poisoned`] when the generation will never complete, and [`Error::Misuse`] when its value is no longer
+    /// kept.
     #[must_use = "a wait begins when it is awaited: `shard.wait_value(..).await?`"]
     pub fn wait_value(&self, barrier: &PhaseWaiter) -> impl Future<Output = Result<u64, Error>> {
         self.waited_value(barrier)
@@ -114,7 +122,7 @@ impl Shard {
         })
     }
 
-    /// Lets other ready work of this processor run first.
+    /// Lets other work of this processor that is ready run first. Local.
     #[must_use = "nothing else runs before it is awaited: `shard.yield_now().await`"]
     pub fn yield_now(&self) -> impl Future<Output = ()> {
         self.yielded()
@@ -137,12 +145,14 @@ impl Shard {
         .await;
     }
 
-    /// Waits while more than `most` leaf tasks and calls of this shard are under way, until half of them are over. In a loop
-    /// that launches without waiting for results, it says how far the loop may run ahead. Local, not collective.
+    /// Limits how far a loop runs ahead of its tasks. Local; may wait.
     ///
-    /// A loop without it launches all its iterations before the first task runs. That takes memory for all of them, and the
-    /// values of each are out of the cache when its turn comes. [`Self::WINDOW`] does for most loops; a few iterations' worth
-    /// of tasks is as good as any more.
+    /// If more than `most` leaf tasks and calls of this shard are under way, it waits until at most `most / 2` are. Use
+    /// it in a loop that launches tasks without waiting for their results.
+    ///
+    /// Without it, such a loop launches all its iterations before the first task runs. That takes memory for all of
+    /// them, and the values of an iteration have left the cache when its tasks run. [`WINDOW`](Self::WINDOW) suits most
+    /// loops. A window of more than the tasks of a few iterations gains nothing.
     ///
     /// ```
     /// # use maniple_runtime::{Error, Shard};
@@ -179,13 +189,13 @@ impl Shard {
         self.core().effects().event(|| Event::TasksAwaited { shard: self.actor() });
     }
 
-    /// Waits for the leaf tasks of this shard; the first failure among them that nobody was told of.
+    /// Waits for the leaf tasks of this shard. Gives the first failure among them that nobody has seen.
     pub(crate) async fn leaves_over(&self) -> Option<Error> {
         self.no_leaves().await;
         self.inner.owner.failures.unseen()
     }
 
-    /// Whether no leaf task runs and none has failed unnoticed.
+    /// Whether no leaf task runs and no failure is unseen.
     pub(crate) fn is_over_well(&self) -> bool {
         self.inner.owner.is_over() && self.inner.owner.failures.unseen().is_none()
     }

@@ -1,5 +1,5 @@
-//! The machine of a run in virtual time: how many processors, what lies between them, and what the runtime's operations
-//! take. All times are given in nanoseconds and kept in picoseconds, so that a run adds up the same on every host.
+//! The machine of a run in virtual time: its processors, the links between them, and the costs of the runtime's
+//! operations. Times are given in nanoseconds and kept in picoseconds, so that sums are the same on every host.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A time or a length of time, in picoseconds.
 pub(super) type Ps = u64;
 
-/// A table of numbers, whose type may be another: what a file says of each, or a reference to it.
+/// A table of numbers. Its type parameter may stand for something else than the numbers, such as references to them.
 macro_rules! numbers {
     ($(#[$about:meta])* $Name:ident { $($(#[$doc:meta])* $number:ident,)* }) => {
         $(#[$about])*
@@ -19,19 +19,19 @@ macro_rules! numbers {
         }
 
         impl<N> $Name<N> {
-            /// What `f` makes of each number and its name.
+            /// The table of the results of `f`, which is called with each number and its name.
             pub fn map<M>(self, mut f: impl FnMut(&'static str, N) -> M) -> $Name<M> {
                 $Name { $($number: f(stringify!($number), self.$number),)* }
             }
 
-            /// References to the numbers.
+            /// The table of references to the numbers.
             pub fn each_mut(&mut self) -> $Name<&mut N> {
                 $Name { $($number: &mut self.$number,)* }
             }
         }
 
         impl $Name {
-            /// The numbers at a part of the way from these to others.
+            /// The numbers at a fraction of the way from these to others.
             #[allow(dead_code, reason = "not all tables are mixed")]
             fn towards(&self, others: &Self, part: f64) -> Self {
                 $Name { $($number: self.$number + (others.$number - self.$number) * part,)* }
@@ -41,54 +41,56 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// What lies between two processors: the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), times in
-    /// nanoseconds.
+    /// The link between two processors, in the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995). Times
+    /// are in nanoseconds.
     Link {
-        /// L: from the sender's way out to the receiver's way in.
+        /// L, the latency: the time from the sender's way out to the receiver's way in.
         latency_ns,
-        /// o of the sender: what a message takes of its time.
+        /// o of the sender: its time for a message.
         send_ns,
-        /// o of the receiver.
+        /// o of the receiver: its time for a message.
         receive_ns,
-        /// What the receiver takes more for the first of several that it finds: the others are fetched meanwhile.
+        /// The receiver's additional time for the first of several messages that it finds. The others are fetched
+        /// meanwhile.
         #[serde(default)]
         first_ns,
-        /// g: least time from message to message on a node's way out, and on its way in; within a node there is none.
+        /// g, the gap: the least time from message to message on a node's way out, and on its way in. Within a node
+        /// there is none.
         gap_ns,
-        /// G: for each byte.
+        /// G: the time for each byte.
         byte_ns,
     }
 }
 
 numbers! {
-    /// What an operation of the runtime takes of its processor's time, in nanoseconds.
+    /// The costs of the runtime's operations: the time that each takes of its processor, in nanoseconds.
     Costs {
-        /// A launch of a task, leaf or shard, whatever it names.
+        /// A launch of a leaf task or of a shard, without its requirements.
         launch_ns,
         /// Each region requirement of a launch.
         requirement_ns,
-        /// A future that a leaf task or a call of a collective takes its input from.
+        /// Each future that a leaf task or a call of a collective takes its input from.
         #[serde(default)]
         input_ns,
         /// A call of the mapper.
         map_ns,
-        /// From a leaf task's being ready to its call.
+        /// The start of a leaf task that is ready.
         start_ns,
-        /// From a leaf task's return to its results' being known.
+        /// The end of a leaf task, from its return until its result is known.
         complete_ns,
-        /// A subtask of a collective whose rounds are replayed, with its arrival.
+        /// A subtask of a collective that [replays](VirtualMachine::replay) its rounds, with its arrival.
         replayed_ns,
-        /// Each byte that a read of a collective combines, of values of more than [`Payload::INLINE`](crate::Payload::INLINE)
-        /// bytes: smaller ones are in the subtask.
+        /// Each byte that a read of a collective combines, of values of more than
+        /// [`Payload::INLINE`](crate::Payload::INLINE) bytes. Smaller values are included in the subtask.
         #[serde(default)]
         combine_byte_ns,
-        /// A call of a collective, by each shard, beside its subtasks: input and result.
+        /// The input and the result of a call of a collective, for each shard, without the subtasks.
         call_ns,
         /// An arrival at a barrier.
         arrival_ns,
         /// A poll of a shard's future.
         poll_ns,
-        /// The taking in of a message, beside what its link says.
+        /// The runtime's part in taking in a message, in addition to the times of the link.
         message_ns,
         /// The start of a shard.
         shard_ns,
@@ -96,29 +98,32 @@ numbers! {
 }
 
 numbers! {
-    /// What the work of a leaf task takes, where its launch does not say: in nanoseconds, and for each byte of its regions.
+    /// The time of a leaf task's own work, unless [`Launch::takes`](crate::Launch::takes) sets it. In nanoseconds.
     TaskCost {
-        /// For the task.
+        /// The time of the task.
         task_ns,
-        /// For each byte of the regions that it names.
+        /// The time for each byte of its regions.
         byte_ns,
     }
 }
 
-/// What operations and tasks take where a processor has many shards, whose data a cache does not hold.
+/// The costs of a processor with many shards, whose data no longer fits a cache.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CostLevel {
-    /// The most shards, with parents and top-level tasks, that the processor has had at a time: more than 1.
+    /// The number of shards that these costs are for, more than 1: the most that the processor has had at a time. Inner
+    /// tasks and copies of the top-level task count too.
     pub shards: u32,
-    /// Of the runtime's operations.
+    /// The costs of the runtime's operations.
     pub costs: Costs,
-    /// As [`VirtualMachine::tasks`].
+    /// The times of leaf tasks, as [`VirtualMachine::tasks`].
     pub tasks: BTreeMap<String, TaskCost>,
-    /// As [`VirtualMachine::other_tasks`].
+    /// The time of all other leaf tasks, as [`VirtualMachine::other_tasks`].
     pub other_tasks: TaskCost,
 }
 
-/// A machine that exists in virtual time only.
+/// A machine that exists in virtual time only, for [`Runtime::virtual_time`](crate::Runtime::virtual_time).
+///
+/// On the default machine nothing takes any time; set the numbers that matter to you.
 ///
 /// ```
 /// use maniple_runtime::{Link, Runtime, VirtualMachine, now};
@@ -136,46 +141,55 @@ pub struct CostLevel {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct VirtualMachine {
-    /// Name, for reports and traces.
+    /// The name of the machine in reports and traces.
     pub name: String,
-    /// Nodes, at least 1: each is an address space.
+    /// Number of nodes, at least 1. Each is an address space.
     pub nodes: u32,
-    /// Processors of a node, at least 1.
+    /// Number of processors of each node, at least 1.
     pub per_node: u32,
-    /// How many of these, the last ones, are utility processors, fewer than `per_node`: they do the runtime's work (shards
-    /// are on them unless a mapper puts them elsewhere), and leaf tasks run on the others.
+    /// Number of utility processors of each node, fewer than `per_node`; they are the last ones. Shards run on them
+    /// unless a mapper puts the shards elsewhere. Leaf tasks run on the other processors.
     pub utility: u32,
-    /// Whether one copy of the top-level task, on the first processor, serves all nodes; otherwise each node has its own, as
-    /// outside virtual time. What a copy knows grows with the shards, so that a machine of many nodes can have but one; it
-    /// starts all shards and gets all their results, and makes no difference between the two.
+    /// Whether one copy of the top-level task, on the first processor, serves all nodes. Otherwise each node has its
+    /// own, as outside virtual time.
+    ///
+    /// A copy's data grows with the number of shards, so a machine of many nodes can have only one copy. A single copy
+    /// starts all shards and gets all their results. Shards do the same between start and end either way.
     pub one_copy: bool,
-    /// Between nodes.
+    /// The link between nodes.
     pub network: Link,
-    /// Between processors of a node.
+    /// The link between processors of a node.
     pub memory: Link,
-    /// Of the runtime's operations.
+    /// The costs of the runtime's operations.
     pub costs: Costs,
-    /// Whether collectives replay rounds that were mapped before. If not, each subtask of a round is launched, mapped,
-    /// started and completed like any leaf task, with [`Self::round_requirements`]; and a value that travels along an edge is in
-    /// a region, which the leaf tasks that put and get it have a requirement for. Their shards have one too, and the mapper is asked
-    /// where the region is, each time they are launched.
+    /// Whether collectives replay rounds that were mapped before.
+    ///
+    /// If not, each subtask of a round is charged as a leaf task that is launched, mapped, started and completed, with
+    /// [`round_requirements`](Self::round_requirements). A value that travels along an edge is then charged as a
+    /// region. The leaf tasks that put and get it have a requirement for the region, and so have their shards. The
+    /// mapper is asked where the region is each time the shards are launched.
     pub replay: bool,
-    /// Region requirements of a subtask of a round.
+    /// Region requirements of a subtask of a round, on a machine without replay.
     pub round_requirements: f64,
-    /// Whether empty arrivals, by which readers say that they have read a value, take what other messages take. If not, they
-    /// take the latency and nobody's time: a library that sends small values to where there is room for many needs none.
+    /// Whether empty arrivals cost as much as other messages. By an empty arrival a reader says that it has read a
+    /// value. If not, it takes the latency, but no time of a processor. That models a library whose receivers have room
+    /// for many small values, and need no such message.
     pub acknowledge: bool,
-    /// Leaf tasks by the last part of their function's path, or by the name that their launch gives; a closure in `f` is
-    /// `f::{{closure}}`.
+    /// The times of leaf tasks. The key is the last part of the function's path, or the name that
+    /// [`Launch::named`](crate::Launch::named) gives. For a closure in `f` it is `f::{{closure}}`.
     pub tasks: BTreeMap<String, TaskCost>,
-    /// Other leaf tasks.
+    /// The time of all other leaf tasks.
     pub other_tasks: TaskCost,
-    /// Where costs and tasks depend on the shards of a processor: those above are for one shard, these for more, in ascending
-    /// order. Between two of them values go with the logarithm of the shards, and beyond the last they stay.
+    /// Costs for processors with more than one shard, in ascending order of their shards. The costs above are for one
+    /// shard.
+    ///
+    /// Between two levels costs go linearly with the logarithm of the number of shards. Beyond the last level they
+    /// stay.
     pub crowded: Vec<CostLevel>,
-    /// Each latency and each leaf task takes up to this much longer, as a part of it, drawn from the seed; 0: none does.
+    /// The noise: each latency and each leaf task takes longer by up to this fraction, drawn from the seed. With 0
+    /// there is no noise.
     pub noise: f64,
-    /// Seed of the noise.
+    /// The seed of the noise.
     pub seed: u64,
 }
 
@@ -228,7 +242,7 @@ impl LinkPs {
         }
     }
 
-    /// Whether messages keep a way in or out busy.
+    /// Whether a message keeps a node's way in or out busy.
     pub fn has_ways(&self) -> bool {
         self.gap > 0 || self.takes_bytes()
     }
@@ -238,15 +252,15 @@ impl LinkPs {
         self.kibibyte > 0
     }
 
-    /// How long a message of so many bytes keeps a way in or out busy, and the part of it that the message itself takes. Asks
-    /// for the bytes only where they take time.
+    /// The time that a message of so many bytes keeps a way in or out busy, and the part of it for the message's bytes.
+    /// Calls `bytes` only if bytes take time.
     pub fn busy(&self, bytes: impl FnOnce() -> usize) -> (Ps, Ps) {
         let bytes = if self.takes_bytes() { (bytes() as u64).saturating_mul(self.kibibyte) / 1024 } else { 0 };
         (bytes.max(self.gap), bytes)
     }
 }
 
-/// What each of a processor's counters costs.
+/// The cost of each of a processor's counters.
 #[derive(Clone, Copy)]
 pub(super) struct CostsPs {
     pub shards: Ps,
@@ -268,13 +282,14 @@ pub(super) struct CostsPs {
     pub message: Ps,
 }
 
-/// A length of time that has been found to be one.
+/// A length of time that has been checked.
 fn ps(ns: f64) -> Ps {
     (ns * 1000.0).round() as Ps
 }
 
 impl VirtualMachine {
-    /// Every number of the machine that times depend on, by its name in a file: `network.latency_ns`.
+    /// All numbers of the machine that times depend on, with their names in a machine file, such as
+    /// `network.latency_ns`.
     pub fn numbers_mut(&mut self) -> Vec<(String, &mut f64)> {
         let mut all = vec![
             ("collectives.round_requirements".to_owned(), &mut self.round_requirements),
@@ -299,15 +314,16 @@ impl VirtualMachine {
         all
     }
 
-    /// Number of processors that run leaf tasks, on all nodes.
+    /// Number of processors of all nodes that run leaf tasks.
     pub fn leaf_processors(&self) -> usize {
         self.nodes as usize * self.per_node.saturating_sub(self.utility) as usize
     }
 
-    /// Whether there can be such a machine; a run on it asks first.
+    /// Checks that such a machine is possible. [`Runtime::run`](crate::Runtime::run) does so first.
     ///
     /// # Errors
-    /// No processor, nothing but utility processors, or a number that is no length of time.
+    /// [`Error::Misuse`] for no processors or more than 2²⁴, nothing but utility processors, levels of
+    /// [`crowded`](Self::crowded) that do not ascend, or a number that is not a possible time.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, expected: &str, came: String| {
             Err(Error::misuse(format!("virtual machine `{}`, {what}", self.name), expected, came))
@@ -329,9 +345,9 @@ impl VirtualMachine {
             return wrong("collectives.round_requirements", "0 to 1000", self.round_requirements.to_string());
         }
         if self.noise > 1000.0 {
-            return wrong("noise", "a part of a time, from 0 to 1000", self.noise.to_string());
+            return wrong("noise", "a fraction of a time, from 0 to 1000", self.noise.to_string());
         }
-        // An hour for a single operation: whatever is more is a slip of the pen.
+        // An hour for a single operation: more is a slip of the pen.
         let mut machine = self.clone();
         let wild = machine.numbers_mut().into_iter().find(|(_, value)| !(0.0..=3.6e12).contains(*value));
         wild.map_or(Ok(()), |(name, value)| wrong(&name, "a number from 0 to 3.6e12", value.to_string()))
@@ -341,7 +357,7 @@ impl VirtualMachine {
         [LinkPs::new(&self.memory), LinkPs::new(&self.network)]
     }
 
-    /// What stands for so many shards: two levels, and how far from the first to the second.
+    /// The levels below and above so many shards, and the fraction of the way from the first to the second.
     fn between(&self, shards: usize) -> (Option<&CostLevel>, Option<&CostLevel>, f64) {
         let above = self.crowded.partition_point(|c| c.shards as usize <= shards);
         let below = above.checked_sub(1).map(|at| &self.crowded[at]);
@@ -351,7 +367,7 @@ impl VirtualMachine {
         (below, Some(next), (log(shards as f64) - from) / (to - from))
     }
 
-    /// What operations take on a processor that has had so many shards at a time.
+    /// The costs of operations on a processor that has had so many shards at a time.
     pub(super) fn costs_ps(&self, shards: usize) -> CostsPs {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| level.map_or(&self.costs, |c| &c.costs));
@@ -377,7 +393,8 @@ impl VirtualMachine {
         }
     }
 
-    /// The work of a leaf task that names regions of so many bytes, on a processor that has had so many shards at a time.
+    /// The work of a leaf task that names regions of so many bytes, on a processor that has had so many shards at a
+    /// time.
     pub(super) fn work(&self, name: &str, bytes: usize, shards: usize) -> Ps {
         let (below, above, part) = self.between(shards);
         let [below, above] = [below, above].map(|level| {
