@@ -1,8 +1,9 @@
-//! The aggregation pattern: a parent launches a gang, combines what the shards wrote, and launches them again with it.
-use maniple::regions::{Coherence, Privilege};
-use maniple::runtime::InnerTask;
+//! The aggregation pattern: an inner task launches a gang and combines what the shards wrote. Then it launches the gang again
+//! with the result.
 
 use maniple::prelude::*;
+use maniple::regions::{Coherence, Privilege};
+use maniple::runtime::InnerTask;
 mod common;
 
 const BINS: usize = 16;

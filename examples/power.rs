@@ -1,4 +1,5 @@
-//! Power iteration for the largest eigenvalue, N + 1, of I + 1·1ᵀ: the product x + (Σx)·1 and its norm take a sum each.
+//! Power iteration for the largest eigenvalue of I + 1·1ᵀ, which is N + 1. The product is x + (Σx)·1. It takes one sum over
+//! all shards, and its norm takes another.
 
 use maniple::prelude::*;
 mod common;

@@ -1,4 +1,4 @@
-//! The sum of the first squares: each shard fills and sums its block of a region, an allreduce adds the blocks up.
+//! The sum of the first squares. Each shard fills and sums its block of a region, and an allreduce adds the sums.
 
 use maniple::prelude::*;
 mod common;
