@@ -53,7 +53,7 @@ pub struct Explore {
     seeds: Range<u64>,
     processors: RangeInclusive<u32>,
     faults: bool,
-    deaths: bool,
+    losses: bool,
     most_steps: u64,
     workers: u32,
 }
@@ -62,7 +62,7 @@ impl Explore {
     /// Explores seeds 0 to `seeds` − 1 in one thread. A run has 1 to 4 processors, slow pairs and pauses, and at most a
     /// million steps.
     pub fn new(seeds: u64) -> Self {
-        Self { seeds: 0..seeds, processors: 1..=4, faults: true, deaths: false, most_steps: 1_000_000, workers: 1 }
+        Self { seeds: 0..seeds, processors: 1..=4, faults: true, losses: false, most_steps: 1_000_000, workers: 1 }
     }
 
     /// Sets the first seed. The number of seeds stays.
@@ -85,8 +85,8 @@ impl Explore {
 
     /// Sets whether some runs lose processors. Such a run may fail, with [`Error::Lost`](maniple_runtime::Error::Lost)
     /// as the [origin](maniple_runtime::Error::origin) of its error. The program must take that for right.
-    pub fn deaths(mut self, deaths: bool) -> Self {
-        self.deaths = deaths;
+    pub fn losses(mut self, losses: bool) -> Self {
+        self.losses = losses;
         self
     }
 
@@ -153,7 +153,7 @@ impl Explore {
         let (least, most) = (*self.processors.start(), *self.processors.end());
         let mixed = (seed ^ seed >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let processors = least + (mixed % u64::from(most.saturating_sub(least) + 1)) as u32;
-        let mut faults = Faults::drawn(seed, processors, self.deaths);
+        let mut faults = Faults::drawn(seed, processors, self.losses);
         if !self.faults {
             (faults.slow, faults.pauses) = Default::default();
         }

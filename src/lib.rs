@@ -51,7 +51,7 @@
 //!
 //! # Where to go on
 //!
-//! - The [guide] has a chapter for each thing one wants to do, from [a first program](guide::first_program) to
+//! - The [guide] explains one task in each chapter, from [a first program](guide::first_program) to
 //!   [a program that hangs](guide::when_it_hangs).
 //! - [`Top`](runtime::Top) is the top-level task: it makes everything. [`Shard`](runtime::Shard) is what a shard can do.
 //! - The [prelude] has the names that most programs use. The others are in the modules below.
@@ -68,15 +68,15 @@
 //! | `barrier` | phase barriers, with and without a reduction |
 //! | `power` | an iteration with two allreduces, and no wait between them |
 //! | `histogram` | an inner task that launches gangs and combines what they wrote |
-//! | `vectors` | an allreduce of vectors of structs, with an operator of one's own |
-//! | `mapper` | a mapper of one's own |
+//! | `vectors` | an allreduce of vectors of structs, with an operator of its own |
+//! | `mapper` | a mapper in 20 lines |
 //! | `explore` | a program under many orders of its messages and tasks |
 //!
 //! # Vocabulary
 //!
 //! | word | meaning | in Legion | in MPI, roughly |
 //! |---|---|---|---|
-//! | top-level task | makes trees, gangs, barriers and collectives, and launches gangs; every process runs a copy | top-level task, control-replicated | the part of `main` that all ranks do alike |
+//! | top-level task | makes trees, gangs, barriers and collectives, and launches gangs; each node runs a copy | top-level task, control-replicated | the part of `main` that all ranks execute |
 //! | gang | shards that are launched together ([`Gang`](runtime::Gang)) | index launch whose points run at the same time | communicator |
 //! | shard | a long-lived `async` task; launches leaf tasks, touches no data itself ([`Shard`](runtime::Shard)) | point task of an SPMD launch, shard | rank |
 //! | leaf task | an ordinary function on regions, launched by a shard ([`Leaf`](runtime::Leaf)) | leaf task | local computation between two calls |
@@ -84,14 +84,14 @@
 //! | region, tree, partition | a box of points; all points with their fields; numbered subregions ([`Region`](regions::Region), [`Partition`](regions::Partition)) | logical region, region tree, partition | distributed array, its decomposition |
 //! | requirement | the privilege of a task on fields of a region: of a shard by [`ShardLaunch`](runtime::ShardLaunch), of a leaf task by its parameter types | region requirement: privilege and coherence | nothing; an access epoch of a window comes closest |
 //! | phase barrier | shards arrive and shards wait, once in each generation ([`PhaseBarrier`](runtime::PhaseBarrier)) | phase barrier | `MPI_Ibarrier`, with arriving and waiting apart |
-//! | edge | a ready and an empty barrier between two shards, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers round an exchange region | send and receive with a bounded buffer |
-//! | halo | the cells round a block, which its neighbours send ([`halo`]) | ghost region | halo exchange |
+//! | edge | a ready and an empty barrier between two shards, and the values that travel along ([`Edges`](runtime::Edges)) | two phase barriers around an exchange region | send and receive with a bounded buffer |
+//! | halo | the cells around a block, which its neighbours send ([`halo`]) | ghost region | halo exchange |
 //! | collective | a schedule of subtasks and barriers for all shards of a gang ([`Allreduce`](collectives::Allreduce)) | dynamic collective | `MPI_Iallreduce` |
 //! | mapper | decides where shards, tasks and data go ([`Mapper`](mapper::Mapper)) | mapper | options of `mpirun`, tuning parameters |
 //! | processor, worker | one thread with state of its own, which runs many shards | processor | process |
 //! | node | processors that share an address space | node, address space | ranks of a shared-memory communicator |
 
-/// What there is: index spaces, fields, logical regions, partitions, privileges, and accessors of leaf tasks.
+/// Data: index spaces, fields, logical regions, partitions, privileges, and accessors of leaf tasks.
 pub mod regions {
     #[doc(inline)]
     pub use maniple_regions::{
@@ -100,7 +100,7 @@ pub mod regions {
     };
 }
 
-/// The ends of barriers, each of which has its type: who arrives is not who waits, and ready is not empty.
+/// Handles of barriers. `Arriver` and `Waiter`, `Ready` and `Empty` are separate types.
 pub mod barriers {
     #[doc(inline)]
     pub use maniple_barriers::{Arriver, BarrierError, Empty, Ready, Waiter};
@@ -123,7 +123,7 @@ pub mod plugin {
     pub use maniple_plugin::{PluginError, export_mapper, load};
 }
 
-/// Runs, tasks, launches, futures, and what goes wrong.
+/// Runs, tasks, launches, futures and errors.
 pub mod runtime {
     #[doc(inline)]
     pub use maniple_runtime::{
@@ -146,7 +146,7 @@ pub mod guide;
 pub mod halo;
 pub use explore::explore;
 
-/// What most programs use.
+/// The names that most programs use.
 pub mod prelude {
     #[doc(no_inline)]
     pub use crate::collectives::{Allreduce, Operator};

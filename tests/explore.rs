@@ -77,8 +77,8 @@ fn panics_are_found_too() {
 #[test]
 fn lost_processors_are_asked_for() {
     let lost = AtomicU64::new(0);
-    let run = |deaths: bool| {
-        Explore::new(200).deaths(deaths).run(|runtime| match in_turns(runtime, true) {
+    let run = |losses: bool| {
+        Explore::new(200).losses(losses).run(|runtime| match in_turns(runtime, true) {
             Err(e) if matches!(e.origin(), Error::Lost { .. }) => {
                 lost.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -160,15 +160,15 @@ fn options_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn deaths_come_without_other_faults_too() {
-    let deaths = AtomicU64::new(0);
+fn losses_come_without_other_faults_too() {
+    let losses = AtomicU64::new(0);
     let run = |runtime: Runtime| {
         let faults = runtime.planned_faults();
-        deaths.fetch_add(faults.deaths.len() as u64, Ordering::Relaxed);
-        if faults.len() == faults.deaths.len() { Ok(()) } else { Err(faults.to_string()) }
+        losses.fetch_add(faults.losses.len() as u64, Ordering::Relaxed);
+        if faults.len() == faults.losses.len() { Ok(()) } else { Err(faults.to_string()) }
     };
-    Explore::new(100).faults(false).deaths(true).run(run).expect("deaths and nothing else");
-    assert!(deaths.into_inner() > 20);
+    Explore::new(100).faults(false).losses(true).run(run).expect("losses and nothing else");
+    assert!(losses.into_inner() > 20);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_call_learns_that_a_processor_is_lost() {
     static LEARNED: [AtomicBool; 20] = [const { AtomicBool::new(false) }; 20];
     for seed in 0..LEARNED.len() as u32 {
         let faults =
-            Faults { deaths: vec![ProcessorLoss { processor: ProcessorId(1), step: 60 }], ..Faults::default() };
+            Faults { losses: vec![ProcessorLoss { processor: ProcessorId(1), step: 60 }], ..Faults::default() };
         let outcome = watched(&format!("seed {seed}"), || {
             Runtime::seeded(2, seed.into()).faults(faults).run(move |top| async move {
                 let gang = top.gang("two", 2)?;

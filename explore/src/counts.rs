@@ -23,7 +23,7 @@ macro_rules! counts {
 counts! {
     programs, in_virtual_time, with_races_checked, gang_launches, by_parents, shards,
     loose_launches, leaf_steps, index_launches, exchanges, phase_arrivals, phase_waits, shared_writes, phase_barriers, collective_calls, mapper_swaps, deadlines, waits_in_vain,
-    bombs, shard_failures, top_level_failures, slow_pairs, pauses, deaths_planned, wild_mappers,
+    bombs, shard_failures, top_level_failures, slow_pairs, pauses, losses_planned, wild_mappers,
     leaf_tasks, messages, arrivals, subtasks, mapper_calls,
     values, values_failed_as_they_must, time_outs, processors_lost, refused_mappers,
     deadlocks, refused_arrivals,
@@ -69,7 +69,7 @@ impl Counts {
         self.bombs += bombs.count() as u64;
         self.slow_pairs += program.faults.slow.len() as u64;
         self.pauses += program.faults.pauses.len() as u64;
-        self.deaths_planned += program.faults.deaths.len() as u64;
+        self.losses_planned += program.faults.losses.len() as u64;
         self.wild_mappers += u64::from(program.mappers().any(|m| matches!(m, Chosen::Wild(_))));
         if let Some(stats) = &right.stats {
             self.leaf_tasks += stats.leaf_tasks;

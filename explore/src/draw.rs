@@ -37,7 +37,7 @@ pub fn draw(seed: u64) -> Program {
         0 => Some((r.usize(0..stages.len()), failing(r))),
         _ => None,
     };
-    let fails = bombs || wild || matches!(mapper, Chosen::Wild(_)) || !faults.deaths.is_empty();
+    let fails = bombs || wild || matches!(mapper, Chosen::Wild(_)) || !faults.losses.is_empty();
     if fails {
         // The values that a failed launch leaves in its regions are not defined.
         for (number, stage) in stages.iter_mut().enumerate() {

@@ -113,7 +113,7 @@ impl Judge<'_> {
                 self.is_place(number, place.shard?, &place.task).then_some(Cause::Bomb(number))
             }
             Error::Lost { processor, .. } => {
-                let dies = self.program.faults.deaths.iter().any(|d| d.processor == *processor);
+                let dies = self.program.faults.losses.iter().any(|d| d.processor == *processor);
                 dies.then_some(Cause::Lost(*processor))
             }
             Error::Mapper(_) | Error::MapperFailed { .. } => self.wild?.owns(e).then_some(Cause::Mapper),

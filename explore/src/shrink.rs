@@ -136,7 +136,7 @@ fn candidates(program: &Program) -> Vec<Program> {
         }
     }
     change(&|p| p.top_fails = None);
-    let fails = program.is_wild() || !program.faults.deaths.is_empty() || program.steps().any(|s| s.bomb().is_some());
+    let fails = program.is_wild() || !program.faults.losses.is_empty() || program.steps().any(|s| s.bomb().is_some());
     for i in (0..stages).filter(|_| !fails) {
         change(&|p| p.stages[i].loads = false);
     }

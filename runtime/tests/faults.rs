@@ -102,7 +102,7 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
     for seed in 0..1500 {
         let processors = 2 + (seed % 4) as u32;
         let death = ProcessorLoss { processor: ProcessorId(mix(seed) as u32 % processors), step: mix(seed + 1) % 900 };
-        let faults = Faults { deaths: vec![death], ..Faults::drawn(seed, processors, false) };
+        let faults = Faults { losses: vec![death], ..Faults::drawn(seed, processors, false) };
         let at = format!("seed {seed}, {faults}");
         let (outcome, alive) = run(&Runtime::seeded(processors, seed).faults(faults), &at);
         assert_eq!(alive, 0, "shards outlive the run: {at}");
@@ -126,9 +126,9 @@ fn who_is_lost_is_named_to_everybody_and_nothing_hangs() {
 fn all_but_one_or_all_may_be_lost() {
     for seed in 0..200 {
         for dead in [3, 4] {
-            let deaths =
+            let losses =
                 (0..dead).map(|p| ProcessorLoss { processor: ProcessorId(p), step: mix(seed ^ u64::from(p)) % 300 });
-            let faults = Faults { deaths: deaths.collect(), ..Faults::default() };
+            let faults = Faults { losses: losses.collect(), ..Faults::default() };
             let at = format!("seed {seed}, {faults}");
             let (outcome, alive) = run(&Runtime::seeded(4, seed).faults(faults), &at);
             let e = outcome.expect_err("somebody is lost before the end");
@@ -194,7 +194,7 @@ fn a_shard_learns_of_a_loss_where_it_waits() {
     }
     for seed in 0..50 {
         let faults =
-            Faults { deaths: vec![ProcessorLoss { processor: ProcessorId(1), step: 400 }], ..Faults::default() };
+            Faults { losses: vec![ProcessorLoss { processor: ProcessorId(1), step: 400 }], ..Faults::default() };
         let learnt = Arc::new(Learnt::default());
         let (of_shard, of_top) = (learnt.clone(), learnt.clone());
         let outcome =
@@ -304,7 +304,7 @@ fn faults_may_take_longer_than_there_is_time() {
 fn faults_in_parts() {
     for seed in 0..200 {
         let faults = Faults::drawn(seed, 4, seed % 2 == 0);
-        assert!(faults.deaths.is_empty() || seed % 2 == 0);
+        assert!(faults.losses.is_empty() || seed % 2 == 0);
         assert_eq!(faults.among(4), faults);
         for which in 0..faults.len() {
             assert_eq!(faults.without(which).len(), faults.len() - 1);
@@ -312,12 +312,12 @@ fn faults_in_parts() {
         for processors in 0..4 {
             let rest = faults.among(processors);
             let of_slow = rest.slow.iter().flat_map(|s| [s.from, s.to]);
-            let of_others = rest.pauses.iter().map(|p| p.processor).chain(rest.deaths.iter().map(|d| d.processor));
+            let of_others = rest.pauses.iter().map(|p| p.processor).chain(rest.losses.iter().map(|d| d.processor));
             assert!(of_slow.chain(of_others).all(|p| p.0 < processors), "{rest} is not among {processors}");
             // Nor is anything gone that could stay.
             let gone = faults.slow.iter().filter(|s| s.from.max(s.to).0 >= processors).count()
                 + faults.pauses.iter().filter(|p| p.processor.0 >= processors).count()
-                + faults.deaths.iter().filter(|d| d.processor.0 >= processors).count();
+                + faults.losses.iter().filter(|d| d.processor.0 >= processors).count();
             assert_eq!(rest.len() + gone, faults.len());
         }
         assert_eq!(faults.to_string().split("; ").filter(|s| *s != "none").count(), faults.len());

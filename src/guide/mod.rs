@@ -1,10 +1,10 @@
-//! The guide: one chapter for each thing one wants to do, with code that runs.
+//! The guide: each chapter explains one task, with code that runs.
 //!
 //! | chapter | what you learn |
 //! |---|---|
 //! | [A first program](first_program) | write, run and check a program of four shards |
 //! | [Shards, regions and barriers](regions_and_barriers) | give shards data, order their tasks, send values along edges |
-//! | [Halos](halos) | exchange the cells round a block with its neighbours |
+//! | [Halos](halos) | exchange the cells around a block with its neighbours |
 //! | [Collectives](collectives) | combine values of all shards |
 //! | [Mappers and plugins](mappers) | decide where shards, tasks and data go |
 //! | [Workers and binding](workers) | choose the threads of a run and pin them |
@@ -13,8 +13,11 @@
 //! | [Races](races) | find tasks that use the same data in no order |
 //! | [Explore](explore) | run a program under many orders of its messages and tasks |
 //! | [Virtual time](virtual_time) | run a program on a machine that you do not have |
-//! | [Beside MPI](beside_mpi) | compare with MPI, and find MPI's terms here |
+//! | [For MPI users](for_mpi_users) | find MPI's terms here, and compare with MPI |
 //! | [Measuring](measuring) | measure an operation, an application, and how it scales |
+//!
+//! Commands such as `maniple stencil` need the program: install it with `cargo install --path experiments` in a checkout, or
+//! write `cargo run --release --bin maniple --` in place of `maniple`.
 
 #[doc = include_str!("first_program.md")]
 pub mod first_program {}
@@ -49,8 +52,8 @@ pub mod explore {}
 #[doc = include_str!("virtual_time.md")]
 pub mod virtual_time {}
 
-#[doc = include_str!("beside_mpi.md")]
-pub mod beside_mpi {}
+#[doc = include_str!("for_mpi_users.md")]
+pub mod for_mpi_users {}
 
 #[doc = include_str!("measuring.md")]
 pub mod measuring {}

@@ -49,18 +49,18 @@ pub struct Faults {
     /// Pauses.
     pub pauses: Vec<Pause>,
     /// Losses of processors.
-    pub deaths: Vec<ProcessorLoss>,
+    pub losses: Vec<ProcessorLoss>,
 }
 
 impl Faults {
     /// Number of faults.
     pub fn len(&self) -> usize {
-        self.slow.len() + self.pauses.len() + self.deaths.len()
+        self.slow.len() + self.pauses.len() + self.losses.len()
     }
 
     /// Whether there are no faults.
     pub fn is_empty(&self) -> bool {
-        self.slow.is_empty() && self.pauses.is_empty() && self.deaths.is_empty()
+        self.slow.is_empty() && self.pauses.is_empty() && self.losses.is_empty()
     }
 
     /// All faults but number `which`, counted from 0 over slow pairs, pauses and losses in this order.
@@ -72,7 +72,7 @@ impl Faults {
         } else if which < slow + pauses {
             rest.pauses.remove(which - slow);
         } else if which < self.len() {
-            rest.deaths.remove(which - slow - pauses);
+            rest.losses.remove(which - slow - pauses);
         }
         rest
     }
@@ -82,13 +82,13 @@ impl Faults {
         let mut rest = self.clone();
         rest.slow.retain(|s| s.from.0.max(s.to.0) < processors);
         rest.pauses.retain(|p| p.processor.0 < processors);
-        rest.deaths.retain(|d| d.processor.0 < processors);
+        rest.losses.retain(|d| d.processor.0 < processors);
         rest
     }
 
     /// Draws faults of a run of `processors` processors from a seed: mostly one or two, sometimes none or many. With
-    /// `deaths`, every other seed also loses a processor or two.
-    pub fn drawn(seed: u64, processors: u32, deaths: bool) -> Self {
+    /// `losses`, every other seed also loses a processor or two.
+    pub fn drawn(seed: u64, processors: u32, losses: bool) -> Self {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x6661_756c_7473);
         let mut faults = Self::default();
         // Early as well as late in runs of any length.
@@ -108,10 +108,10 @@ impl Faults {
             let (from, steps) = (step(&mut random), step(&mut random));
             faults.pauses.push(Pause { processor: ProcessorId(random.u32(0..processors)), from, steps });
         }
-        if deaths && random.bool() {
+        if losses && random.bool() {
             for _ in 0..[1, 1, 1, 2][random.usize(0..4)] {
                 faults
-                    .deaths
+                    .losses
                     .push(ProcessorLoss { processor: ProcessorId(random.u32(0..processors)), step: step(&mut random) });
             }
         }
@@ -147,12 +147,12 @@ impl Faults {
     }
 
     /// The processors that are to die by now; each once.
-    pub(super) fn take_deaths(&mut self, step: u64) -> Vec<ProcessorId> {
-        if self.deaths.is_empty() {
+    pub(super) fn take_losses(&mut self, step: u64) -> Vec<ProcessorId> {
+        if self.losses.is_empty() {
             return Vec::new();
         }
-        let (due, rest) = self.deaths.iter().partition::<Vec<_>, _>(|d| d.step <= step);
-        self.deaths = rest;
+        let (due, rest) = self.losses.iter().partition::<Vec<_>, _>(|d| d.step <= step);
+        self.losses = rest;
         due.into_iter().map(|d| d.processor).collect()
     }
 }
@@ -166,8 +166,8 @@ impl fmt::Display for Faults {
             .pauses
             .iter()
             .map(|p| format!("processor {} does nothing for {} steps from step {} on", p.processor, p.steps, p.from));
-        let deaths = self.deaths.iter().map(|d| format!("processor {} stops for ever at step {}", d.processor, d.step));
-        let all: Vec<String> = slow.chain(pauses).chain(deaths).collect();
+        let losses = self.losses.iter().map(|d| format!("processor {} stops for ever at step {}", d.processor, d.step));
+        let all: Vec<String> = slow.chain(pauses).chain(losses).collect();
         if all.is_empty() { f.write_str("none") } else { f.write_str(&all.join("; ")) }
     }
 }

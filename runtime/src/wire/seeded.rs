@@ -187,7 +187,7 @@ fn drive(cores: &[Rc<Core>], net: &RefCell<Net>, parker: &Parker, most_steps: u6
             return Some(e);
         }
         let step = net.borrow().step;
-        let due = net.borrow_mut().faults.take_deaths(step);
+        let due = net.borrow_mut().faults.take_losses(step);
         for processor in due {
             let alive = !cores[processor.index()].effects().stopped() && !net.borrow().dead[processor.index()];
             if alive {
